@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shutil
+import tempfile
 from pathlib import Path
 
 from localcluster import archives, build, paths
 
-from .catalog import Operator
+from .catalog import HELM, Operator
 from .modules import folders
 
+SOURCES = Path(__file__).parent / "go"
+"""Go files of this repository, by the name of the operator they are compiled with."""
 _PREFIX = "localhost/operators"
-_FLAGS = ("-p=2", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
+_FLAGS = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w")
 # Their pods may not run as root, and most do not say as whom.
 _USER = "65532:65532"
 
@@ -32,16 +36,61 @@ def archive(operator: Operator) -> Path:
     return build.once(target, operator.name, operator.minutes, lambda fresh: _pack(operator, fresh)) / "image.tar"
 
 
+def helm() -> Path:
+    """The program `helm`, built if it is not there; raises BuildError where it cannot be."""
+    target = paths.cache() / "operators" / f"helm-{_digest_of(HELM, _FLAGS)}"
+
+    def make(fresh: Path) -> None:
+        build.go(folders([HELM])[HELM], "build", *_parallel(), *_FLAGS, f"-o={fresh / 'helm'}", "./cmd/helm")
+
+    return build.once(target, "helm", 2, make) / "helm"
+
+
 def _pack(operator: Operator, fresh: Path) -> None:
-    module = folders([operator.module])[operator.module]
-    program = fresh / operator.name
-    flags = [*_FLAGS, *_exchanged(operator, module, fresh), f"-o={program}"]
-    build.go(module, "build", *flags, operator.package)
-    archives.write(fresh / "image.tar", reference(operator), [program], user=_USER)
+    with tempfile.TemporaryDirectory(dir=fresh) as folder:
+        module = _merged(operator, Path(folder))
+        flags = [*_parallel(), *_FLAGS, *_exchanged(operator, module, fresh)]
+        if operator.tags:
+            flags.append(f"-tags={operator.tags}")
+        packages = {operator.name: operator.package, **operator.programs}
+        for name, package in packages.items():
+            build.go(module, "build", *flags, f"-o={fresh / name}", package)
+    archives.write(fresh / "image.tar", reference(operator), [fresh / name for name in packages], user=_USER)
     # The archive has all of it.
     for path in fresh.iterdir():
         if path.name != "image.tar":
             path.unlink()
+
+
+def _parallel() -> list[str]:
+    """Return the option for the number of packages compiled at a time, unless the user sets it."""
+    return [] if "-p=" in os.environ.get("GOFLAGS", "") else ["-p=2"]
+
+
+def _merged(operator: Operator, folder: Path) -> Path:
+    """The module's folder; a copy in which folders of ours take the place of its own where there are any."""
+    module = folders([operator.module])[operator.module]
+    files = _sources(operator)
+    if not files:
+        return module
+    copy = folder / "module"
+    # Modules are read-only.
+    shutil.copytree(module, copy, copy_function=shutil.copyfile)
+    for path in (copy, *copy.rglob("*")):
+        if path.is_dir():
+            path.chmod(0o755)
+    ours = SOURCES / operator.name
+    for parent in {path.parent for path in files}:
+        shutil.rmtree(copy / parent.relative_to(ours), ignore_errors=True)
+    for path in files:
+        target = copy / path.relative_to(ours)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return copy
+
+
+def _sources(operator: Operator) -> list[Path]:
+    return sorted((SOURCES / operator.name).rglob("*.go"))
 
 
 def _exchanged(operator: Operator, module: Path, fresh: Path) -> list[str]:
@@ -62,5 +111,10 @@ def _exchanged(operator: Operator, module: Path, fresh: Path) -> list[str]:
 
 
 def _digest(operator: Operator) -> str:
-    parts = (operator.module, operator.package, operator.instead, _FLAGS, _USER, platform.machine())
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    programs = (operator.package, sorted(operator.programs.items()), operator.tags)
+    files = [(str(path.relative_to(SOURCES)), path.read_bytes()) for path in _sources(operator)]
+    return _digest_of(operator.module, programs, operator.instead, files, _FLAGS, _USER)
+
+
+def _digest_of(*parts: object) -> str:
+    return hashlib.sha256(repr((*parts, platform.machine())).encode()).hexdigest()[:16]

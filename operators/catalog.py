@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from images.catalog import PREFIX
 
@@ -30,6 +31,17 @@ class Kinds:
 
 
 @dataclass(frozen=True)
+class Chart:
+    """A chart that `helm template` makes objects from."""
+
+    folder: str
+    """Relative to the module."""
+    namespace: str
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """In them `{operator}` becomes the full name of the operator's image."""
+
+
+@dataclass(frozen=True)
 class Operator:
     """An operator, as its module has it, and what it needs to work with images of this repository."""
 
@@ -37,14 +49,30 @@ class Operator:
     kinds: Kinds
     package: str
     """The program, relative to the module."""
-    manifests: str
-    """The folder that `kubectl kustomize` makes its objects from, relative to the module."""
+    manifests: str | Chart = ""
+    """A chart, or the folder in the module that `kubectl kustomize` makes objects from; empty: neither."""
     extra_files: tuple[str, ...] = ()
-    """Further manifests of the module, without which it does not start."""
+    """Further manifests of the module."""
+    own_files: tuple[str, ...] = ()
+    """Manifests in operators/objects, where the module has none."""
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Kinds without which it does not start: a name in `KINDS` → definitions, all of them if there are none."""
     instead: tuple[Module, ...] = ()
     """Versions that take the place of those its go.mod asks for."""
+    programs: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Further programs in its image: name → package, relative to the module."""
+    tags: str = ""
+    """Build tags of its programs."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     """Variables to set; `{operator}`, `{mariadb}` … become the full names of images."""
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Commands by the name of the container, for images with several programs."""
+    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Arguments that a container of that name has besides; `{…}` as in variables."""
+    starts: tuple[str, ...] = ()
+    """Entries of `OPERATORS` whose images run in pods that it makes."""
+    makes_certificates: bool = False
+    """True if it makes the certificates of its webhooks itself."""
     servers: tuple[str, ...] = ()
     """Images of this repository that fulfil what it expects of its servers."""
     minutes: float = 3
@@ -55,6 +83,28 @@ class Operator:
         return self.kinds.module
 
 
+PUBLIC_DNS = "10.96.0.14"
+"""Address in the cluster of the DNS server for names of the public internet."""
+HELM = Module("helm.sh/helm/v3", "v3.22.0", "h1:n1if5iQgHYsujPAcO5oonH/KiSNUmqmUF0iGVjSF3AU=")
+"""The program that makes objects of charts."""
+_PROMETHEUS_OPERATOR = Module(
+    "github.com/prometheus-operator/prometheus-operator",
+    "v0.85.0",
+    "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
+)
+_PROMETHEUS_PARTS = (
+    Module(
+        "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring",
+        "v0.85.0",
+        "h1:oY+F5FZFmCjCyzkHWPjVQpzvnvEB/0FP+iyzDUUlqFc=",
+    ),
+    Module(
+        "github.com/prometheus-operator/prometheus-operator/pkg/client",
+        "v0.85.0",
+        "h1:OdW3Vnmoa2pM5PfRyQaSEO+UN5yamEUS1MuhwE0PxbY=",
+    ),
+)
+"""Modules in folders of its repository, which its own module does not contain."""
 _RABBITMQ = Module(
     "github.com/rabbitmq/cluster-operator/v2", "v2.22.1", "h1:sZo4DBRs1fCdffLYU3RlJTB/9oeWaLtDIYcuZL1ijlw="
 )
@@ -116,7 +166,7 @@ OPERATORS = {
             package="./cmd",
             manifests="config/default",
             # It watches the kind even where nothing is to be monitored, and ends after two minutes without it.
-            extra_files=("config/crd/thirdparty/monitoring.coreos.com_servicemonitors.yaml",),
+            needs={"prometheus-operator": ("servicemonitors.monitoring.coreos.com",)},
             servers=("memcached",),
         ),
         Operator(
@@ -131,6 +181,97 @@ OPERATORS = {
             package="./cmd/manager",
             manifests="config/default",
         ),
+        Operator(
+            "cert-manager",
+            Kinds(
+                Module(
+                    "github.com/cert-manager/cert-manager", "v1.21.2", "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="
+                ),
+                ("deploy/crds/*.yaml",),
+            ),
+            # Ours: those of cert-manager are in modules without versions.
+            package="./cmd/cert-manager",
+            manifests=Chart(
+                "deploy/charts/cert-manager",
+                "cert-manager",
+                {
+                    "crds": {"enabled": True},
+                    "global": {"leaderElection": {"namespace": "cert-manager"}},
+                    "startupapicheck": {"enabled": False},
+                    "extraArgs": [
+                        "--acme-http01-solver-image={operator}",
+                        # Public names are those that the DNS beside pebble has.
+                        f"--dns01-recursive-nameservers={PUBLIC_DNS}:53",
+                        "--dns01-recursive-nameservers-only",
+                    ],
+                },
+            ),
+            commands={
+                f"cert-manager-{name}": ("/cert-manager", name) for name in ("controller", "webhook", "cainjector")
+            },
+            makes_certificates=True,
+            minutes=5,
+        ),
+        Operator(
+            "pebble",
+            Kinds(
+                Module(
+                    "github.com/letsencrypt/pebble/v2", "v2.10.1", "h1:oKHx3lgN4e5Nno2LKTMrVx+b+NkDptkO9aDireiBDGE="
+                ),
+                (),
+            ),
+            package="./cmd/pebble",
+            # Ours: pebble's own DNS for tests knows no dynamic updates, which are what cert-manager can make.
+            programs={"public-dns": "./cmd/public-dns"},
+            own_files=("pebble.yaml",),
+            commands={"public-dns": ("/public-dns",)},
+            minutes=1,
+        ),
+        Operator(
+            "external-secrets",
+            Kinds(
+                # The last one that serves v1beta1, too. From 1.0 on, it consists of many modules without versions.
+                Module(
+                    "github.com/external-secrets/external-secrets",
+                    "v0.16.2",
+                    "h1:iNY+gIgSyL5higXTfnz+hdPCaiB/43UiHLqE7HBpj68=",
+                )
+            ),
+            # With stores and generators that ours register: see operators/go.
+            package=".",
+            manifests=Chart("deploy/charts/external-secrets", "external-secrets", {"installCRDs": False}),
+            extra_files=("deploy/crds/bundle.yaml",),
+            makes_certificates=True,
+        ),
+        Operator(
+            "prometheus-operator",
+            Kinds(_PROMETHEUS_OPERATOR, ("example/prometheus-operator-crd/*.yaml",)),
+            package="./cmd/operator",
+            # All of it, in the namespace `default`.
+            extra_files=("bundle.yaml",),
+            instead=_PROMETHEUS_PARTS,
+            arguments={"prometheus-operator": ("--prometheus-config-reloader={prometheus-config-reloader}",)},
+            starts=("prometheus-config-reloader", "prometheus"),
+        ),
+        Operator(
+            "prometheus-config-reloader",
+            Kinds(_PROMETHEUS_OPERATOR, ()),
+            package="./cmd/prometheus-config-reloader",
+            instead=_PROMETHEUS_PARTS,
+            minutes=1,
+        ),
+        Operator(
+            "prometheus",
+            Kinds(
+                Module(
+                    "github.com/prometheus/prometheus", "v0.316.0", "h1:f1GRFerhTMKQma+awCoC9T820ecWeGSdF+xAlMHzZzM="
+                ),
+                (),
+            ),
+            package="./cmd/prometheus",
+            # It looks for what it scrapes in Kubernetes, and in none of the clouds of vendors.
+            tags="remove_all_sd,enable_kubernetes_sd",
+        ),
     )
 }
 
@@ -140,16 +281,12 @@ KINDS: Mapping[str, Kinds] = {
         Module("github.com/rook/rook", "v1.20.6", "h1:2+Qe/CLcZ2WrXf9Vhf21JwZQqN8cVXPQskZzHf3KLjU="),
         ("deploy/examples/crds.yaml",),
     ),
-    "cert-manager": Kinds(
-        Module("github.com/cert-manager/cert-manager", "v1.21.2", "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="),
-        ("deploy/crds/*.yaml",),
-    ),
     "gateway-api": Kinds(
         Module("sigs.k8s.io/gateway-api", "v1.6.1", "h1:mock6phZbI6rvZerwrVNk7hVNymQgHo+6sJ81Ia7ftY="),
         ("config/crd/standard/gateway.networking.k8s.io_*.yaml",),
     ),
 }
-"""Whose definitions can be had, by name; of the last three the definitions alone, their programs are not built."""
+"""Whose definitions can be had, by name; of the last two the definitions alone, their programs are not built."""
 
 
 def chosen(names: list[str]) -> list[Operator]:

@@ -6,6 +6,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from cloud.kubernetes import CloudError, Kubernetes, module, run
@@ -14,10 +15,12 @@ from localcluster import build as binaries
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
 
-from . import build, manifests
-from .catalog import Operator
-from .crds import documents
+from . import build, charts, manifests
+from .catalog import OPERATORS, Chart, Operator
+from .crds import definitions, documents
 from .modules import folders
+
+_OBJECTS = Path(__file__).parent / "objects"
 
 Object = dict[str, Any]
 
@@ -29,12 +32,14 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     cannot be built.
     """
     _ours(cluster)
-    module("localcluster", "load", *(str(build.archive(operator)) for operator in operators))
+    programs = dict.fromkeys([*operators, *(OPERATORS[name] for each in operators for name in each.starts)])
+    module("localcluster", "load", *(str(build.archive(each)) for each in programs))
     if servers := sorted({server for operator in operators for server in operator.servers}):
         module("images", "load", *servers)
     objects_by_name = {operator.name: objects(operator) for operator in operators}
-    for operator_objects in objects_by_name.values():
-        cluster.apply(*certified(cluster, operator_objects))
+    for operator in operators:
+        operator_objects = objects_by_name[operator.name]
+        cluster.apply(*(operator_objects if operator.makes_certificates else certified(cluster, operator_objects)))
     for operator_objects in objects_by_name.values():
         for deployment in (each["metadata"] for each in operator_objects if each["kind"] == "Deployment"):
             where = ("-n", deployment["namespace"], "rollout", "status", f"deployment/{deployment['name']}")
@@ -55,13 +60,27 @@ def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
 def objects(operator: Operator) -> list[Object]:
     """Return the objects to install, without the certificate, made from the manifests in the operator's module."""
     folder = folders([operator.module])[operator.module]
-    kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
-    sources = documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
-    sources += [obj for name in operator.extra_files for obj in documents((folder / name).read_text(encoding="utf-8"))]
     reference = build.reference(operator)
-    references = {"operator": reference} | {name: images.reference(name) for name in operator.servers}
-    environment = {name: value.format(**references) for name, value in operator.environment.items()}
-    return manifests.adapted(sources, reference, environment)
+    references = {
+        "operator": reference,
+        **{name: images.reference(name) for name in operator.servers},
+        **{name: build.reference(OPERATORS[name]) for name in operator.starts},
+    }
+    sources = [each for name, only in operator.needs.items() for each in definitions(name, only=only)]
+    if isinstance(operator.manifests, Chart):
+        sources += charts.rendered(folder, operator.name, operator.manifests, {"operator": reference})
+    elif operator.manifests:
+        kubectl = binaries.ensure(binaries.PARTS["kubernetes"]) / "kubectl"
+        sources += documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
+    files = [*(folder / name for name in operator.extra_files), *(_OBJECTS / name for name in operator.own_files)]
+    sources += [obj for path in files for obj in documents(path.read_text(encoding="utf-8"))]
+    program = manifests.Program(
+        reference,
+        {name: value.format(**references) for name, value in operator.environment.items()},
+        operator.commands,
+        {name: [each.format(**references) for each in words] for name, words in operator.arguments.items()},
+    )
+    return manifests.adapted(sources, program, mount=not operator.makes_certificates)
 
 
 def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:

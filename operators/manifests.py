@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from openstack_operator.pki import Pair
@@ -14,18 +15,29 @@ CERTIFICATES = "/tmp/k8s-webhook-server/serving-certs"
 """Folder in which controller-runtime looks for the certificate of its webhooks by default."""
 _VOLUME = "webhook-server-cert"
 _SMALL = {"requests": {"cpu": "10m", "memory": "32Mi"}}
-"""Requests of each operator: there are five, and they are idle most of the time."""
+"""Requests of each operator: there are ten, and they are idle most of the time."""
 
 
-def adapted(objects: Iterable[Object], image: str, environment: Mapping[str, str]) -> list[Object]:
-    """All but cert-manager's objects, namespaces first. Deployments run the image with these variables, ask for little,
-    and mount a certificate where they serve webhooks.
+@dataclass(frozen=True)
+class Program:
+    """The program in containers of an operator; names are those of containers."""
+
+    image: str
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    commands: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """The command of a container, in place of the image's first program."""
+    arguments: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Further arguments of a container, after those of its manifest."""
+
+
+def adapted(objects: Iterable[Object], program: Program, *, mount: bool = True) -> list[Object]:
+    """All but cert-manager's objects, namespaces first. Deployments run the program, ask for little, and mount a
+    certificate where they serve webhooks.
     """
     remaining = [each for each in objects if not each["apiVersion"].startswith("cert-manager.io/")]
-    served = any("webhooks" in each for each in remaining)
+    served = mount and any("webhooks" in each for each in remaining)
     adapted_objects = [
-        _deployment(each, image, environment, served=served) if each["kind"] == "Deployment" else each
-        for each in remaining
+        _deployment(each, program, served=served) if each["kind"] == "Deployment" else each for each in remaining
     ]
     return sorted(adapted_objects, key=lambda each: each["kind"] != "Namespace")
 
@@ -73,9 +85,9 @@ def installed(objects: Iterable[Object]) -> list[Object]:
     return sorted(going, key=lambda each: "webhooks" not in each)
 
 
-def _deployment(obj: Object, image: str, environment: Mapping[str, str], *, served: bool) -> Object:
+def _deployment(obj: Object, program: Program, *, served: bool) -> Object:
     pod = obj["spec"]["template"]["spec"]
-    containers = [_container(each, image, environment) for each in pod["containers"]]
+    containers = [_container(each, program) for each in pod["containers"]]
     volumes = pod.get("volumes", [])
     if served and CERTIFICATES not in {mount["mountPath"] for each in containers for mount in each["volumeMounts"]}:
         mount = {"name": _VOLUME, "mountPath": CERTIFICATES, "readOnly": True}
@@ -85,14 +97,19 @@ def _deployment(obj: Object, image: str, environment: Mapping[str, str], *, serv
     return {**obj, "spec": {**obj["spec"], "template": template}}
 
 
-def _container(container: Object, image: str, environment: Mapping[str, str]) -> Object:
-    variables = [each for each in container.get("env", []) if each["name"] not in environment]
+def _container(container: Object, program: Program) -> Object:
+    name = container["name"]
+    variables = [each for each in container.get("env", []) if each["name"] not in program.environment]
+    # The image starts its first program by itself, whatever it is called elsewhere.
+    command = {"command": [*program.commands[name]]} if name in program.commands else {}
+    arguments = {"args": [*container.get("args", []), *program.arguments[name]]} if name in program.arguments else {}
     return {
-        # The image starts its only program by itself, whatever it is called elsewhere.
         **{name: value for name, value in container.items() if name != "command"},
-        "image": image,
+        **command,
+        **arguments,
+        "image": program.image,
         "imagePullPolicy": "IfNotPresent",
-        "env": [*variables, *({"name": name, "value": value} for name, value in environment.items())],
+        "env": [*variables, *({"name": name, "value": value} for name, value in program.environment.items())],
         "volumeMounts": container.get("volumeMounts", []),
         "resources": _SMALL,
     }

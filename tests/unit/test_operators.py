@@ -16,8 +16,8 @@ from localcluster import archives
 from localcluster.build import BuildError
 from openstack_operator import pki
 from operators import __main__ as command
-from operators import build, crds, install, manifests, modules
-from operators.catalog import KINDS, OPERATORS, Kinds, Module, chosen
+from operators import build, charts, crds, install, issuers, manifests, modules
+from operators.catalog import KINDS, OPERATORS, PUBLIC_DNS, Chart, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = pki.authority("drawn", "operators", NOW)
@@ -69,7 +69,8 @@ webhooks:
   - {name: two, clientConfig: {service: {name: hook, namespace: toys, path: /two}}}
 """)
 )
-ADAPTED = manifests.adapted(OBJECTS, "localhost/toys:1", {"RELATED_IMAGE": "localhost/toy:1"})
+TOYS = manifests.Program("localhost/toys:1")
+ADAPTED = manifests.adapted(OBJECTS, manifests.Program("localhost/toys:1", {"RELATED_IMAGE": "localhost/toy:1"}))
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -118,7 +119,7 @@ def test_webhooks_without_a_certificate_get_one_where_they_look_for_it() -> None
 
 
 def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
-    again = manifests.adapted(ADAPTED, "localhost/toys:1", {})
+    again = manifests.adapted(ADAPTED, TOYS)
     assert only(again, "Deployment")["spec"]["template"]["spec"]["volumes"] == [
         {"name": "webhook-server-cert", "secret": {"secretName": "webhook-server-cert"}}
     ]
@@ -127,7 +128,7 @@ def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
 
 def test_who_serves_no_webhook_needs_no_certificate() -> None:
     plain = [each for each in OBJECTS if "webhooks" not in each]
-    assert not manifests.mounted(manifests.adapted(plain, "localhost/toys:1", {}))
+    assert not manifests.mounted(manifests.adapted(plain, TOYS))
 
 
 def test_the_certificate_bears_the_names_of_the_services() -> None:
@@ -198,10 +199,68 @@ def test_every_operator_has_a_tag_of_its_own_and_one_that_changes_with_its_versi
     )
 
 
-def test_variables_name_images_that_there_are() -> None:
+def test_variables_and_arguments_name_images_that_there_are() -> None:
     for operator in OPERATORS.values():
-        named = {"operator": "it", **dict.fromkeys(operator.servers, "server")}
-        assert all(value.format(**named) for value in operator.environment.values())
+        named = {"operator": "it", **dict.fromkeys((*operator.servers, *operator.starts), "server")}
+        words = [word for words in operator.arguments.values() for word in words]
+        assert all(value.format(**named) for value in (*operator.environment.values(), *words))
+        if isinstance(operator.manifests, Chart):
+            assert charts.valued(operator.manifests.values, {"operator": "it"})
+
+
+def test_what_an_operator_starts_and_needs_is_there() -> None:
+    for operator in OPERATORS.values():
+        assert set(operator.needs) <= set(KINDS)
+        for name in operator.starts:
+            started = OPERATORS[name]
+            assert not (started.manifests or started.extra_files or started.own_files), "it only has an image"
+
+
+def test_files_of_ours_belong_to_an_operator_and_objects_of_ours_are_there() -> None:
+    assert {path.name for path in build.SOURCES.iterdir()} <= set(OPERATORS)
+    named = {name for operator in OPERATORS.values() for name in operator.own_files}
+    assert {path.name for path in (build.SOURCES.parent / "objects").iterdir()} == named
+
+
+def test_an_operator_that_is_changed_here_has_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pebble, k_orc = OPERATORS["pebble"], OPERATORS["k-orc"]
+    before = build.reference(pebble), build.reference(k_orc)
+    (tmp_path / "pebble").mkdir()
+    (tmp_path / "pebble" / "main.go").write_text("package main\n")
+    monkeypatch.setattr(build, "SOURCES", tmp_path)
+    assert build.reference(pebble) != before[0]
+    assert build.reference(k_orc) == before[1]
+
+
+def test_a_container_starts_the_program_of_its_name_with_further_arguments() -> None:
+    program = manifests.Program("toys:1", commands={"manager": ["/toys", "play"]}, arguments={"manager": ["--loud"]})
+    found = container(manifests.adapted(OBJECTS, program))
+    assert (found["command"], found["args"]) == (["/toys", "play"], ["--leader-elect", "--loud"])
+
+
+def test_who_makes_certificates_itself_mounts_none_of_ours() -> None:
+    assert not manifests.mounted(manifests.adapted(OBJECTS, TOYS, mount=False))
+
+
+def test_values_of_charts_name_images() -> None:
+    values = {"image": "{operator}", "replicas": 2, "args": ["--image={operator}", {"on": True}]}
+    wanted = {"image": "toys:1", "replicas": 2, "args": ["--image=toys:1", {"on": True}]}
+    assert charts.valued(values, {"operator": "toys:1"}) == wanted
+
+
+def test_the_address_of_the_public_dns_is_the_one_that_cert_manager_asks() -> None:
+    (path,) = (build.SOURCES.parent / "objects").glob("pebble.yaml")
+    services = [each for each in crds.documents(path.read_text()) if each["kind"] == "Service"]
+    assert PUBLIC_DNS in {each["spec"].get("clusterIP") for each in services}
+
+
+def test_a_private_issuer_has_an_authority_of_its_own() -> None:
+    root, authority, issuer = issuers.private("company")
+    assert root["spec"] == {"selfSigned": {}}
+    assert authority["spec"]["issuerRef"]["name"] == root["metadata"]["name"]
+    assert authority["spec"]["isCA"]
+    assert issuer["metadata"]["name"] == "company"
+    assert issuer["spec"]["ca"]["secretName"] == authority["spec"]["secretName"]
 
 
 def test_what_go_says_is_one_object_after_the_other() -> None:
