@@ -91,8 +91,8 @@ check-manifests: venv ## kubeconform and kube-score over what the samples become
 	$(PY) -m checks
 
 .PHONY: mutants
-mutants: venv ## Small faults in a sample of plan, parts, kube and agents, and which no test notices; half an hour. SEED= repeats a sample
-	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED))
+mutants: venv ## Small faults in plan, parts, kube and agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
+	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))
 
 SEEDS ?=
 export SEEDS

@@ -1,7 +1,8 @@
-"""Small faults in a sample of the code, and whether a test notices each: `python -m checks.mutants [--count N]`.
+"""Small faults in a sample of the code, and whether a test notices each: `python -m checks.mutants [--cpu SECONDS]`.
 
-The sample is the same for the same `--seed`. A fault that no test notices is printed with its line: either a test is
-missing, or the fault changes nothing that anyone can see.
+Of each fault those tests run that are likely to notice it: tests of that module, and cases. The sample is the same for
+the same `--seed`, and as large as so many seconds of CPU allow. A fault that none of its tests notices is printed with
+its line: either a test is missing, or another one notices, or the fault changes nothing that anyone can see.
 """
 
 from __future__ import annotations
@@ -16,26 +17,38 @@ import ast
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import repeat
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
-from queue import SimpleQueue
+
+import pytest
 
 from tests.suites import tell
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("plan", "parts", "kube", "agents")
-TESTS = ("tests/cases", "tests/unit", "tests/agents", "tests/stories", "tests/shape")
+RESULTS = ROOT / "build" / "mutants.txt"
 PARALLEL = 2
-PATIENCE = 1_200
-"""Seconds for the tests of one fault, after which it counts as noticed: the fault may be a loop without end."""
+BUDGET = 1_800
+"""Seconds of CPU: a quarter of an hour of two processors."""
+LIKELY = 8
+"""Files of tests of one fault. With more, a fault takes longer, and the sample is smaller."""
+PATIENCE, CPU_PATIENCE = 1_800, 300
+"""Seconds on a clock, and of CPU, for the tests of one fault, after which it counts as noticed: it may be a loop
+without end. They take some ten seconds of CPU, on a busy machine many minutes.
+"""
+NO_TESTS = int(pytest.ExitCode.NO_TESTS_COLLECTED)
 _OPPOSITE: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Eq: ("==", "!="),
     ast.NotEq: ("!=", "=="),
@@ -85,39 +98,154 @@ class Mutant:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what became of each fault; return 1 if the tests fail without one, and 0 otherwise."""
+    """Print what became of each fault; return 1 if tests fail without one, and 0 otherwise. The results so far are in
+    a file as well, and stay if the program is ended.
+    """
     parser = argparse.ArgumentParser(prog="python -m checks.mutants", description="Which small faults no test notices.")
-    parser.add_argument("--count", type=int, default=40, help="faults in the sample; default: 40")
+    parser.add_argument("--cpu", type=int, default=BUDGET, help=f"seconds of CPU to spend; default: {BUDGET}")
+    parser.add_argument("--count", type=int, default=10_000, help="faults at most; default: as many as CPU allows")
     parser.add_argument(
         "--seed", type=int, default=random.randrange(1_000), help="of the sample; default: another each time"
     )
     options = parser.parse_args(arguments)
-    sample = choose(options.count, options.seed)
-    print(f"{len(sample)} faults, seed {options.seed}", flush=True)
-    unnoticed: list[Mutant] = []
-    with copies(PARALLEL) as free, ThreadPoolExecutor(PARALLEL) as pool:
-        if failure := pool.submit(_failure, None, free).result():
-            print(f"the tests fail without a fault: {failure}")
-            return 1
-        for mutant, failure in zip(sample, pool.map(_failure, sample, repeat(free)), strict=True):
-            print(f"{mutant}: {f'noticed by {failure}' if failure else 'NOT NOTICED'}", flush=True)
-            unnoticed += [] if failure else [mutant]
-    noticed = len(sample) - len(unnoticed)
-    print(f"{noticed} of {len(sample)} faults noticed, seed {options.seed}")
-    tell("mutants", passed=noticed, failed=len(unnoticed))
-    return 0
+    RESULTS.parent.mkdir(exist_ok=True)
+    with RESULTS.open("w", encoding="utf-8") as file, copies(PARALLEL) as folders:
+        run = Run(choose(options.count, options.seed), options.cpu, file.write)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler)
+        run.say(f"seed {options.seed}, {options.cpu} s of CPU; these lines are in {RESULTS.relative_to(ROOT)} as well")
+        with ThreadPoolExecutor(PARALLEL) as pool:
+            try:
+                for each in [pool.submit(run.work, folder) for folder in folders]:
+                    each.result()
+            except KeyboardInterrupt:
+                run.say("ended before its time")
+            finally:
+                # Also where a thread failed: the other one would go on.
+                run.stop()
+        run.summary(options.seed)
+    return 1 if run.failure else 0
+
+
+class Run:
+    """Faults that are tried one after the other, by several threads, each in a checkout of its own."""
+
+    def __init__(self, sample: Sequence[Mutant], budget: float, write: Callable[[str], object]) -> None:
+        self._sample, self._budget, self._write = iter(sample), budget, write
+        self._lock = threading.Lock()
+        self._processes = set[subprocess.Popen[str]]()
+        self._proven = set[str]()
+        """Files of tests that pass without a fault."""
+        self._stopped = False
+        self._tried = 0
+        self._unnoticed: list[str] = []
+        self.failure = ""
+
+    def work(self, copy: Path) -> None:
+        """Try faults in a checkout until no CPU is left."""
+        while mutant := self._next():
+            tests = tests_of(mutant.path)
+            new = [each for each in tests if each not in self._proven]
+            if new and (failed := self._run(copy, new)) and not self._stopped:
+                self.failure = failed
+                self.stop()
+            if self._stopped:
+                return
+            self._proven |= set(new)
+            self._record(mutant, tests, self._try(mutant, copy, tests))
+
+    def stop(self) -> None:
+        """Try no more faults, and end the tests that run."""
+        with self._lock:
+            self._stopped = True
+            for process in self._processes:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def say(self, line: str) -> None:
+        """Print a line, and write it down."""
+        print(line, flush=True)
+        self._write(f"{line}\n")
+
+    def summary(self, seed: int) -> None:
+        """Say how many were noticed, and once more which were not."""
+        if self.failure:
+            self.say(f"tests fail without a fault: {self.failure}")
+        for line in self._unnoticed:
+            self.say(f"NOT NOTICED {line}")
+        noticed = self._tried - len(self._unnoticed)
+        self.say(f"{noticed} of {self._tried} faults noticed, {cpu_of_children():.0f} s of CPU, seed {seed}")
+
+    def _next(self) -> Mutant | None:
+        with self._lock:
+            spent = self._stopped or cpu_of_children() >= self._budget
+            return None if spent else next(self._sample, None)
+
+    def _record(self, mutant: Mutant, tests: Sequence[str], noticed: str) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            self._tried += 1
+            if not noticed:
+                self._unnoticed.append(f"{mutant} by {' '.join(tests) or 'any test: there is none of it'}")
+            said = f"noticed by {noticed}" if noticed else "NOT NOTICED"
+            self.say(f"[{self._tried}, {cpu_of_children():.0f} s] {mutant}: {said}")
+            tell("mutants", passed=self._tried - len(self._unnoticed), failed=len(self._unnoticed))
+
+    def _try(self, mutant: Mutant, copy: Path, tests: Sequence[str]) -> str:
+        """Return the test that notices a fault; empty if none does."""
+        target = copy / mutant.path.relative_to(ROOT)
+        original = target.read_bytes()
+        target.write_text(mutant.source(), encoding="utf-8")
+        try:
+            return self._run(copy, tests) if tests else ""
+        finally:
+            target.write_bytes(original)
+
+    def _run(self, copy: Path, tests: Sequence[str]) -> str:
+        """Return the first test that fails in a copy of the checkout; empty if all pass."""
+        options = ("-q", "-x", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not seconds")
+        command = [sys.executable, "-m", "pytest", *options, "-rf", *tests]
+        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with self._lock:
+            if self._stopped:
+                return "nobody"
+            process = subprocess.Popen(command, cwd=copy, env=environment, text=True, start_new_session=True, **streams)
+            self._processes.add(process)
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (CPU_PATIENCE, CPU_PATIENCE))
+        try:
+            output, _ = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            return f"the limit of {PATIENCE} s"
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            with self._lock:
+                self._processes.remove(process)
+        if process.returncode == NO_TESTS or not process.returncode:
+            return ""
+        failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        return failed[1] if failed else (output.splitlines() or [f"status {process.returncode}"])[-1]
+
+
+def cpu_of_children() -> float:
+    """Return the seconds of CPU that ended processes took, with theirs."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def choose(count: int, seed: int) -> list[Mutant]:
-    """Return a sample of all faults, as many of each package; the same one for the same seed and code."""
-    chance, sample = random.Random(seed), list[Mutant]()
-    for number, package in enumerate(PACKAGES):
+    """Return a sample of all faults, of each package in turn; the same one for the same seed and code."""
+    chance, of_packages = random.Random(seed), list[list[Mutant]]()
+    for package in PACKAGES:
         folder = ROOT / "src" / "openstack_operator" / package
         files = sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".sh"))
         mutants = [mutant for path in files for mutant in mutants_of(path)]
-        share = count // len(PACKAGES) + (number < count % len(PACKAGES))
-        sample += chance.sample(mutants, min(share, len(mutants)))
-    return sample
+        chance.shuffle(mutants)
+        of_packages.append(mutants)
+    return [mutant for turn in zip_longest(*of_packages) for mutant in turn if mutant][:count]
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
@@ -194,9 +322,9 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 
 @contextmanager
-def copies(count: int) -> Generator[SimpleQueue[Path]]:
+def copies(count: int) -> Generator[list[Path]]:
     """Clones of this checkout with the changes that are not committed, in which faults are put one at a time."""
-    free = SimpleQueue[Path]()
+    folders = list[Path]()
     listing = ["git", "ls-files", "-z", "--modified", "--others", "--exclude-standard"]
     changed = subprocess.run(listing, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
@@ -209,61 +337,45 @@ def copies(count: int) -> Generator[SimpleQueue[Path]]:
                     (copy / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(ROOT / name, copy / name)
             (copy / ".venv").symlink_to(ROOT / ".venv")
-            free.put(copy)
-        yield free
+            folders.append(copy)
+        yield folders
 
 
-def _failure(mutant: Mutant | None, free: SimpleQueue[Path]) -> str:
-    """Return the test that notices a fault; empty if none does."""
-    copy = free.get()
-    try:
-        if mutant is None:
-            return _run(copy, TESTS)
-        target = copy / mutant.path.relative_to(ROOT)
-        original = target.read_bytes()
-        target.write_text(mutant.source(), encoding="utf-8")
-        try:
-            return _run(copy, (*likely_tests(mutant.path), "tests/cases")) or _run(copy, TESTS)
-        finally:
-            target.write_bytes(original)
-    finally:
-        free.put(copy)
+def tests_of(path: Path) -> list[str]:
+    """Return the tests that are likely to notice a fault: files of tests of a module or a program, and cases. Texts of
+    programs are part of cases, which would notice any change of them.
+    """
+    return [*likely_tests(path), *([] if "agents" in path.relative_to(ROOT).parts[:3] else ["tests/cases"])]
 
 
 def likely_tests(path: Path) -> list[str]:
-    """Return the files of tests that have the name of a module or a program in theirs, or in an import."""
-    name, folder = path.stem, path.parent.name
-    imports = re.compile(rf"\b(?:import|from)\b[^\n]*\b{re.escape(name)}\b|{re.escape(f'{folder}/{path.name}')}")
-    tests = sorted((ROOT / "tests" / "unit").glob("test_*.py")) + sorted((ROOT / "tests" / "agents").glob("test_*.py"))
-    tests = [each for each in tests if not each.stem.endswith(("_served", "_real"))]
-    chosen = [each for each in tests if name in each.stem or folder in each.stem.split("_")]
-    chosen += [each for each in tests if each not in chosen and imports.search(each.read_text(encoding="utf-8"))]
-    return [str(each.relative_to(ROOT)) for each in chosen]
+    """Return the files of tests that have the name of a module or a program in theirs, and then those that have the
+    names which it defines most often.
+    """
+    name, folder, texts = path.stem, path.parent.name, _texts()
+    chosen = [each for each in texts if name in each.stem or folder in each.stem.split("_")]
+    # Programs that run in pods have tests of their own.
+    chosen.sort(key=lambda each: (each.parent.name == "agents") != ("agents" in path.parts))
+    words = re.compile(rf"\b(?:{'|'.join([*_names(path), re.escape(f'{folder}/{path.name}')])})\b")
+    counts = {each: len(words.findall(text)) for each, text in texts.items() if each not in chosen}
+    chosen += sorted((each for each, count in counts.items() if count), key=lambda each: -counts[each])
+    return [str(each.relative_to(ROOT)) for each in chosen[:LIKELY]]
 
 
-def _run(copy: Path, tests: tuple[str, ...]) -> str:
-    """Return the first test that fails in a copy of the checkout; empty if all pass."""
-    ignored = ("--ignore-glob=*_served.py", "--ignore-glob=*_real.py")
-    options = ("-q", "-x", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not seconds", "-rf", *ignored)
-    command = [sys.executable, "-m", "pytest", *options, *tests]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
-    try:
-        result = subprocess.run(
-            command,
-            cwd=copy,
-            env=environment,
-            check=False,
-            text=True,
-            timeout=PATIENCE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-    except subprocess.TimeoutExpired:
-        return f"the limit of {PATIENCE} s"
-    if not result.returncode:
-        return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.MULTILINE)
-    return failed[1] if failed else (result.stdout.splitlines() or ["pytest"])[-1]
+@cache
+def _texts() -> dict[Path, str]:
+    """Texts of files of tests, but for those that need programs of images."""
+    files = [*sorted((ROOT / "tests/unit").glob("test_*.py")), *sorted((ROOT / "tests/agents").glob("test_*.py"))]
+    return {each: each.read_text(encoding="utf-8") for each in files if not each.stem.endswith(("_served", "_real"))}
+
+
+def _names(path: Path) -> list[str]:
+    """Return what a module defines for others."""
+    if path.suffix != ".py":
+        return []
+    nodes = ast.parse(path.read_text(encoding="utf-8")).body
+    names = [each.name for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+    return [each for each in names if not each.startswith("_") and each != "main"]
 
 
 if __name__ == "__main__":

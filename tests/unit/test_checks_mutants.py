@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 from checks import mutants
+
+SOURCE = mutants.ROOT / "src" / "openstack_operator"
 
 
 def faulty(path: Path, source: str) -> set[str]:
@@ -57,7 +60,7 @@ def test_a_sample_has_each_package_and_is_the_same_for_its_seed() -> None:
     assert sample == mutants.choose(8, seed=3)
     assert sample != mutants.choose(8, seed=4)
     folders = [mutant.path.relative_to(mutants.ROOT / "src" / "openstack_operator").parts[0] for mutant in sample]
-    assert folders == [package for package in mutants.PACKAGES for _ in range(2)]
+    assert folders == [package for _ in range(2) for package in mutants.PACKAGES]
 
 
 @pytest.mark.parametrize("path", sorted((mutants.ROOT / "src" / "openstack_operator" / "kube").glob("*.py")), ids=str)
@@ -67,7 +70,88 @@ def test_a_fault_leaves_a_program_that_can_be_read(path: Path) -> None:
 
 
 def test_the_tests_of_a_module_come_first() -> None:
-    tests = mutants.likely_tests(mutants.ROOT / "src" / "openstack_operator" / "kube" / "readiness.py")
-    assert "tests/unit/test_kube.py" in tests
-    tests = mutants.likely_tests(mutants.ROOT / "src" / "openstack_operator" / "agents" / "etcd" / "start.sh")
-    assert "tests/agents/test_etcd.py" in tests
+    tests = mutants.tests_of(SOURCE / "kube" / "readiness.py")
+    assert tests[0] == "tests/unit/test_kube.py"
+    assert tests[-1] == "tests/cases"
+    assert len(tests) <= mutants.LIKELY + 1
+    tests = mutants.tests_of(SOURCE / "agents" / "etcd" / "start.sh")
+    assert tests[:2] == ["tests/agents/test_etcd.py", "tests/unit/test_etcd.py"]
+    # Texts of programs are part of cases, which notice any change of them, also one that does nothing.
+    assert "tests/cases" not in tests
+    # Where no file has the name of the module, those that use what it defines.
+    assert "tests/unit/test_components.py" in mutants.tests_of(SOURCE / "kube" / "resources.py")
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A checkout in which a test of one module finds no fault, and one of another does."""
+    for name, source in {
+        "src/openstack_operator/plan/one.py": "NUMBER = 1\n",
+        "tests/noticing.py": "from one import NUMBER\ndef test_it() -> None:\n    assert NUMBER == 1\n",
+        "tests/careless.py": "def test_it() -> None:\n    pass\n",
+        "tests/failing.py": "def test_it() -> None:\n    assert False\n",
+        "tests/hanging.py": "from one import NUMBER\ndef test_it() -> None:\n    while NUMBER == 2:\n        pass\n",
+        "conftest.py": "import sys\nsys.path.insert(0, 'src/openstack_operator/plan')\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(source)
+    return tmp_path
+
+
+def tried(
+    copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch, *tests: str, budget: float = 1_000_000
+) -> mutants.Run:
+    """A run over the one fault of such a checkout."""
+    monkeypatch.setattr(mutants, "ROOT", copy)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setattr(mutants, "tests_of", lambda _: [f"tests/{each}.py" for each in tests])
+    path = copy / "src/openstack_operator/plan/one.py"
+    run = mutants.Run(list(mutants.mutants_of(path)), budget, said.append)
+    run.work(copy)
+    run.summary(7)
+    assert path.read_text() == "NUMBER = 1\n"
+    return run
+
+
+def test_each_result_is_written_as_soon_as_it_is_known(
+    copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried(copy, said, monkeypatch, "careless", "noticing")
+    fault = "src/openstack_operator/plan/one.py:1: `1` → `2`"
+    assert re.fullmatch(rf"\[1, \d+ s\] {re.escape(fault)}: noticed by tests/noticing.py::test_it\n", said[0])
+    assert re.fullmatch(r"1 of 1 faults noticed, \d+ s of CPU, seed 7\n", said[1])
+
+
+def test_a_fault_that_nobody_notices_is_said_again_at_the_end_with_the_tests_that_ran(
+    copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried(copy, said, monkeypatch, "careless")
+    assert said[0].endswith("`1` → `2`: NOT NOTICED\n")
+    assert said[1].endswith("NOT NOTICED src/openstack_operator/plan/one.py:1: `1` → `2` by tests/careless.py\n")
+    assert said[2].startswith("0 of 1 faults noticed")
+
+
+@pytest.mark.seconds
+def test_a_fault_that_makes_a_test_run_for_ever_is_noticed(
+    copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutants, "CPU_PATIENCE", 3)
+    tried(copy, said, monkeypatch, "hanging")
+    assert ": noticed by " in said[0]
+
+
+def test_tests_that_fail_without_a_fault_end_the_run(
+    copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tried(copy, said, monkeypatch, "failing").failure == "tests/failing.py::test_it"
+    assert said[0] == "tests fail without a fault: tests/failing.py::test_it\n"
+
+
+def test_no_fault_is_tried_when_the_cpu_is_spent(copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    tried(copy, said, monkeypatch, "noticing", budget=0)
+    assert [line.partition(",")[0] for line in said] == ["0 of 0 faults noticed"]
