@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# Compiled modules are kept, whatever the environment says: each process of a test would compile hundreds of them again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
 help: ## This list
@@ -67,8 +69,7 @@ test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and 
 
 .PHONY: check
 check: venv ## Lint with the faster type checker, and the tests that need neither a server nor seconds
-	$(MAKE) --no-print-directory style
-	$(MAKE) --no-print-directory quick
+	$(MAKE) --no-print-directory -j 2 style quick
 
 # Attacks, programs of images and what takes seconds are left to `make test`.
 .PHONY: quick
