@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, cast
@@ -310,6 +311,7 @@ Section = dict[str, tuple[str, str]]
 """What a table says of fields: type and default."""
 
 
+@cache
 def tables(page: str) -> dict[str, Section]:
     """Sections of a page with a column of defaults, by their name in small letters, as links have it."""
     found: dict[str, Section] = {}

@@ -28,9 +28,14 @@ Workloads = dict[str, Object]
 
 def objects(spec: Mapping[str, Any], profile: str = "debian") -> list[Object]:
     """Everything a cloud becomes."""
+    return _objects(json.dumps({"imageProfile": profile, **spec}))
+
+
+@cache
+def _objects(spec: str) -> list[Object]:
+    """Everything a cloud of that spec becomes: several tests look at the same cloud."""
     paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password=DRAWN)
-    wanted = {"imageProfile": profile, **spec}
-    manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": wanted}
+    manifest = {"kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": json.loads(spec)}
     return [obj for planned in paper.render([manifest], "openstack") for obj in planned.objects]
 
 
@@ -39,7 +44,6 @@ def workloads(spec: Mapping[str, Any], profile: str = "debian") -> Workloads:
     return {obj["metadata"]["name"]: obj for obj in objects(spec, profile) if obj["kind"] in RUNNING}
 
 
-@cache
 def minimal() -> Workloads:
     return workloads({})
 
