@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 import argparse
 import ast
+import itertools
 import os
 import random
 import re
@@ -29,7 +30,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("w", encoding="utf-8") as file, copies(PARALLEL) as folders:
+    with RESULTS.open("w", buffering=1, encoding="utf-8") as file, copies(PARALLEL) as folders:
         run = Run(choose(options.count, options.seed), options.cpu, file.write)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.default_int_handler)
@@ -136,6 +136,7 @@ class Run:
         self._processes = set[subprocess.Popen[str]]()
         self._proven = set[str]()
         """Files of tests that pass without a fault."""
+        self._times = itertools.count(1)
         self._stopped = False
         self._tried = 0
         self._unnoticed: list[str] = []
@@ -196,17 +197,22 @@ class Run:
         """Return the test that notices a fault; empty if none does."""
         target = copy / mutant.path.relative_to(ROOT)
         original = target.read_bytes()
-        target.write_text(mutant.source(), encoding="utf-8")
+        self._put(target, mutant.source().encode())
         try:
             return self._run(copy, tests) if tests else ""
         finally:
-            target.write_bytes(original)
+            self._put(target, original)
+
+    def _put(self, target: Path, content: bytes) -> None:
+        """Write a module with another time than ever before: Python takes a compiled one by time and size."""
+        target.write_bytes(content)
+        os.utime(target, (seconds := next(self._times), seconds))
 
     def _run(self, copy: Path, tests: Sequence[str]) -> str:
         """Return the first test that fails in a copy of the checkout; empty if all pass."""
         options = ("-q", "-x", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not seconds")
         command = [sys.executable, "-m", "pytest", *options, "-rf", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": ""}
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         with self._lock:
             if self._stopped:
@@ -236,7 +242,7 @@ def cpu_of_children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def choose(count: int, seed: int) -> list[Mutant]:
+def choose(number: int, seed: int) -> list[Mutant]:
     """Return a sample of all faults, of each package in turn; the same one for the same seed and code."""
     chance, of_packages = random.Random(seed), list[list[Mutant]]()
     for package in PACKAGES:
@@ -245,7 +251,7 @@ def choose(count: int, seed: int) -> list[Mutant]:
         mutants = [mutant for path in files for mutant in mutants_of(path)]
         chance.shuffle(mutants)
         of_packages.append(mutants)
-    return [mutant for turn in zip_longest(*of_packages) for mutant in turn if mutant][:count]
+    return [mutant for turn in itertools.zip_longest(*of_packages) for mutant in turn if mutant][:number]
 
 
 def mutants_of(path: Path) -> Iterator[Mutant]:
