@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
+from openstack_operator import plan
 from openstack_operator.catalogue import SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import NotBuilt
@@ -103,6 +104,15 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
     return in_both(field, value, {child(name, f"spec.{told}"): value for name in EVERYWHERE}, *also)
 
 
+HIGHLY_AVAILABLE: Leaves = {
+    **{child(name, f"annotations.{plan.HIGHLY_AVAILABLE}"): "true" for name in RUNS},
+    **{child(name, "spec.replicas"): 3 for name in ("mariadb", "rabbitmq", "ovn")},
+    # A Glance on a volume of one node stays alone.
+    **{child(name, "spec.replicas"): 2 for name in ("memcached", "keystone", "placement", "neutron", "nova")},
+}
+"""What changes with three MariaDB."""
+
+
 @pytest.mark.parametrize(
     ("kind", "base", "path", "value", "expected", "also"),
     [
@@ -141,7 +151,7 @@ def of_all(field: str, value: Any, told: str, *also: str) -> Iterator[ParameterS
             child("cinder", "spec.backends"),
             base={"cinder.enabled": True},
         ),
-        *in_both("mariadb.replicas", 3, {child("mariadb", "spec.replicas"): 3}),
+        *in_both("mariadb.replicas", 3, HIGHLY_AVAILABLE),
         *in_both("mariadb.storageSize", "20Gi", {child("mariadb", "spec.storageSize"): "20Gi"}),
         row(
             OURS,

@@ -48,6 +48,7 @@ from .model import (
     Template,
     Templates,
     by_group,
+    lasting_count,
     rule,
 )
 from .node_fields import EACH, FOLDER, NodeField, node_fields
@@ -301,6 +302,7 @@ __all__ = [
     "immutable_optional",
     "immutable_presence",
     "is_allowed",
+    "lasting_count",
     "lasts",
     "logins",
     "mebibytes",

@@ -117,6 +117,12 @@ class Model(BaseModel):
         """
         return ()
 
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the fields with numbers of pods, as a cloud that is to go on without any one of its nodes sets them
+        unless its user does; `existing` is the spec of the resource if it exists.
+        """
+        return {}
+
     @property
     def runs_release(self) -> str:
         """OpenStack release to run; empty for kinds that are no part of OpenStack. Kinds with a release report the one
@@ -166,6 +172,11 @@ class CalledOtherwise(Model):
             return values
         names = {theirs: ours for ours, theirs in cls.c5c3_names.items()}
         return {names.get(name, name): value for name, value in cast("Mapping[str, Any]", values).items()}
+
+
+def lasting_count(count: int, existing: Mapping[str, Any] | None) -> int:
+    """Return the number of members that cannot be removed again: an existing server keeps its own."""
+    return count if existing is None else existing.get("replicas", 1)
 
 
 class Template(Model):

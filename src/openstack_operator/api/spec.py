@@ -363,6 +363,9 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Conditions of other resources that pods of APIs, workers and agents wait for before they start for the first
     time, besides those that the service uses."""
 
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"replicas": 2}
+
     @property
     def runs_release(self) -> str:
         """Release that the spec names, and its programs run."""

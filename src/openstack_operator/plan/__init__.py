@@ -5,6 +5,7 @@ from __future__ import annotations
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
+from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
 from .kind import Kind
@@ -32,12 +33,14 @@ from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progr
 __all__ = [
     "C5C3",
     "FIELDS_IGNORED",
+    "HIGHLY_AVAILABLE",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "PLACEHOLDER",
     "READY",
     "RECOVERY",
     "SHARED_FIELDS",
+    "SINGLE_COPY",
     "STATEFUL_SET_LIMIT",
     "WORKLOADS",
     "Actuator",
@@ -97,6 +100,7 @@ __all__ = [
     "recovering",
     "secret_data",
     "shared_fields",
+    "single_copy_verdict",
     "unused",
     "waiting",
     "whom_to_ask",

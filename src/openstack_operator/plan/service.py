@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ..api import Model, Resource, SecretUse
 from .claim import Claims
 from .context import Context, Listens
+from .copies import single_copies, single_copy_verdict
 from .ignored import FIELDS_IGNORED, IgnoredFields, ignored_fields, ignored_verdict
 from .kind import Kind
 from .release import Release
@@ -132,12 +133,17 @@ class Service:
     name all of these."""
     ignores: Sequence[Callable[[Context[Any], Plan], IgnoredFields]] = ()
     """Functions that name fields which a plan does not use in the mode that the spec chooses."""
+    dispensable: Sequence[str] = ()
+    """Workloads that a cloud does not need to go on, by the end of their names after that of the resource: `SingleCopy`
+    does not name them."""
 
     def make_plan(self, ctx: Context[Any]) -> Plan:
-        """Return the plan of a resource, with a condition that names fields of its spec that have no effect. Raises
-        what the plan raises.
+        """Return the plan of a resource, with a condition that names fields of its spec that have no effect, and one
+        that names what exists once in a highly available cloud. Raises what the plan raises.
         """
         plan = self.plan(ctx)
+        if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
+            plan = plan.with_conditions(copies)
         advice: dict[str, str] = {}
         for function in self.ignores:
             advice = {**function(ctx, plan), **advice}

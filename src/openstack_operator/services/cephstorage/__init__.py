@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudMember, Listens, MemberReports, Service
-from .health import questions
+from .health import WATCHER, questions
 from .ignored import ignored
 from .model import CEPH_STORAGE
 from .rook import KINDS
@@ -18,4 +18,5 @@ SERVICE = Service(
     member=CloudMember(field="ceph", phase="Infrastructure"),
     kinds=KINDS,
     ignores=(ignored,),
+    dispensable=(f"-{WATCHER}",),
 )

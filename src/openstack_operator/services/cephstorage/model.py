@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from ...api import (
     holds,
     immutable,
     immutable_optional,
+    lasting_count,
     memory,
     rule,
     validated,
@@ -182,6 +183,14 @@ class CephStorageSpec(RunSpec):
             return {}
         names = ("rook-ceph-config", "rook-ceph-mon", *(f"rook-ceph-client-{user}" for user in users(self).values()))
         return {f"rook.{name}": OptionalSecretRef(name=name) for name in names}
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        if self.mode != "local":
+            return {}
+        return {
+            daemon: {"replicas": lasting_count(3, None if existing is None else existing.get(daemon, {}))}
+            for daemon in ("monitors", "osds")
+        }
 
 
 USERS = {"volumes": "cinder", "images": "glance", "vms": "nova", "backups": "cinder-backup"}

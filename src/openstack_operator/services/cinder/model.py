@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -101,6 +102,10 @@ class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdenti
     """Backups of volumes."""
     purge: VolumePurge = VolumePurge()
     """Removal of deleted rows from the database."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        on_one_node = self.backup.type == "posix" and self.backup.files.access_mode == "ReadWriteOnce"
+        return super().default_counts(existing) | ({"backup": {"replicas": 1}} if on_one_node else {})
 
 
 class _BackendStatus(Model):

@@ -41,7 +41,8 @@ class Infrastructure(Templates):
     """Databases, brokers, caches, storage and networks that the services use."""
 
     mariadb: MariaDBTemplate = MariaDBTemplate()
-    """SQL server of all services."""
+    """SQL server of all services. With three members or more, the cloud is to go on without any one of its nodes: the
+    other services then have several pods each, unless their templates say how many."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
     memcached: MemcachedTemplate = MemcachedTemplate()

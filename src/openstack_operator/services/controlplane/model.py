@@ -231,7 +231,8 @@ class ControlPlaneSpec(Model):
     monitoring: Monitoring = Monitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
-    """SQL server of all services."""
+    """SQL server of all services. With three members or more, the cloud is to go on without any one of its nodes: the
+    other services then have several pods each, unless their templates say how many."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
     memcached: MemcachedTemplate = MemcachedTemplate()

@@ -15,6 +15,7 @@ from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
     FIELDS_IGNORED,
+    HIGHLY_AVAILABLE,
     Context,
     Group,
     Key,
@@ -30,6 +31,7 @@ from ...plan import (
 )
 from .. import members as services
 from ..members import member_of
+from .availability import default_counts, is_highly_available, single_copies, with_defaults
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import unsupported
 from .model import OTHER_GROUPS, ControlPlaneSpec
@@ -103,7 +105,7 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
-        extra_conditions=_ignored_fields(ctx),
+        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx)},
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )
@@ -169,7 +171,10 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
         entry = tls.tls_spec(api.key(member.kind, name), template)
         # Unset, those kinds would take a certificate by themselves.
         spec |= {"tls": entry} if entry or api.groups.get(member.kind) else {}
+    spec = with_defaults(spec, default_counts(ctx.spec, member.field, template, common, live))
     manifest = kube.obj(ctx, member.kind, name, api.version(member.kind), spec=common | spec)
+    if is_highly_available(ctx.spec):
+        manifest = kube.annotated(manifest, {HIGHLY_AVAILABLE: "true"})
     shared = {
         field: api.path(f"spec.{_SHARED_FROM.get(field, field)}")
         for field in (*common, "tls")

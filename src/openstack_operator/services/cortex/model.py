@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -155,6 +155,9 @@ class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     """Sources of data. The reference implementation does not use them."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Resources that must be ready before its pods start for the first time."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"replicas": 2}
 
 
 class CortexStatus(Model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -29,6 +29,7 @@ from ...api import (
     UsesMessaging,
     UsesVolume,
     immutable,
+    lasting_count,
     rule,
     sent,
     validated,
@@ -263,6 +264,10 @@ class DesignateSpec(ServiceSpec, PoolServers, UsesDatabase, UsesMessaging, UsesC
     """Further pools of servers. The pool `default` is what this spec itself says (`backend`, `nsRecords` …)."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        # A new name server would answer before it has the zones.
+        return {"replicas": lasting_count(2, existing)}
 
 
 DESIGNATE = Resource(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ...api import (
     Column,
@@ -15,6 +15,7 @@ from ...api import (
     UsesTLS,
     UsesVolume,
     holds,
+    lasting_count,
     memory,
     rule,
 )
@@ -40,6 +41,9 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
     """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
     quota: Size = "512Mi"
     """Space for the keys on the disk; when it is full, etcd refuses to write."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"replicas": lasting_count(3, existing)}
 
 
 ETCD = Resource(

@@ -210,6 +210,9 @@ class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity, UsesKeyMana
         sources = {f"storage.{store.name}": store.rbd or CephSource() for store in stores(self) if store.type == "ceph"}
         return {**super().default_refs(), **({} if self.storage.backends or self.storage.rbd else sources)}
 
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return super().default_counts(existing) if may_spread(self) else {}
+
     def destinations(self) -> Sequence[Destination]:
         """Return the Keystone of a Swift that names none, if it is an external one."""
         places = {f"storage.backends[{index}]": each.swift for index, each in enumerate(self.storage.backends)}

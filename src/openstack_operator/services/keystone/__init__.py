@@ -31,4 +31,6 @@ SERVICE = Service(
     # Logins of its administrator, for clients.
     shares=dict.fromkeys(("{name}-admin", "{name}-clouds", "{name}-app-credential", CLOUDS), KEYSTONE_LOGIN),
     ignores=(ignored,),
+    # The command line of administrators.
+    dispensable=("client",),
 )

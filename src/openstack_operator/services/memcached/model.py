@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,9 @@ class MemcachedSpec(RunSpec, UsesTLS):
     """Memory of each server for what it remembers."""
     max_connections: Annotated[int, Field(ge=64, le=65536)] = 1024
     """Connections each server accepts at a time."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"replicas": 2}
 
 
 MEMCACHED = Resource(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -149,6 +150,10 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     def members(self, database: str) -> int:
         """Return the number of members of the northbound (nb) or the southbound (sb) database."""
         return (self.northbound if database == "nb" else self.southbound).replicas or self.replicas
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        # The databases of Kolla's images have one member. Others grow and shrink, one member at a time.
+        return {} if self.image_profile == "kolla" else {"replicas": 3}
 
 
 OVN_NETWORK = Resource(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from ...api import (
     PROVIDED,
@@ -16,6 +17,7 @@ from ...api import (
     UsesMonitoring,
     UsesTLS,
     UsesVolume,
+    lasting_count,
     rule,
 )
 
@@ -44,6 +46,9 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator
     sets itself is refused."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        return {"replicas": lasting_count(3, existing)}
 
 
 RABBITMQ = Resource(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ...api import (
     PROVIDED,
@@ -19,6 +19,7 @@ from ...api import (
     UsesTLS,
     UsesVolume,
     holds,
+    lasting_count,
     memory,
     rule,
 )
@@ -73,6 +74,12 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
     config: Options = {}
     """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One that the operator sets itself
     is refused."""
+
+    def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
+        if self.model_fields_set & {"replicas", "sentinel"}:
+            return {}
+        count = lasting_count(3, existing)
+        return {"replicas": count, **({"sentinel": {"enabled": True}} if count > 1 else {})}
 
 
 VALKEY = Resource(

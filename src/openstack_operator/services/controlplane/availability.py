@@ -1,0 +1,58 @@
+"""Numbers of pods in a cloud that asks for high availability by three MariaDB, for what its user leaves unset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic.alias_generators import to_snake
+
+from ... import kube
+from ...api import Template
+from ...plan import SINGLE_COPY, Context, Object, Verdict, single_copy_verdict
+from ..members import MEMBERS, member_of
+from .model import ControlPlaneSpec
+
+_SCALABLE = {member_of(each).field for each in MEMBERS if each.resource.scale}
+
+
+def is_highly_available(spec: ControlPlaneSpec) -> bool:
+    """Return True if the cloud is to go on without any one of its nodes: its user asks for three MariaDB or more."""
+    mariadb = spec.mariadb
+    return mariadb.enabled and mariadb.provider != "external" and mariadb.replicas > 1
+
+
+def default_counts(
+    spec: ControlPlaneSpec, field: str, template: Template, common: Mapping[str, Any], live: Object | None
+) -> dict[str, Any]:
+    """Return the fields with numbers of pods that a service of a highly available cloud gets unless its user sets them;
+    `common` are the settings of the cloud for it. A service that exists keeps what cannot be undone.
+    """
+    if not is_highly_available(spec) or getattr(template, "provider", "") == "external":
+        return {}
+    of_cloud = {to_snake(name): value for name, value in common.items() if isinstance(value, str)}
+    unset = {name: value for name, value in of_cloud.items() if name not in template.model_fields_set}
+    existing: Mapping[str, Any] | None = live["spec"] if live else None
+    counts = template.model_copy(update=unset).default_counts(existing)
+    if existing and "replicas" in counts and field in _SCALABLE:
+        # `kubectl scale` and an autoscaler write it, too.
+        counts["replicas"] = max(counts["replicas"], existing.get("replicas", 1))
+    return counts
+
+
+def with_defaults(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec with the fields that it does not set, at every depth."""
+    merged = dict(spec)
+    for name, default in defaults.items():
+        value = merged.setdefault(name, default)
+        if isinstance(default, dict) and isinstance(value, dict):
+            merged[name] = with_defaults(cast("dict[str, Any]", value), cast("dict[str, Any]", default))
+    return merged
+
+
+def single_copies(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
+    """Return the condition with what exists once, as the resources of a highly available cloud report it."""
+    if not is_highly_available(ctx.spec):
+        return {}
+    reports = [kube.conditions(child).get(SINGLE_COPY) for child in ctx.children.values()]
+    return single_copy_verdict(*(report["message"] for report in reports if report))
