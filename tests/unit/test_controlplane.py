@@ -215,7 +215,6 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     [
         ({"networkBackend": "ovs"}, "spec.networkBackend"),
         ({"tls": {"enabled": True}, "imageProfile": "kolla"}, "spec.tls.enabled"),
-        ({"cortex": {"enabled": True}, "imageProfile": "kolla"}, "spec.cortex.enabled"),
     ],
 )
 def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
@@ -223,6 +222,14 @@ def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict
         plan(cloud(release, spec))
     assert raised.value.path == field
     assert "yet; " in str(raised.value)
+
+
+def test_a_service_that_is_not_built_affects_only_itself(release: Release) -> None:
+    without = children(plan(cloud(release, {"imageProfile": "kolla"})))
+    planned = plan(cloud(release, {"cortex": {"enabled": True}, "imageProfile": "kolla"}))
+    assert children(planned) == without
+    [verdict] = [step.verdict for step in planned if step.verdict and not step.verdict.ready]
+    assert (verdict.reason, verdict.message.partition(": ")[0]) == ("NotBuilt", "spec.cortex.enabled")
 
 
 def test_what_is_off_may_say_anything(release: Release) -> None:

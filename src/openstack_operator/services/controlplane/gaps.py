@@ -1,4 +1,4 @@
-"""Settings of the API that this version does not support yet: it refuses them, and ignores none."""
+"""Settings of the API that this version does not support yet: it names them, and ignores none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UnsupportedField = tuple[str, str]
 
 
 def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
-    """Return all settings of a spec that are not built, not only the first."""
+    """Return all settings of a spec without which no cloud can be made, not only the first."""
     checks = [
         (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
         (
@@ -22,10 +22,13 @@ def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
             "spec.tls.enabled",
             "kolla's images do not encrypt everything yet; use false, or imageProfile debian",
         ),
-        (
-            spec.cortex.enabled and spec.image_profile == "kolla",
-            "spec.cortex.enabled",
-            "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian",
-        ),
     ]
     return [(path, message) for is_unsupported, path, message in checks if is_unsupported]
+
+
+def unsupported_services(spec: ControlPlaneSpec) -> dict[str, UnsupportedField]:
+    """Return what is not built of services that a cloud can do without, by the field of each."""
+    if spec.cortex.enabled and spec.image_profile == "kolla":
+        message = "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian"
+        return {"cortex": ("spec.cortex.enabled", message)}
+    return {}

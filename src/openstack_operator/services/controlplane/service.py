@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic.alias_generators import to_camel, to_snake
@@ -26,6 +26,7 @@ from ...plan import (
     Step,
     Verdict,
     condition_type,
+    failed,
     ignored_verdict,
     waiting,
 )
@@ -33,7 +34,7 @@ from .. import members as services
 from ..members import member_of
 from .availability import default_counts, is_highly_available, single_copies, with_defaults
 from .encryption import CONDITION, Encryption, authorities, encryption
-from .gaps import unsupported
+from .gaps import unsupported, unsupported_services
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
 from .storage import disk_storage, storage
@@ -91,9 +92,14 @@ OURS = ApiNames(OTHER_GROUPS)
 
 
 def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
-    """Return a resource for each enabled service. Raise NotBuilt with all settings that are not supported yet."""
+    """Return a resource for each enabled service; a condition for one that is not built. Raise NotBuilt with all
+    settings without which no cloud can be made.
+    """
     if fields := [(api.path(path), message) for path, message in unsupported(ctx.spec)]:
         raise NotBuilt(*fields[0], *fields[1:])
+    gaps = unsupported_services(ctx.spec)
+    templates_off = {name: getattr(ctx.spec, name).model_copy(update={"enabled": False}) for name in gaps}
+    ctx = replace(ctx, spec=ctx.spec.model_copy(update=templates_off))
     enabled = [member for member in MEMBERS if _runs(ctx, member)]
     keystone = ctx.children.get(api.key("Keystone", "keystone"), {})
     names = {each: _brokers(ctx.spec, enabled) if _is_per_service(ctx.spec, each) else [each.field] for each in enabled}
@@ -103,11 +109,19 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     return Plan(
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
+        *(_not_built(each, *gaps[each.field], api) for each in MEMBERS if each.field in gaps),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
         extra_conditions={**_ignored_fields(ctx), **single_copies(ctx)},
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
+    )
+
+
+def _not_built(member: Member, path: str, message: str, api: ApiNames) -> Group:
+    """Return the condition of a service that a cloud does without."""
+    return Group(
+        member.condition, [Step(name=member.field, verdict=failed(f"{api.path(path)}: {message}", "NotBuilt"))]
     )
 
 
