@@ -136,6 +136,7 @@ e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can b
 .PHONY: e2e-providers
 e2e-providers: venv ## Operators of others, built from their modules, and what runs on them
 	$(PY) -m operators build
+	$(PY) -m localcluster build --only vault
 	$(E2E) tests/e2e/on_providers
 
 .PHONY: e2e-cortex

@@ -20,6 +20,7 @@ from cloud.stopwatch import Stopwatch
 from .. import documented
 from ..conftest import Report
 from ..waiting import until
+from . import prometheus
 from .asked import raised, ready
 
 NAMESPACE = "whole"
@@ -84,8 +85,7 @@ def test_each_part_says_that_it_is_ready(cloud: Kubernetes) -> None:
     parts = ("MariaDB", "RabbitMQ", "Valkey", "Memcached", "Keystone", "Glance", "Placement", "Nova", "Neutron")
     parts += ("Cinder", "KORC", "Monitoring")
     assert {name: said.get(f"{name}Ready") for name in parts} == dict.fromkeys(parts, "True")
-    # Nothing here reads monitors, which is no reason to fail.
-    assert "monitoring.coreos.com" in view.conditions(live)["MonitoringReady"]["message"]
+    assert "monitoring.coreos.com" not in view.conditions(live)["MonitoringReady"]["message"], "its kinds are here"
 
 
 def test_servers_are_those_of_others_and_encrypted(cloud: Kubernetes) -> None:
@@ -96,6 +96,32 @@ def test_servers_are_those_of_others_and_encrypted(cloud: Kubernetes) -> None:
     assert "valkey-server" in own, "its operator is not here"
     assert found(cloud, "rabbitmqclusters.rabbitmq.com", "rabbitmq")["spec"]["tls"]["secretName"]
     assert cloud.items("users.openstack.k-orc.cloud", "-n", NAMESPACE)
+
+
+def test_prometheus_reads_each_monitor_and_no_alert_fires(cloud: Kubernetes, report: Report) -> None:
+    prometheus.start(cloud)
+    until("each monitor to be read", lambda: not prometheus.down(cloud, NAMESPACE), 180, 3)
+    assert {each["name"] for each in prometheus.groups(cloud, NAMESPACE)}
+    rules = [rule for group in prometheus.groups(cloud, NAMESPACE) for rule in group["rules"]]
+    assert {rule["name"]: rule["lastError"] for rule in rules if rule.get("lastError")} == {}
+    states = prometheus.alerts(cloud, NAMESPACE)
+    report.add(alerts_of_a_calm_cloud=states)
+    assert "firing" not in states.values()
+
+
+def test_an_alert_is_pending_once_nobody_answers(cloud: Kubernetes) -> None:
+    """It fires after its minutes, which nobody waits for here."""
+    where = ("-n", NAMESPACE, "patch", "podmonitors.monitoring.coreos.com", "keystone-api", "--type=merge", "-p")
+    assert prometheus.alerts(cloud, NAMESPACE)["OpenStackSilent"] == "inactive"
+    cloud.kubectl("-n", "openstack-operator", "scale", "deployment/openstack-operator", "--replicas=0")
+    try:
+        cloud.kubectl(*where, '{"spec": {"podMetricsEndpoints": [{"port": "metrics", "scheme": "http"}]}}')
+        silent = lambda: prometheus.alerts(cloud, NAMESPACE)["OpenStackSilent"] == "pending"  # noqa: E731
+        until("the alert to be pending", silent, 120, 2)
+    finally:
+        cloud.kubectl("-n", "openstack-operator", "scale", "deployment/openstack-operator", "--replicas=1")
+    # The operator writes the monitor as it was.
+    until("each monitor to be read again", lambda: not prometheus.down(cloud, NAMESPACE), 180, 3)
 
 
 def test_a_server_answers_on_its_floating_ip(cloud: Kubernetes, report: Report) -> None:

@@ -1,0 +1,139 @@
+"""The External Secrets Operator writes Secrets into a Vault, and reads them from there."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from cloud.kubernetes import CloudError, Kubernetes
+from cloud.view import conditions
+from tests import vault
+
+from ..on_services import vault_pod
+from ..waiting import until
+from .asked import NAMESPACE
+
+STORE, MOUNT, KEY = "openbao-cluster-store", "kv-v2", "openstack/k-orc/app-credential"
+_REMOTE = {"remoteKey": f"{MOUNT}/data/{KEY}", "property": "clouds.yaml"}
+_TARGET = "k-orc-clouds-yaml"
+FIRST, SECOND = "clouds: {admin: {region_name: One}}\n", "clouds: {admin: {region_name: Two}}\n"
+# What the store may do: all with the secrets of its engine, and nothing else.
+_POLICY = f'path "{MOUNT}/*" {{ capabilities = ["create", "read", "update", "delete", "list"] }}'
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def administrator(cluster: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> vault.Administrator:
+    """A Vault with an engine of secrets, and a role that may use it."""
+    administrator = vault_pod.start(cluster, tmp_path_factory.mktemp("vault"))
+    administrator.run("secrets", "enable", f"-path={MOUNT}", "-version=2", "kv")
+    administrator.run("policy", "write", "openstack", "-", stdin=_POLICY)
+    administrator.run("auth", "enable", "approle")
+    administrator.run("write", "auth/approle/role/openstack", "token_policies=openstack")
+    return administrator
+
+
+def test_a_cluster_secret_store_logs_in(cluster: Kubernetes, administrator: vault.Administrator) -> None:
+    role = json.loads(administrator.run("read", "-format=json", "auth/approle/role/openstack/role-id"))
+    secret = json.loads(administrator.run("write", "-format=json", "-force", "auth/approle/role/openstack/secret-id"))
+    _secret(cluster, "vault-login", {"secret-id": secret["data"]["secret_id"]})
+    login = {
+        "path": "approle",
+        "roleId": role["data"]["role_id"],
+        "secretRef": {"name": "vault-login", "namespace": NAMESPACE, "key": "secret-id"},
+    }
+    provider = {
+        "server": f"https://{vault_pod.HOST}:{vault_pod.PORT}",
+        "path": MOUNT,
+        "version": "v2",
+        "caBundle": base64.b64encode((administrator.home / "ca.crt").read_bytes()).decode(),
+        "auth": {"appRole": login},
+    }
+    store = _object("external-secrets.io/v1", "ClusterSecretStore", STORE, provider={"vault": provider})
+    del store["metadata"]["namespace"]
+    _accepted(cluster, store)
+    until("the store to be Ready", lambda: _ready(cluster, "clustersecretstores", STORE), 120, 1)
+
+
+def test_a_secret_is_pushed_and_read_back(cluster: Kubernetes, administrator: vault.Administrator) -> None:
+    _secret(cluster, "k-orc-app-credential", {"clouds.yaml": FIRST})
+    store = {"name": STORE, "kind": "ClusterSecretStore"}
+    pushed = _object(
+        "external-secrets.io/v1alpha1",
+        "PushSecret",
+        "k-orc-app-credential",
+        refreshInterval="2s",
+        secretStoreRefs=[store],
+        selector={"secret": {"name": "k-orc-app-credential"}},
+        data=[{"match": {"secretKey": "clouds.yaml", "remoteRef": _REMOTE}}],
+    )
+    read = _object(
+        "external-secrets.io/v1beta1",
+        "ExternalSecret",
+        _TARGET,
+        refreshInterval="2s",
+        secretStoreRef=store,
+        target={"name": _TARGET, "creationPolicy": "Owner"},
+        data=[{"secretKey": "clouds.yaml", "remoteRef": {"key": _REMOTE["remoteKey"], "property": "clouds.yaml"}}],
+    )
+    for each in (pushed, read):
+        _accepted(cluster, each)
+    until("the Secret to be pushed", lambda: _ready(cluster, "pushsecrets", "k-orc-app-credential"), 60, 1)
+    until("the Secret to come back", lambda: _ready(cluster, "externalsecrets", _TARGET), 60, 1)
+    assert _content(cluster) == FIRST
+    stored = json.loads(administrator.run("kv", "get", "-format=json", f"-mount={MOUNT}", KEY))
+    assert stored["data"]["data"] == {"clouds.yaml": FIRST}
+
+
+def test_a_changed_secret_follows(cluster: Kubernetes) -> None:
+    _secret(cluster, "k-orc-app-credential", {"clouds.yaml": SECOND})
+    until("the new content to come back", lambda: _content(cluster) == SECOND, 60, 1)
+
+
+def test_a_vault_without_the_secret_is_named(cluster: Kubernetes) -> None:
+    """Last here: what is missing shows in the condition, and the Secret that is there stays."""
+    cluster.kubectl("-n", NAMESPACE, "delete", "pushsecrets.external-secrets.io", "k-orc-app-credential")
+    patch = {"spec": {"data": [{"secretKey": "clouds.yaml", "remoteRef": {"key": f"{MOUNT}/data/nothing"}}]}}
+    name = ("externalsecrets.external-secrets.io", _TARGET, "-n", NAMESPACE)
+    cluster.kubectl("patch", *name, "--type=merge", "-p", json.dumps(patch))
+    until("the missing secret to be named", lambda: not _ready(cluster, "externalsecrets", _TARGET), 60, 1)
+    assert _content(cluster) == SECOND
+    cluster.kubectl("delete", "namespace", vault_pod.NAMESPACE, "--timeout=120s", timeout=130)
+
+
+def _object(version: str, kind: str, name: str, **spec: Any) -> Object:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _secret(cluster: Kubernetes, name: str, values: dict[str, str]) -> None:
+    metadata = {"name": name, "namespace": NAMESPACE}
+    cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": values})
+
+
+def _ready(cluster: Kubernetes, plural: str, name: str) -> bool:
+    live = cluster.get(f"{plural}.external-secrets.io", name, "-n", NAMESPACE)
+    return conditions(live).get("Ready", {}).get("status") == "True"
+
+
+def _content(cluster: Kubernetes) -> str:
+    return base64.b64decode(cluster.get("secret", _TARGET, "-n", NAMESPACE)["data"]["clouds.yaml"]).decode()
+
+
+def _accepted(cluster: Kubernetes, obj: Object) -> None:
+    """The operator's webhook is trusted some seconds after it answers."""
+
+    def accepted() -> bool:
+        try:
+            cluster.apply(obj)
+        except CloudError as error:
+            if "failed calling webhook" not in str(error):
+                raise
+            return False
+        return True
+
+    until(f"{obj['kind']} to be accepted", accepted, 60, 1)
