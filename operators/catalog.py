@@ -30,7 +30,8 @@ class Kinds:
     """Patterns of paths in the module."""
 
 
-@dataclass(frozen=True)
+# Compared by identity: values are maps, and have no hash.
+@dataclass(frozen=True, eq=False)
 class Chart:
     """A chart that `helm template` makes objects from."""
 
