@@ -30,8 +30,7 @@ class Kinds:
     """Patterns of paths in the module."""
 
 
-# Compared by identity: values are maps, and have no hash.
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Chart:
     """A chart that `helm template` makes objects from."""
 

@@ -32,7 +32,8 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     cannot be built.
     """
     _ours(cluster)
-    programs = dict.fromkeys([*operators, *(OPERATORS[name] for each in operators for name in each.starts)])
+    started = [OPERATORS[name] for each in operators for name in each.starts]
+    programs = {each.name: each for each in (*operators, *started)}.values()
     module("localcluster", "load", *(str(build.archive(each)) for each in programs))
     if servers := sorted({server for operator in operators for server in operator.servers}):
         module("images", "load", *servers)
