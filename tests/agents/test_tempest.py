@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.agents.tempest.runner import trusting
 from openstack_operator.plan import Release, key
 from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.service import plan
@@ -293,3 +294,17 @@ def test_a_run_that_kubernetes_ends_reports_what_it_has(run: Run, cloud: Cloud) 
     assert message["error"] == "Kubernetes ended the run before it was done"
     assert message["passed"] == 1
     assert (process.returncode, cloud.users) == (0, {})
+
+
+def test_programs_that_ask_certifi_trust_the_authorities_of_the_cloud(tmp_path: Path) -> None:
+    authorities = tmp_path / "ca.crt"
+    env = {**os.environ, **trusting(str(authorities), tmp_path)}
+    asked = subprocess.run(
+        [sys.executable, "-c", "import certifi; print(certifi.where())"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout.strip() == str(authorities)
+    assert env["SSL_CERT_FILE"] == str(authorities)

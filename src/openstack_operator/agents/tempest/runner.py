@@ -139,6 +139,15 @@ def limit(process: subprocess.Popen[bytes], seconds: float) -> Generator[list[st
         timer.cancel()
 
 
+def trusting(authorities: str, folder: Path) -> dict[str, str]:
+    """Return variables with which Python programs trust the authorities of a file. The plug-in of Heat calls the API by
+    gabbi, which trusts what certifi names, and no option or variable changes that: a module in `folder` does, which
+    Python loads at its start (site, sitecustomize).
+    """
+    (folder / "sitecustomize.py").write_text(f"import certifi\ncertifi.where = lambda: {authorities!r}\n")
+    return {"PYTHONPATH": str(folder), "SSL_CERT_FILE": authorities}
+
+
 def run(settings: Mapping[str, Any], tally: Tally) -> str:
     """Run the tests, and return why they did not reach their end; empty if they did. Raise CloudError."""
     # The image has them, as it has Tempest.
@@ -150,8 +159,7 @@ def run(settings: Mapping[str, Any], tally: Tally) -> str:
         options = discover(Cloud(settings), settings, end)
         print(json.dumps(without_passwords(options)), flush=True)
         (WORK / "tempest.conf").write_text(conf(options, (CONFIG / "tempest.conf").read_text()))
-        # The plug-in of Heat calls the API by gabbi, which knows no other place for authorities.
-        env = {**os.environ, **({"SSL_CERT_FILE": settings["trust"]} if settings["trust"] else {})}
+        env = {**os.environ, **(trusting(settings["trust"], WORK) if settings["trust"] else {})}
         process = subprocess.Popen(command(settings), cwd=WORK, stdout=subprocess.PIPE, start_new_session=True, env=env)
         with process, limit(process, settings["seconds"]) as reasons:
             result = testtools.StreamToDict(tally)

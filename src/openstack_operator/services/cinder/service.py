@@ -11,7 +11,7 @@ from ...parts.connect import sources
 from ...parts.connect.ceph import Ceph, ceph_client
 from ...parts.connect.key_manager import key_manager_steps
 from ...parts.run.purge import purge
-from ...plan import Context, Group, Plan, SpecError, Step, Verdict, progressing
+from ...plan import Context, Group, Plan, SpecError, Step, Verdict, failed, progressing
 from . import config, volume
 from .backend_model import Backend
 from .backup import backup
@@ -80,7 +80,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         api,
         scheduler,
         *(client for client in clients if client),
-        Group("Backends", [step for each in backends for step in each.steps]),
+        Group("Backends", [*(step for each in backends for step in each.steps), *_without_backends(spec)]),
         *entries,
         Group("Backends", [*checks, *removed_backends(ctx, conf, after=(sync,))]),
         Group("VolumeTypes", types),
@@ -101,6 +101,12 @@ def _check(spec: CinderSpec) -> None:
         if backend.replicas > 1:
             message = "several pods of a backend share locks; name an Etcd in spec.coordination.etcdRef, or use 1"
             raise SpecError(f"spec.backends[{index}].replicas", message)
+
+
+def _without_backends(spec: CinderSpec) -> tuple[Step, ...]:
+    """Return a failure for a Cinder that could create no volume; none for others."""
+    text = "spec.backends: there is none, so that nobody can create a volume; add one, or turn Cinder off"
+    return () if spec.backends else (Step(name="Backends", verdict=failed(text, "NoBackends")),)
 
 
 def _manual_volume_types(spec: CinderSpec) -> tuple[Step, ...]:
