@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from openstack_operator import kube
-from openstack_operator.api import CLOUD_PKI, references
+from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, references
 from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.plan import READY, SHARED_FIELDS, Object, Verdict, condition_type, conditions, progressing
 from openstack_operator.plan.service import Releases
@@ -64,8 +64,9 @@ def world(
         # What is made at once lies behind most steps; who waits for a condition of others is what is asked about.
         waits = sorted({each.name for each in step.after if each.name == "Dependencies"})
         leaves |= {f"{_named(obj)} waits for": waits for obj in step.objects if waits and obj["kind"] in _RUNNING}
-    # Nothing waits for the PKI of a cloud, so it counts if there is one.
-    used = [ref for _, ref in references(found.context.spec) if ref != CLOUD_PKI or ref in found.context.refs]
+    # Nothing waits for the PKI or the Ceph of a cloud, so they count if there are any.
+    optional = {CLOUD_PKI, CEPH_BESIDE} - found.context.refs.keys()
+    used = [ref for _, ref in references(found.context.spec) if ref not in optional]
     leaves |= {f"uses {ref.kind}/{ref.name}": True for ref in used}
     leaves |= {f"published.{field}": value for field, value in made.outcome.published.items()}
     leaves |= {f"status.{where}": value for where, value in _flat("", dict(made.outcome.details))}

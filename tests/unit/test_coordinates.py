@@ -9,6 +9,7 @@ from typing import Any, get_args
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
@@ -207,6 +208,24 @@ def test_services_log_in_by_an_application_credential(secret: dict[str, str], re
     }
 
 
+BY_NAME = {"application_credential_name": "own", "application_credential_secret": "s3cret", "username": "admin"}
+
+
+@pytest.mark.parametrize("domain", ["", "theirs"])
+@pytest.mark.parametrize("in_file", [False, True])
+def test_a_credential_may_be_told_by_its_name(domain: str, in_file: bool) -> None:
+    """As the operator itself writes the administrator's clouds.yaml."""
+    secret = {**BY_NAME, **({"user_domain_name": domain} if domain else {})}
+    told = user({"clouds.yaml": yaml.safe_dump({"clouds": {"openstack": {"auth": secret}}})} if in_file else secret)
+    assert told == {
+        **BY_NAME,
+        "user_domain_name": domain or "Default",
+        "auth_type": "v3applicationcredential",
+        "auth_url": "https://keystone:5000/v3",
+        "region_name": "RegionOne",
+    }
+
+
 def test_services_log_in_by_a_password() -> None:
     told = user({**LOGIN, "project_name": "mine"})
     assert (told["auth_type"], told["username"], told["password"]) == ("password", "us/er", "p@ss")
@@ -260,6 +279,8 @@ def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str)
         ({}, "Secret 'login' holds no login; give it application_credential_id and"),
         ({"application_credential_id": "a"}, "key 'application_credential_secret' of Secret 'login' is missing"),
         ({**APP, "application_credential_id": ""}, "key 'application_credential_id' of Secret 'login' is empty"),
+        ({"application_credential_name": "a"}, "key 'application_credential_secret' of Secret 'login' is missing"),
+        ({**BY_NAME, "username": ""}, "key 'username' of Secret 'login' is empty"),
         ({"username": "a"}, "key 'password' of Secret 'login' is missing"),
         ({"clouds.yaml": "s3cret: ["}, "key 'clouds.yaml' of Secret 'login' is not understood"),
         ({"clouds.yaml": "clouds: {a: {}, b: {}}"}, "it needs one cloud, or `openstack`"),

@@ -212,9 +212,22 @@ def test_an_application_credential_is_taken_in_either_form(release: Release, dat
     assert not [kind for kind, _ in objects(made) if kind == "KeystoneUser"]
 
 
+def test_an_application_credential_is_taken_by_its_name(release: Release) -> None:
+    """With the authorities where the operator itself writes them, beside the administrator's clouds.yaml."""
+    auth = "{application_credential_name: n, application_credential_secret: s, username: admin}"
+    data = {"clouds.yaml": f"clouds: {{openstack: {{auth: {auth}}}}}", "cacert": "an authority"}
+    made = planned(release, {"keystone": EXTERNAL}, secrets={"credential": data})
+    wanted = json.loads(files(made)["run.json"])
+    owner = {"name": "admin", "domain": {"name": "Default"}}
+    assert wanted["auth"]["identity"]["application_credential"] == {"name": "n", "secret": "s", "user": owner}
+    assert wanted["trust"].endswith("/ca.crt")
+    assert files(made)["ca.crt"] == "an authority"
+
+
 @pytest.mark.parametrize(
     ("data", "named"),
     [
+        ({"application_credential_name": "n", "application_credential_secret": "s"}, "lacks username"),
         ({"application_credential_id": "i"}, "lacks application_credential_secret"),
         ({"clouds.yaml": "clouds: {}"}, "is not understood"),
         ({"clouds.yaml": "]"}, "is not understood"),

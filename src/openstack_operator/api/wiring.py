@@ -142,8 +142,9 @@ class ResultsSource(CacheSource):
 
 class AppCredentialRef(Model):
     """A Secret in the same namespace with a login for Keystone: `application_credential_id` and
-    `application_credential_secret`, or `clouds.yaml`, or `username` and `password`, and for these `user_domain_name`
-    and `project_domain_name` (unset is Default) and `project_name` (unset is service). With `ca.crt` or `cacert`,
+    `application_credential_secret`, or instead of the id `application_credential_name` and `username`; or
+    `clouds.yaml`; or `username` and `password`, and for these `user_domain_name` and `project_domain_name` (unset is
+    Default) and `project_name` (unset is service). With `ca.crt` or `cacert`,
     clients verify Keystone and the APIs of its catalog with it."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

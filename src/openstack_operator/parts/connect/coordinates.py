@@ -103,8 +103,8 @@ _USER = {"user_domain_name": "Default", "project_name": "service", "project_doma
 
 
 def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dict[str, str], str]:
-    """(keystoneauth options, path of the authorities) of the login in the Secret: an application credential, a
-    clouds.yaml, or a user with a password. Raises MissingReference if it holds none of them.
+    """(keystoneauth options, path of the authorities) of the login in the Secret: an application credential by its id,
+    or by its name and its user's; a clouds.yaml; or a user with a password. Raises MissingReference if it holds none.
     """
     if not (secrets := ref.default_refs() if ref else {}):
         raise SpecError("spec.keystone.appCredentialRef", "say how to log in at authUrl; set secretName")
@@ -112,7 +112,11 @@ def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dic
     at = login(ctx, secret, f"spec.keystone.appCredentialRef.{name}")
     credentials = at if at.data.keys() & {_ID, "username"} or _CLOUDS not in at.data else _cloud(at)
     if _ID in credentials.data:
-        auth = {"auth_type": "v3applicationcredential", _ID: credentials[_ID], _SECRET: credentials[_SECRET]}
+        auth = {"auth_type": _BY_CREDENTIAL, _ID: credentials[_ID], _SECRET: credentials[_SECRET]}
+    elif _NAME in credentials.data:
+        # A name belongs to a user.
+        auth = {"auth_type": _BY_CREDENTIAL, **{each: credentials[each] for each in (_NAME, _SECRET, "username")}}
+        auth["user_domain_name"] = credentials.get("user_domain_name") or "Default"
     elif "username" in credentials.data:
         auth = {"auth_type": "password", "username": credentials["username"], "password": credentials["password"]}
         auth |= {option: credentials.get(option) or usual for option, usual in _USER.items()}
@@ -123,6 +127,7 @@ def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dic
 
 
 _ID, _SECRET, _CLOUDS = "application_credential_id", "application_credential_secret", "clouds.yaml"
+_NAME, _BY_CREDENTIAL = "application_credential_name", "v3applicationcredential"
 
 
 def _cloud(at: Login) -> Login:

@@ -35,7 +35,7 @@ def with_cloud_pki(ctx: Context[Any]) -> Context[Any]:
     there is one.
     """
     spec, contract = ctx.spec, ctx.refs.get(CLOUD_PKI)
-    if not isinstance(spec, UsesTLS) or spec.tls is not None or contract is None:
+    if not isinstance(spec, UsesTLS) or spec.tls is not None or contract is None or not contract.published:
         return ctx
     ref = PKIRef(name=CLOUD_PKI.name)
     tls = CertificateSource(pkiRef=ref)

@@ -84,7 +84,7 @@ def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], inde
 
 def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> StorePlan:
     swift = store.swift
-    if "username" not in user and not (swift and swift.user):
+    if "password" not in user and not (swift and swift.user):
         text = "no application credential opens a Swift to Glance; set user and passwordRef"
         raise SpecError("spec.storage.swift", text)
     if swift and swift.auth_url and not swift.user:

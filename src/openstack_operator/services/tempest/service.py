@@ -12,7 +12,7 @@ from ... import agents, kube, parts
 from ...api import KeystoneRef, Sections
 from ...parts.connect import sources
 from ...parts.connect.clouds_yaml import cloud_auth
-from ...parts.secrets.tls import trust_of
+from ...parts.secrets.tls import authority, trust_of
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
 from . import results
 from .model import TempestSpec
@@ -125,21 +125,29 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
     if (data := ctx.secrets.get(name)) is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
     entries = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
-    if missing := [key for key in _CREDENTIAL if not entries.get(key)]:
+    by_name = "application_credential_id" not in entries and "application_credential_name" in entries
+    needed = _BY_NAME if by_name else _CREDENTIAL
+    if missing := [key for key in needed if not entries.get(key)]:
         raise SpecError(path, f"Secret {name!r} lacks {' and '.join(missing)}, or a clouds.yaml with it")
-    credential = {key.removeprefix("application_credential_"): entries[key] for key in _CREDENTIAL}
+    credential: dict[str, Any] = {key.removeprefix("application_credential_"): entries[key] for key in needed}
+    if by_name:
+        domain = {"name": entries.get("user_domain_name") or "Default"}
+        credential["user"] = {"name": credential.pop("username"), "domain": domain}
     identity = {"methods": ["application_credential"], "application_credential": credential}
+    trusted = authority(data)
     return Login(
         url=source.auth_url or "",
         auth={"identity": identity},
         options={},
-        trust=f"{DIRECTORY}/{TRUST}" if TRUST in data else "",
-        files={TRUST: data[TRUST]} if TRUST in data else {},
+        trust=f"{DIRECTORY}/{TRUST}" if trusted else "",
+        files={TRUST: data[trusted]} if trusted else {},
         administrator=f"tempest-{ctx.namespace}-{ctx.owner}",
     )
 
 
 _CREDENTIAL = ("application_credential_id", "application_credential_secret")
+_BY_NAME = ("application_credential_name", "application_credential_secret", "username")
+"""Keys of a credential by its name, which is the one of its user."""
 
 
 def _cloud(text: str, path: str, secret: str) -> Mapping[str, str]:
