@@ -19,6 +19,7 @@ from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.plan import (
     FIELDS_IGNORED,
+    IMAGE_PROFILE,
     NO_PERMISSIONS,
     READY,
     Object,
@@ -367,6 +368,8 @@ def _parts(plan: Plan) -> tuple[Any, Any, str]:
     verdicts: dict[str, Any] = {f"{name}/{step.name}": step.verdict for step, name in plan.condition.items()}
     extra_conditions = dict(outcome.extra_conditions)
     ignored = extra_conditions.pop(FIELDS_IGNORED, READY)
+    # Of an image that runs nothing it would be an effect.
+    extra_conditions.pop(IMAGE_PROFILE, None)
     return (list(plan.objects), results), (verdicts, extra_conditions), ignored.message
 
 

@@ -10,7 +10,16 @@ from openstack_operator.actuators import ovn
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
-from openstack_operator.plan import FIELDS_IGNORED, SINGLE_COPY, Plan, State, Verdict, condition_type, conditions
+from openstack_operator.plan import (
+    FIELDS_IGNORED,
+    IMAGE_PROFILE,
+    SINGLE_COPY,
+    Plan,
+    State,
+    Verdict,
+    condition_type,
+    conditions,
+)
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 
@@ -48,7 +57,7 @@ def reported() -> dict[str, set[str]]:
             if planned.plan:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
-                found[kind] |= {*planned.plan.outcome.extra_conditions} - {FIELDS_IGNORED, SINGLE_COPY}
+                found[kind] |= {*planned.plan.outcome.extra_conditions} - {FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY}
     # Of actuators' kinds, which have no plan: what one tells besides Ready.
     found["OVNChassis"] = {ovn.CONNECTED}
     return dict(found)
@@ -60,7 +69,7 @@ def test_every_condition_is_described() -> None:
 
 def test_the_conditions_of_all_kinds_are_described() -> None:
     assert set(conditions(Plan(), {})) == {"Ready"}
-    for name in ("Ready", "Reconciling", "Stalled", FIELDS_IGNORED, SINGLE_COPY):
+    for name in ("Ready", "Reconciling", "Stalled", FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY):
         assert f"| `{name}` |" in PAGE
 
 

@@ -8,6 +8,7 @@ from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Refere
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
+from .image_profile import IMAGE_PROFILE
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
@@ -34,6 +35,7 @@ __all__ = [
     "C5C3",
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
+    "IMAGE_PROFILE",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "PLACEHOLDER",

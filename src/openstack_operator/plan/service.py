@@ -12,6 +12,7 @@ from .claim import Claims
 from .context import Context, Listens
 from .copies import single_copies, single_copy_verdict
 from .ignored import FIELDS_IGNORED, IgnoredFields, ignored_fields, ignored_verdict
+from .image_profile import image_verdict
 from .kind import Kind
 from .release import Release
 from .steps import Outcome, Plan
@@ -137,9 +138,13 @@ class Service:
     """Workloads that a cloud does not need to go on, by the end of their names after that of the resource: `SingleCopy`
     does not name them."""
 
+    has_release_images: bool = True
+    """True if the operator starts an image of its spec with commands of the release."""
+
     def make_plan(self, ctx: Context[Any]) -> Plan:
-        """Return the plan of a resource, with a condition that names fields of its spec that have no effect, and one
-        that names what exists once in a highly available cloud. Raises what the plan raises.
+        """Return the plan of a resource, with conditions that name fields of its spec that have no effect, images of
+        which the operator knows only the name, and what exists once in a highly available cloud. Raises what the plan
+        raises.
         """
         plan = self.plan(ctx)
         if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
@@ -150,7 +155,10 @@ class Service:
         # A cloud tells what its resources ignore.
         of_children = plan.outcome.extra_conditions.get(FIELDS_IGNORED)
         text = ignored_fields(ctx, advice, as_c5c3=self.resource.as_c5c3) if advice else ""
-        return plan.with_conditions(ignored_verdict(text, of_children.message if of_children else "")) if text else plan
+        extra_conditions = ignored_verdict(text, of_children.message if of_children else "") if text else {}
+        if self.has_release_images:
+            extra_conditions |= image_verdict(ctx)
+        return plan.with_conditions(extra_conditions) if extra_conditions else plan
 
 
 @dataclass(frozen=True, kw_only=True)

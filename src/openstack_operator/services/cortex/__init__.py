@@ -12,4 +12,6 @@ SERVICE = Service(
     plan=plan,
     member=CloudMember(field="cortex", phase="OptionalServices"),
     ignores=(ignored,),
+    # An image of Cortex has its own command.
+    has_release_images=False,
 )

@@ -1,0 +1,63 @@
+"""Images of users: which commands, files and users the operator assumes in them, since it cannot look inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..api import Model, PodSettings, Template
+from ..api.model import named_fields
+from .context import Context
+from .verdict import State, Verdict
+
+IMAGE_PROFILE = "ImageProfile"
+"""Condition of a resource with an image whose name does not show its profile; True, and only there while it has one."""
+
+_PATTERNS = {"debian": re.compile(r"(^|/)openstack-operator/"), "kolla": re.compile(r"(^|[/.])kolla/")}
+"""Patterns in the names of images, by profile: `registry.example.org/openstack-operator/keystone:…`."""
+_LIST_LIMIT = 8
+
+
+def image_verdict(ctx: Context[Model]) -> dict[str, Verdict]:
+    """Return the condition that names images of the spec which may be of another family than its profile; none without
+    one.
+    """
+    profile = ctx.release.profile
+    images = {path: image for path, image in _images(ctx.spec) if not _fits(image, profile)}
+    if not profile or not images:
+        return {}
+    families = {name for image in images.values() for name, pattern in _PATTERNS.items() if pattern.search(image)}
+    advice = "set another imageProfile, or remove them"
+    if len(families) == 1:
+        advice = f"set imageProfile: {min(families)}"
+    fields = ", ".join(f"{path} {image}" for path, image in list(images.items())[:_LIST_LIMIT])
+    text = (
+        f"{fields}: started with the commands, files and users of profile {profile}, and configured for release "
+        f"{ctx.release.name}; if an image has others, {advice}"
+    )
+    return {IMAGE_PROFILE: Verdict(State.READY, text, "ImageMismatch" if families else "ImageAssumed")}
+
+
+def _fits(image: str, profile: str) -> bool:
+    """Return True if the name of an image shows the profile."""
+    pattern = _PATTERNS.get(profile)
+    return pattern is None or bool(pattern.search(image))
+
+
+def _images(value: Any, path: str = "spec") -> Iterator[tuple[str, str]]:
+    """Yield each image that a spec names for programs of a release, with its path; not those of templates."""
+    if isinstance(value, (list, tuple)):
+        for index, each in enumerate(value):
+            yield from _images(each, f"{path}[{index}]")
+    elif isinstance(value, Model) and not isinstance(value, Template):
+        for name, field, may_hold_models in named_fields(type(value)):
+            inner = getattr(value, name)
+            if may_hold_models:
+                yield from _images(inner, f"{path}.{field}")
+            elif inner and (field in _FIELDS or (field == "image" and isinstance(value, PodSettings))):
+                yield f"{path}.{field}", str(inner)
+
+
+_FIELDS = frozenset({"ovnImage", "ovsImage"})
+"""Fields that name images, besides `image` of settings of pods."""
