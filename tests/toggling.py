@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import yaml
 
-from openstack_operator.api import Ref, Resource, as_c5c3, crd, references
+from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, Ref, Resource, as_c5c3, crd, references
 from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.kube import FIELD
 from openstack_operator.manifests import load
@@ -374,8 +374,10 @@ def _parts(plan: Plan) -> tuple[Any, Any, str]:
 
 
 def _is_optional(user: Resource[Any], ref: Ref) -> bool:
-    """Return True if a resource uses what the reference names once it exists; a CredentialRotation looks for one."""
-    return ref.optional and user.kind != "CredentialRotation"
+    """Return True if a resource uses what the reference names once it exists; a CredentialRotation looks for one. Those
+    of a cloud that has neither a PKI nor a Ceph do not exist: a plan with them needs their Secrets, too.
+    """
+    return ref.optional and user.kind != "CredentialRotation" and ref not in (CLOUD_PKI, CEPH_BESIDE)
 
 
 def _published(ref: Ref) -> Referent:
