@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,7 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     cannot be built.
     """
     _ours(cluster)
-    started = [OPERATORS[name] for each in operators for name in each.starts]
-    programs = {each.name: each for each in (*operators, *started)}.values()
-    module("localcluster", "load", *(str(build.archive(each)) for each in programs))
+    module("localcluster", "load", *(str(build.archive(each)) for each in started(operators)))
     if servers := sorted({server for operator in operators for server in operator.servers}):
         module("images", "load", *servers)
     objects_by_name = {operator.name: objects(operator) for operator in operators}
@@ -45,6 +43,13 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
         for deployment in (each["metadata"] for each in operator_objects if each["kind"] == "Deployment"):
             where = ("-n", deployment["namespace"], "rollout", "status", f"deployment/{deployment['name']}")
             cluster.kubectl(*where, "--timeout=180s", timeout=190)
+
+
+def started(operators: Iterable[Operator]) -> list[Operator]:
+    """The operators, and the entries of `OPERATORS` whose images run in pods that they make, each once."""
+    chosen = list(operators)
+    by_name = {each.name: each for each in chosen}
+    return list((by_name | {name: OPERATORS[name] for each in chosen for name in each.starts}).values())
 
 
 def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:

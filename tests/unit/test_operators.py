@@ -216,6 +216,12 @@ def test_what_an_operator_starts_and_needs_is_there() -> None:
             assert not (started.manifests or started.extra_files or started.own_files), "it only has an image"
 
 
+def test_images_that_an_operator_starts_are_loaded_with_its_own() -> None:
+    named = [each.name for each in install.started([OPERATORS["prometheus-operator"]])]
+    assert named == ["prometheus-operator", "prometheus-config-reloader", "prometheus"]
+    assert [each.name for each in install.started(OPERATORS.values())] == list(OPERATORS)
+
+
 def test_files_of_ours_belong_to_an_operator_and_objects_of_ours_are_there() -> None:
     assert {path.name for path in build.SOURCES.iterdir()} <= set(OPERATORS)
     named = {name for operator in OPERATORS.values() for name in operator.own_files}
