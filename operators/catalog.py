@@ -85,6 +85,8 @@ class Operator:
 
 PUBLIC_DNS = "10.96.0.14"
 """Address in the cluster of the DNS server for names of the public internet."""
+PUBLIC_ADDRESS = "10.96.0.15"
+"""Address in the cluster of the Ingress controller, which each of these names has."""
 HELM = Module("helm.sh/helm/v3", "v3.22.0", "h1:n1if5iQgHYsujPAcO5oonH/KiSNUmqmUF0iGVjSF3AU=")
 """The program that makes objects of charts."""
 _PROMETHEUS_OPERATOR = Module(
@@ -201,6 +203,7 @@ OPERATORS = {
                     "extraArgs": [
                         "--acme-http01-solver-image={operator}",
                         # Public names are those that the DNS beside pebble has.
+                        f"--acme-http01-solver-nameservers={PUBLIC_DNS}:53",
                         f"--dns01-recursive-nameservers={PUBLIC_DNS}:53",
                         "--dns01-recursive-nameservers-only",
                     ],
@@ -226,6 +229,18 @@ OPERATORS = {
             own_files=("pebble.yaml",),
             commands={"public-dns": ("/public-dns",)},
             minutes=1,
+        ),
+        Operator(
+            "traefik",
+            Kinds(
+                # Of newer ones, modules of vendors' clients are not served.
+                Module("github.com/traefik/traefik/v3", "v3.0.4", "h1:OivAymGtWCAL8BoIEIMOZyYffED4jaujR0o+W3wD1tA="),
+                (),
+            ),
+            package="./cmd/traefik",
+            own_files=("traefik.yaml",),
+            needs={"gateway-api": ()},
+            minutes=8,
         ),
         Operator(
             "external-secrets",

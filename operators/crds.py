@@ -13,7 +13,9 @@ from .modules import folders
 
 Object = dict[str, Any]
 # libyaml is ten times as fast as PyYAML's own code, and these are megabytes; not every build of PyYAML has it.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
+# A lone `=`, which an enumeration of Prometheus' operator has, is a type of its own in YAML 1.1.
+_LOADER.add_constructor("tag:yaml.org,2002:value", lambda loader, node: loader.construct_scalar(node))
 
 
 def definitions(*names: str, only: Collection[str] = ()) -> list[Object]:

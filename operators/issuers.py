@@ -38,10 +38,11 @@ def private(name: str = "openstack-ca") -> list[Object]:
     ]
 
 
-def public(cluster: Kubernetes, name: str = "letsencrypt-prod") -> list[Object]:
+def public(cluster: Kubernetes, name: str = "letsencrypt-prod", ingress_class: str = "") -> list[Object]:
     """A ClusterIssuer with an account at the ACME server of `pebble`, which is installed. Names are validated by
-    DNS-01, for which cert-manager updates the DNS that pebble asks.
+    DNS-01, for which cert-manager updates the DNS that pebble asks; with an Ingress class by HTTP-01, through it.
     """
+    http = {"http01": {"ingress": {"ingressClassName": ingress_class}}}
     stored = cluster.get("secret", "pebble-tls", "-n", "pebble")["data"]
     acme = {
         "server": _SERVER,
@@ -49,7 +50,7 @@ def public(cluster: Kubernetes, name: str = "letsencrypt-prod") -> list[Object]:
         "caBundle": stored["ca.crt"],
         "email": "admin@example.com",
         "privateKeySecretRef": {"name": f"{name}-account"},
-        "solvers": [{"dns01": {"rfc2136": {"nameserver": _DNS}}}],
+        "solvers": [http if ingress_class else {"dns01": {"rfc2136": {"nameserver": _DNS}}}],
     }
     return [_issuer(name, {"acme": acme})]
 

@@ -17,7 +17,7 @@ from localcluster.build import BuildError
 from openstack_operator import pki
 from operators import __main__ as command
 from operators import build, charts, crds, install, issuers, manifests, modules
-from operators.catalog import KINDS, OPERATORS, PUBLIC_DNS, Chart, Kinds, Module, chosen
+from operators.catalog import KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = pki.authority("drawn", "operators", NOW)
@@ -254,10 +254,17 @@ def test_values_of_charts_name_images() -> None:
     assert charts.valued(values, {"operator": "toys:1"}) == wanted
 
 
-def test_the_address_of_the_public_dns_is_the_one_that_cert_manager_asks() -> None:
-    (path,) = (build.SOURCES.parent / "objects").glob("pebble.yaml")
-    services = [each for each in crds.documents(path.read_text()) if each["kind"] == "Service"]
-    assert PUBLIC_DNS in {each["spec"].get("clusterIP") for each in services}
+def test_addresses_of_the_public_internet_are_those_of_services() -> None:
+    """cert-manager asks the DNS, and the DNS says of each name that it is at the Ingress controller."""
+    folder = build.SOURCES.parent / "objects"
+    objects = [each for path in folder.glob("*.yaml") for each in crds.documents(path.read_text())]
+    addresses = {
+        each["metadata"]["name"]: each["spec"].get("clusterIP") for each in objects if each["kind"] == "Service"
+    }
+    assert (addresses["public-dns"], addresses["traefik"]) == (PUBLIC_DNS, PUBLIC_ADDRESS)
+    pods = [each["spec"]["template"]["spec"] for each in objects if each["kind"] == "Deployment"]
+    arguments = [word for pod in pods for each in pod["containers"] for word in each["args"]]
+    assert f"-address={PUBLIC_ADDRESS}" in arguments
 
 
 def test_a_private_issuer_has_an_authority_of_its_own() -> None:
@@ -288,6 +295,10 @@ def test_definitions_are_found_among_other_documents(tmp_path: Path) -> None:
     (tmp_path / "config" / "all.yaml").write_text(yaml.safe_dump_all(OBJECTS))
     (path,) = crds.paths(tmp_path, Kinds(KINDS["rook"].module, ("config/*.yaml",)))
     assert [each["metadata"]["name"] for each in crds.load(path)] == ["toys.example.org"]
+
+
+def test_an_equals_sign_is_a_text() -> None:
+    assert crds.documents("enum: ['!=', =, =~]")[0] == {"enum": ["!=", "=", "=~"]}
 
 
 def test_kinds_of_nobody_are_refused() -> None:

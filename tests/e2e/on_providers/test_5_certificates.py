@@ -71,6 +71,14 @@ def test_a_public_authority_certifies_public_names(cluster: Kubernetes, report: 
     assert "ca.crt" not in issued, "public authorities hand out none: who trusts them has theirs"
 
 
+def test_a_public_authority_validates_a_name_through_an_ingress_controller(cluster: Kubernetes, report: Report) -> None:
+    issuers.ready(cluster, *issuers.public(cluster, "letsencrypt-http", ingress_class="traefik"))
+    started = time.monotonic()
+    issuers.ready(cluster, certificate("served", "letsencrypt-http", "glance.example.com"), seconds=240)
+    report.add(acme_http_apply_to_ready_seconds=round(time.monotonic() - started, 1))
+    assert not fault(files(cluster, "served"), frozenset({"glance.example.com"}), issuers.public_root(cluster))
+
+
 def test_a_public_authority_refuses_internal_names(cluster: Kubernetes) -> None:
     cluster.apply(certificate("refused", PUBLIC, _INTERNAL))
 
