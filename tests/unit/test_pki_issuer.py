@@ -114,9 +114,14 @@ def test_nothing_is_published_before_the_issuer_was_seen_to_work(release: Releas
     silent = {("Certificate.cert-manager.io", "pki-probe"): {**order, "status": {}}}
     waits = {("Certificate.cert-manager.io", "pki-probe"): said(order, Ready="False")}
     refused = {("Certificate.cert-manager.io", "pki-probe"): said(order, Ready="False", Issuing="False")}
+    changed, undated = said(order, Ready="True"), said(order, Ready="True")
+    changed["metadata"]["generation"] = 2
+    del undated["status"]["conditions"][0]["observedGeneration"]
     cases: list[tuple[Children, State, str]] = [
         ({}, State.PROGRESSING, "not ordered from ClusterIssuer/internal yet"),
         (silent, State.PROGRESSING, "does cert-manager run?"),
+        ({("Certificate.cert-manager.io", "pki-probe"): changed}, State.PROGRESSING, "ClusterIssuer/internal: because"),
+        ({("Certificate.cert-manager.io", "pki-probe"): undated}, State.PROGRESSING, "ClusterIssuer/internal: because"),
         (
             waits,
             State.PROGRESSING,
