@@ -178,6 +178,8 @@ def _child(session: pytest.Session, connection: Connection, others: Sequence[Con
     finally:
         # What fixtures started ends with the process.
         session._setupstate.teardown_exact(None)  # pyright: ignore[reportPrivateUsage]
+    # Fails where garbage of the last test does, as in a process of pytest itself.
+    session.config._ensure_unconfigure()  # pyright: ignore[reportPrivateUsage]
 
 
 class _Child:

@@ -41,6 +41,14 @@ def test_warns():
 def test_dies():
     if os.environ.get("DIES"):
         os.kill(os.getpid(), signal.SIGKILL)
+
+def test_leaves_garbage():
+    if os.environ.get("GARBAGE"):
+        class Broken:
+            def __del__(self):
+                raise ValueError("left behind")
+        circle = Broken()
+        circle.itself = circle
 """
 
 Run = Callable[..., str]
@@ -71,7 +79,7 @@ def run(tmp_path: Path) -> Run:
 
 def test_all_that_is_reported_comes_back(run: Run, tmp_path: Path) -> None:
     said = run()
-    assert "2 failed, 12 passed, 2 skipped, 2 warnings" in said
+    assert "2 failed, 14 passed, 2 skipped, 2 warnings" in said
     assert said.endswith("status 1")
     assert "has a reason" in said
     assert "UserWarning: it is late" in said
@@ -93,6 +101,12 @@ def test_tests_of_a_process_that_dies_fail_and_so_do_those_that_nobody_ran(run: 
     assert "the process that had this test ended with -9" in said
     assert "a process that ran tests ended with -9" in said or "some tests did not run" in said
     assert re.search(r"\b[2-4] failed\b", said)
+    assert not said.endswith("status 0")
+
+
+def test_what_the_last_test_left_is_found(run: Run) -> None:
+    said = run("-k", "garbage", "-W", "error", GARBAGE="1")
+    assert "left behind" in said
     assert not said.endswith("status 0")
 
 
