@@ -89,9 +89,8 @@ async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster
 
 async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
-        await cluster.create(
-            CONTROL_PLANE, "cloud", glance={"expose": {"type": "Gateway", "host": "images.example.org"}}
-        )
+        glance = {"expose": {"type": "Gateway", "host": "images.example.org"}}
+        await cluster.create(CONTROL_PLANE, "cloud", **{**SMALL, "glance": glance})
         words = ("spec.glance.expose.gateway", "type Gateway needs to know which; set gateway.parentRefs")
         await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
 
@@ -339,7 +338,7 @@ async def test_stored_objects_that_cannot_be_parsed_stop_no_other(cluster: Clust
 
 async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
         await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.networkBackend", reason="NotBuilt")
@@ -358,7 +357,7 @@ async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path
 async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: int) -> None:
     name = ("long-" * 13)[: length - 1] + "x"
     async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud", placement={"enabled": False}, nova={"enabled": False})
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL, placement={"enabled": False})
         await cluster.create(RESOURCE["Placement"], name)
         await cluster.create(CONTROL_PLANE, "y" * length, networkBackend="ovs")
         await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.networkBackend", reason="NotBuilt")

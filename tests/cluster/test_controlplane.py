@@ -75,37 +75,38 @@ async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -
 
 
 async def test_a_service_that_is_turned_off_goes_with_all_it_made(cluster: Cluster, root: Path) -> None:
+    """Nova goes in a test of the operator's permissions."""
     async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
-        assert await cluster.get(DEPLOYMENT, "nova-api")
-        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+        assert await cluster.get(DEPLOYMENT, "placement-api")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"enabled": False})
 
         async def gone() -> bool:
             return (
-                await cluster.get(DEPLOYMENT, "nova-api") is None
-                and await cluster.get(RESOURCE["Nova"], "nova") is None
+                await cluster.get(DEPLOYMENT, "placement-api") is None
+                and await cluster.get(RESOURCE["Placement"], "placement") is None
             )
 
         await eventually(gone)
-        assert await cluster.get(DEPLOYMENT, "neutron-api")
+        assert await cluster.get(DEPLOYMENT, "keystone-api")
 
 
 async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud")
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
         before = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/neutron", {"mechanism": "ovs"})
-        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"enabled": False})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "NotBuilt")
         assert condition["status"] == "False"
         assert "spec.networkBackend" in condition["message"]
         assert "spec.neutron.mechanism" in condition["message"]
         after = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-        assert await cluster.get(RESOURCE["Nova"], "nova")
+        assert await cluster.get(RESOURCE["Placement"], "placement")
 
 
 @pytest.mark.security

@@ -13,6 +13,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually
 from .playing import played
+from .test_controlplane import SMALL as PLACEMENT_ALONE
 from .test_controlplane import operator
 from .test_providers import RESOURCE, made, ours, without
 
@@ -21,8 +22,13 @@ NAMES = {"Domain": {"default"}, "Project": {"admin", "service"}, "Role": set[str
 SERVICES = {"glance", "placement", "neutron", "nova"}
 ASKED: dict[str, Any] = {"korc": {"enabled": True, "bootstrapResources": ["domains", "projects"]}}
 PLAIN = {"global": {"tls": {"enabled": False}}}
-SMALL = {**PLAIN, "services": {name: {"enabled": False} for name in ("nova", "neutron")}}
-"""A cloud of two thirds of the objects, with Glance and Placement in its catalog."""
+OFF = {"enabled": False}
+SMALL = {
+    **PLAIN,
+    "services": dict.fromkeys(("nova", "neutron", "glance"), OFF),
+    "infrastructure": dict.fromkeys(("ovn", "rabbitmq"), OFF),
+}
+"""A cloud of a quarter of the objects, with Placement in its catalog."""
 
 
 async def theirs(cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -67,7 +73,7 @@ async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster:
 
 async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root), played(cluster):
-        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls={"enabled": False})
+        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls=OFF, **PLACEMENT_ALONE)
         await cluster.ready(CONTROL_PLANE, "cloud")
         assert "placement-user" in (await theirs(cluster))["User"]
         keystone = await cluster.get(RESOURCE["Keystone"], "keystone") or {}
@@ -94,7 +100,7 @@ async def test_without_k_orc_the_operator_keeps_them_and_says_so(cluster: Cluste
 
 async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluster: Cluster, root: Path) -> None:
     async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
-        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls={"enabled": False})
+        await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls=OFF, **PLACEMENT_ALONE)
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
         what = (
             "spec.keystone.catalog.provider: this cluster serves no domains.openstack.k-orc.cloud of version v1alpha1"
@@ -176,12 +182,12 @@ async def test_a_user_that_somebody_deletes_alone_stays_in_keystone(cluster: Clu
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **SMALL)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         kind = KORC["User"]
-        before = (await made(cluster, kind.handle))["glance-user"]
+        before = (await made(cluster, kind.handle))["placement-user"]
         assert before["spec"]["managedOptions"] == {"onDelete": "detach"}
-        await cluster.delete(kind, "glance-user")
+        await cluster.delete(kind, "placement-user")
 
         async def back() -> bool:
-            found = (await made(cluster, kind.handle)).get("glance-user")
+            found = (await made(cluster, kind.handle)).get("placement-user")
             return found is not None and found["metadata"]["uid"] != before["metadata"]["uid"]
 
         await eventually(back)

@@ -33,6 +33,7 @@ from openstack_operator.services.mariadb.roles import ROLE
 from .harness import PATIENCE, Cluster, eventually, running
 from .playing import KINDS, played
 from .rest import Rest
+from .test_controlplane import SMALL
 from .test_pods import made
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
@@ -115,7 +116,8 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )
         async with running(manager.run()):
-            await cluster.create(CONTROL_PLANE, "cloud")
+            # The rules are those of all namespaces, for which a test of a whole cloud is above.
+            await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
             await cluster.ready(CONTROL_PLANE, "cloud")
             await cluster.delete(CONTROL_PLANE, "cloud")
             await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
@@ -131,7 +133,9 @@ async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster:
         async with running(manager.run()):
             template = {"provider": "auto"}
             named = dict.fromkeys(("mariadb", "rabbitmq", "memcached"), template)
-            await cluster.create(CONTROL_PLANE, "cloud", **named, tls={"enabled": False})
+            # Neutron has users of the broker, as Nova has.
+            off: dict[str, Any] = {name: {"enabled": False} for name in ("nova", "glance")}
+            await cluster.create(CONTROL_PLANE, "cloud", **named, **off, tls={"enabled": False})
             await cluster.ready(CONTROL_PLANE, "cloud")
             for handle in ("Grant.k8s.mariadb.com", "Permission.rabbitmq.com", "Memcached.memcached.c5c3.io"):
                 assert json.loads(await cluster.client.page(KINDS[handle], cluster.namespace, {}))["items"]
