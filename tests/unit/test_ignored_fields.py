@@ -52,6 +52,20 @@ def test_the_condition_names_each_field_and_what_to_do(
     assert message(kind, spec, release) == text
 
 
+def test_monitoring_without_metrics_is_named_where_this_operator_runs_the_pods(release: Release) -> None:
+    published = {
+        "MariaDB": {"host": "mariadb", "port": "3306"},
+        "Keystone": {"internalURL": "http://keystone", "publicURL": "http://keystone", "region": "RegionOne"},
+        "Memcached": {"servers": "memcached:11211"},
+    }
+    spec = {"monitoring": {"enabled": True}}
+    text = "spec.monitoring.enabled: no pod of this resource serves metrics; set tls"
+    assert message("Placement", spec, release, published=published) == text
+    assert message("RabbitMQ", spec, release) == "", "it serves some"
+    # Of pods that another operator runs, that one knows.
+    assert message("RabbitMQ", {"provider": "rabbitmq-cluster-operator", **spec}, release) == ""
+
+
 def test_a_field_that_the_cloud_sets_for_all_its_resources_is_left_to_the_cloud(release: Release) -> None:
     spec, fields = {"rook": {"failureDomain": "zone"}}, {SHARED_FIELDS: "rook=spec.ceph"}
     assert message("CephStorage", spec, release)
