@@ -98,8 +98,8 @@ class Mutant:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what became of each fault; return 1 if tests fail without one, and 0 otherwise. The results so far are in
-    a file as well, and stay if the program is ended.
+    """Print what became of each fault; return 1 if some test fails without one. The results so far are in a file as
+    well, and stay if the program is ended.
     """
     parser = argparse.ArgumentParser(prog="python -m checks.mutants", description="Which small faults no test notices.")
     parser.add_argument("--cpu", type=int, default=BUDGET, help=f"seconds of CPU to spend; default: {BUDGET}")
@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
                 # Also where a thread failed: the other one would go on.
                 run.stop()
         run.summary(options.seed)
-    return 1 if run.failure else 0
+    return 1 if run.failing else 0
 
 
 class Run:
@@ -136,24 +136,31 @@ class Run:
         self._processes = set[subprocess.Popen[str]]()
         self._proven = set[str]()
         """Files of tests that pass without a fault."""
+        self._broken = set[str]()
         self._times = itertools.count(1)
         self._stopped = False
         self._tried = 0
         self._unnoticed: list[str] = []
-        self.failure = ""
+        self.failing = set[str]()
+        """Tests that fail without a fault."""
 
     def work(self, copy: Path) -> None:
         """Try faults in a checkout until no CPU is left."""
         while mutant := self._next():
-            tests = tests_of(mutant.path)
-            new = [each for each in tests if each not in self._proven]
-            if new and (failed := self._run(copy, new)) and not self._stopped:
-                self.failure = failed
-                self.stop()
-            if self._stopped:
-                return
-            self._proven |= set(new)
-            self._record(mutant, tests, self._try(mutant, copy, tests))
+            tests = self._sound(copy, tests_of(mutant.path))
+            noticed = self._try(mutant, copy, tests)
+            self._record(mutant, tests, noticed)
+
+    def _sound(self, copy: Path, tests: Sequence[str]) -> list[str]:
+        """Return the tests that pass without a fault; the others are left out, and said at the end."""
+        new = [each for each in tests if each not in self._proven]
+        while new and (failed := self._run(copy, new)) and not self._stopped:
+            broken = {each for each in new if failed.startswith(each)} or set(new)
+            self.failing |= {failed}
+            self._broken |= broken
+            new = [each for each in new if each not in broken]
+        self._proven |= set(new)
+        return [each for each in tests if each not in self._broken]
 
     def stop(self) -> None:
         """Try no more faults, and end the tests that run."""
@@ -170,8 +177,8 @@ class Run:
 
     def summary(self, seed: int) -> None:
         """Say how many were noticed, and once more which were not."""
-        if self.failure:
-            self.say(f"tests fail without a fault: {self.failure}")
+        for test in sorted(self.failing):
+            self.say(f"fails without a fault, and its file was left out: {test}")
         for line in self._unnoticed:
             self.say(f"NOT NOTICED {line}")
         noticed = self._tried - len(self._unnoticed)

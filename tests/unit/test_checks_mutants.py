@@ -145,11 +145,13 @@ def test_a_fault_that_makes_a_test_run_for_ever_is_noticed(
     assert ": noticed by " in said[0]
 
 
-def test_tests_that_fail_without_a_fault_end_the_run(
+def test_a_file_that_fails_without_a_fault_is_left_out(
     copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert tried(copy, said, monkeypatch, "failing").failure == "tests/failing.py::test_it"
-    assert said[0] == "tests fail without a fault: tests/failing.py::test_it\n"
+    run = tried(copy, said, monkeypatch, "failing", "noticing")
+    assert run.failing == {"tests/failing.py::test_it"}
+    assert said[0].endswith(": noticed by tests/noticing.py::test_it\n")
+    assert said[1] == "fails without a fault, and its file was left out: tests/failing.py::test_it\n"
 
 
 def test_no_fault_is_tried_when_the_cpu_is_spent(copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
