@@ -64,13 +64,13 @@ def standing(sample: Path, *operators: str, c5c3: bool = False) -> Generator[Kub
         module("localcluster", "down")
 
 
-def applied(cluster: Kubernetes, path: Path, kind: str, name: str, timeout: float) -> float:
+def applied(cluster: Kubernetes, path: Path, kind: str, name: str, timeout: float, namespace: str = NAMESPACE) -> float:
     """Apply the bytes of a file as they are, and return the seconds until the resource is Ready."""
     began = time.monotonic()
-    cluster.kubectl("apply", "--server-side", "-n", NAMESPACE, "-f", str(path))
+    cluster.kubectl("apply", "--server-side", "-n", namespace, "-f", str(path))
 
     def is_ready() -> bool:
-        return view.ready(cluster.get(kind, name, "-n", NAMESPACE))
+        return view.ready(cluster.get(kind, name, "-n", namespace))
 
     until(f"{kind}/{name} to be Ready", is_ready, timeout, 3)
     return round(time.monotonic() - began, 1)

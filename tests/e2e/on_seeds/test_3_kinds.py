@@ -1,0 +1,107 @@
+"""The single kinds of the seeds, one by one, with what docs/how-to/seeds.md has beside them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from cloud.kubernetes import Kubernetes, module
+from openstack_operator.manifests import load
+
+from ..conftest import Report
+from ..waiting import until
+from . import beside
+from .conftest import NAMESPACE, applied, manifest, standing, used
+
+PASSWORD = secrets.token_hex(16)
+OVN_KIND = "ovnclusters.ovn.c5c3.io"
+ORDER = ("keystone", "placement", "glance", "neutron", "nova", "cinder")
+"""Kinds of c5c3's groups, each after those that its manifest waits for."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+    """A cluster with the servers, the accounts and the Secrets, and our images under the names of the manifests."""
+    manifests = {name: manifest(f"{name}.{name}.openstack.c5c3.io") for name in ORDER}
+    ovn = manifest("ovncluster.ovn.c5c3.io")
+    spec = {"storageBackend": "ceph", "cinder": {"enabled": True}}
+    metadata = {"name": "images", "namespace": NAMESPACE}
+    sample = {"apiVersion": beside.API, "kind": "OpenStackControlPlane", "metadata": metadata, "spec": spec}
+    path = tmp_path_factory.mktemp("seeds") / "images.yaml"
+    path.write_text(yaml.safe_dump(sample), encoding="utf-8")
+    with standing(path, c5c3=True) as found:
+        renamed(found, beside.images(obj for each in (*manifests.values(), ovn) for obj in load(each)))
+        first = found.items("nodes")[0]["metadata"]["name"]
+        labels = {**beside.HYPERVISOR, **beside.COMPUTE}
+        pairs = [f"{name}={value}" for name, value in labels.items()]
+        found.kubectl("label", "node", first, "--overwrite", *pairs)
+        found.apply(*beside.namespaces())
+        found.apply(*beside.servers(), *beside.ceph(), *beside.ovn(datetime.now(UTC)))
+        for service in beside.SERVICES:
+            found.apply(*beside.logins(service, PASSWORD))
+        yield found
+
+
+def renamed(cluster: Kubernetes, images: dict[str, str]) -> None:
+    """Give our images on all nodes the names that manifests use, as a mirror of their registry would."""
+    ours = json.loads(module("images", "list"))
+    for node in cluster.items("nodes"):
+        for name, image in images.items():
+            command = ("ctr", "--namespace=k8s.io", "images", "tag", "--force", ours[image], name)
+            module("localcluster", "exec", node["metadata"]["name"], "--", *command)
+
+
+def ready(cluster: Kubernetes, kind: str, name: str, timeout: float) -> dict[str, Any]:
+    """Return a resource of ours once it is Ready."""
+    cluster.kubectl(
+        "wait",
+        f"{kind}/{name}",
+        "-n",
+        NAMESPACE,
+        "--for=condition=Ready",
+        f"--timeout={timeout:.0f}s",
+        timeout=timeout + 9,
+    )
+    return cluster.get(kind, name, "-n", NAMESPACE)
+
+
+def test_servers_and_the_network_are_ready(cluster: Kubernetes, report: Report) -> None:
+    path = manifest("ovncluster.ovn.c5c3.io")
+    report.add(seeds_ovncluster_ready_seconds=applied(cluster, path, OVN_KIND, "ovn", 600, beside.OVN_NAMESPACE))
+    for kind, name in (("mariadbs", "mariadb"), ("rabbitmqs", "rabbitmq"), ("memcacheds", "memcached")):
+        ready(cluster, f"{kind}.openstack.k8s.io", name, 300)
+    ceph = ready(cluster, "cephstorages.openstack.k8s.io", "ceph", 600)
+    for service, key in beside.CEPH_CLIENTS.items():
+        secret = cluster.get("secret", ceph["status"]["published"][key], "-n", NAMESPACE)
+        cluster.apply(beside.ceph_login(service, base64.b64decode(secret["data"]["key"]).decode()))
+    for command in beside.nova_accounts(PASSWORD):
+        cluster.kubectl("exec", "-i", "-n", NAMESPACE, command.pod, "--", *command.words, stdin=command.stdin)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_kind_becomes_ready(cluster: Kubernetes, report: Report, name: str) -> None:
+    [service] = [each for each in beside.SERVICES if each.name == name]
+    cluster.apply(*beside.accounts(service))
+    path = manifest(f"{name}.{name}.openstack.c5c3.io")
+    seconds = applied(cluster, path, f"{name}s.{name}.openstack.c5c3.io", name, 600, NAMESPACE)
+    report.add(**{f"seeds_{name}_ready_seconds": seconds})
+
+
+def test_a_server_answers_and_a_volume_attaches(cluster: Kubernetes, report: Report) -> None:
+    until("a hypervisor", lambda: "up" in listed(cluster, "hypervisor"), 180, 5)
+    facts = used(cluster)
+    report.add(seeds_kinds=facts)
+    assert facts["reply"]
+    assert facts["attached"]
+
+
+def listed(cluster: Kubernetes, what: str) -> str:
+    """Return what the client lists."""
+    return cluster.kubectl("exec", "-n", NAMESPACE, "deploy/keystoneclient", "--", "openstack", what, "list")
