@@ -158,7 +158,7 @@ e2e-federation: venv ## A cloud that is told to let in users of an OpenID provid
 .PHONY: e2e-seeds
 e2e-seeds: venv ## Manifests that were written before this operator, each until a server answers; SEEDS= names their folder
 	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make e2e-seeds SEEDS=…" >&2; exit 1; }
-	$(PY) -m operators build
+	$(PY) -m operators build cert-manager pebble mariadb-operator rabbitmq-cluster-operator messaging-topology-operator memcached-operator k-orc
 	$(E2E) tests/e2e/on_seeds
 
 .PHONY: e2e-services

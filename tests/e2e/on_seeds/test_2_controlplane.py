@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,12 @@ def storage(cluster: Kubernetes) -> None:
     """
     default = next(each for each in cluster.items("storageclasses") if _DEFAULT in each["metadata"]["annotations"])
     kept = {name: value for name, value in default.items() if name != "metadata"}
+    # The provisioner makes volumes of the classes that its configuration names.
+    settings = cluster.get("configmap", "local-path-config", "-n", "local-path-storage")
+    config = json.loads(settings["data"]["config.json"])
+    config["storageClassConfigs"]["ceph-rbd"] = config["storageClassConfigs"][default["metadata"]["name"]]
+    patch = json.dumps({"data": {"config.json": json.dumps(config)}})
+    cluster.kubectl("patch", "configmap", "local-path-config", "-n", "local-path-storage", "-p", patch)
     cluster.apply({**kept, "metadata": {"name": "ceph-rbd"}})
     metadata = {"name": "ceph", "namespace": NAMESPACE}
     cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "CephStorage", "metadata": metadata, "spec": {}})
