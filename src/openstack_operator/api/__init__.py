@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .ceph import CEPH, CEPH_BESIDE, CephClientRef, CephSource, PoolName
+from .cloud_pki import UsesCloudPKI
 from .defaults import default_text, split_default, with_default
 from .destinations import ALLOWED_HOSTS, allowed_hosts, destinations, host_of, is_allowed, models_in, sent
 from .federation import FixedProviderName, MappingRules, ProviderName, RemoteIdAttribute
@@ -120,7 +121,6 @@ from .spec import (
     RunSpec,
     Scalable,
     ServiceSpec,
-    UsesCloudPKI,
     UsesMonitoring,
     UsesStorageClass,
     UsesTLS,

@@ -27,6 +27,25 @@ def cloud_auth(text: str) -> Mapping[str, str]:
         raise ValueError("is not understood; it needs one cloud, or `openstack`, with auth") from None
 
 
+def credential_identity(entries: Mapping[str, str]) -> dict[str, Any]:
+    """Return `identity` of a request for a token, by the application credential in these entries: by its id, or by its
+    name and its user's. Raises ValueError with the keys that are missing.
+    """
+    by_name = _ID not in entries and _NAME in entries
+    keys = (_NAME if by_name else _ID, _SECRET, *([_USER] if by_name else []))
+    if missing := [key for key in keys if not entries.get(key)]:
+        raise ValueError(" and ".join(missing))
+    credential: dict[str, Any] = {key.removeprefix(_PREFIX): entries[key] for key in keys}
+    if by_name:
+        domain = {"name": entries.get("user_domain_name") or "Default"}
+        credential["user"] = {"name": credential.pop(_USER), "domain": domain}
+    return {"methods": ["application_credential"], "application_credential": credential}
+
+
+_PREFIX, _USER = "application_credential_", "username"
+_ID, _NAME, _SECRET = (f"{_PREFIX}{name}" for name in ("id", "name", "secret"))
+
+
 def _check(text: str) -> None:
     """Raises ValueError for a text that costs more to read than its length suggests."""
     if len(text) > _MOST:

@@ -11,7 +11,7 @@ from typing import Any
 from ... import agents, kube, parts
 from ...api import KeystoneRef, Sections
 from ...parts.connect import sources
-from ...parts.connect.clouds_yaml import cloud_auth
+from ...parts.connect.clouds_yaml import cloud_auth, credential_identity
 from ...parts.secrets.tls import authority, trust_of
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step, key
 from . import results
@@ -125,15 +125,10 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
     if (data := ctx.secrets.get(name)) is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {name!r} in this namespace")
     entries = _cloud(data["clouds.yaml"], path, name) if "clouds.yaml" in data else data
-    by_name = "application_credential_id" not in entries and "application_credential_name" in entries
-    needed = _BY_NAME if by_name else _CREDENTIAL
-    if missing := [key for key in needed if not entries.get(key)]:
-        raise SpecError(path, f"Secret {name!r} lacks {' and '.join(missing)}, or a clouds.yaml with it")
-    credential: dict[str, Any] = {key.removeprefix("application_credential_"): entries[key] for key in needed}
-    if by_name:
-        domain = {"name": entries.get("user_domain_name") or "Default"}
-        credential["user"] = {"name": credential.pop("username"), "domain": domain}
-    identity = {"methods": ["application_credential"], "application_credential": credential}
+    try:
+        identity = credential_identity(entries)
+    except ValueError as error:
+        raise SpecError(path, f"Secret {name!r} lacks {error}, or a clouds.yaml with it") from None
     trusted = authority(data)
     return Login(
         url=source.auth_url or "",
@@ -143,11 +138,6 @@ def _by_credential(ctx: Context[TempestSpec]) -> Login:
         files={TRUST: data[trusted]} if trusted else {},
         administrator=f"tempest-{ctx.namespace}-{ctx.owner}",
     )
-
-
-_CREDENTIAL = ("application_credential_id", "application_credential_secret")
-_BY_NAME = ("application_credential_name", "application_credential_secret", "username")
-"""Keys of a credential by its name, which is the one of its user."""
 
 
 def _cloud(text: str, path: str, secret: str) -> Mapping[str, str]:

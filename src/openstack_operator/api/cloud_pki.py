@@ -1,0 +1,22 @@
+"""Certificates of services whose manifests name no source of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .refs import CLOUD_PKI
+from .spec import CertificateSource, UsesTLS
+
+
+class UsesCloudPKI(UsesTLS):
+    """Mixed into the spec of a service in c5c3's groups, whose manifests name no source of a certificate."""
+
+    tls: CertificateSource | None = None
+    """Encrypt connections of clients; unset takes the certificate of the PKI `internal` of this namespace, if there is
+    one, and is plain text without it, as `{}` is. Clients that this operator configures verify the certificate and its
+    names."""
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the PKI of the cloud, if the spec does not say what to do, and the default references of the spec."""
+        return {**super().default_refs(), **({"tls.pkiRef": CLOUD_PKI} if self.tls is None else {})}
