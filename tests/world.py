@@ -65,8 +65,8 @@ def world(
         waits = sorted({each.name for each in step.after if each.name == "Dependencies"})
         leaves |= {f"{_named(obj)} waits for": waits for obj in step.objects if waits and obj["kind"] in _RUNNING}
     # Nothing waits for the PKI or the Ceph of a cloud, so they count if there are any.
-    optional = {CLOUD_PKI, CEPH_BESIDE} - found.context.refs.keys()
-    used = [ref for _, ref in references(found.context.spec) if ref not in optional]
+    absent = [ref for ref in (CLOUD_PKI, CEPH_BESIDE) if ref not in found.context.refs]
+    used = [ref for _, ref in references(found.context.spec) if ref not in absent]
     leaves |= {f"uses {ref.kind}/{ref.name}": True for ref in used}
     leaves |= {f"published.{field}": value for field, value in made.outcome.published.items()}
     leaves |= {f"status.{where}": value for where, value in _flat("", dict(made.outcome.details))}

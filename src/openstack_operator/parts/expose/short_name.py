@@ -38,5 +38,6 @@ def with_cloud_pki(ctx: Context[Any]) -> Context[Any]:
     if not isinstance(spec, UsesTLS) or spec.tls is not None or contract is None or not contract.published:
         return ctx
     ref = PKIRef(name=CLOUD_PKI.name)
-    tls = CertificateSource(pkiRef=ref)
-    return replace(ctx, spec=spec.model_copy(update={"tls": tls}), refs={**ctx.refs, ref: contract})
+    certified_spec = spec.model_copy(update={"tls": CertificateSource(pki_ref=ref)})
+    contracts = [*ctx.refs.items(), (ref, contract)]
+    return replace(ctx, spec=certified_spec, refs=dict(contracts))
