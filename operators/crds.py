@@ -15,7 +15,7 @@ Object = dict[str, Any]
 # libyaml is ten times as fast as PyYAML's own code, and these are megabytes; not every build of PyYAML has it.
 _LOADER: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
 # A lone `=`, which an enumeration of Prometheus' operator has, is a type of its own in YAML 1.1.
-_LOADER.add_constructor("tag:yaml.org,2002:value", lambda loader, node: loader.construct_scalar(node))
+_LOADER.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_scalar)
 
 
 def definitions(*names: str, only: Collection[str] = ()) -> list[Object]:

@@ -38,11 +38,21 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     objects_by_name = {operator.name: objects(operator) for operator in operators}
     for operator in operators:
         operator_objects = objects_by_name[operator.name]
-        cluster.apply(*(operator_objects if operator.makes_certificates else certified(cluster, operator_objects)))
+        _apply(cluster, operator_objects if operator.makes_certificates else certified(cluster, operator_objects))
     for operator_objects in objects_by_name.values():
         for deployment in (each["metadata"] for each in operator_objects if each["kind"] == "Deployment"):
             where = ("-n", deployment["namespace"], "rollout", "status", f"deployment/{deployment['name']}")
             cluster.kubectl(*where, "--timeout=180s", timeout=190)
+
+
+def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
+    """The objects are there. Definitions come first: kubectl takes no object of a kind that is not established."""
+    kinds = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+    if kinds:
+        cluster.apply(*kinds)
+        names = [f"crd/{each['metadata']['name']}" for each in kinds]
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names, timeout=130)
+    cluster.apply(*(each for each in objects if each["kind"] != "CustomResourceDefinition"))
 
 
 def started(operators: Iterable[Operator]) -> list[Operator]:
