@@ -15,11 +15,11 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 710,
+    "cephstorage": 714,
     "cinder": 890,
-    "controlplane": 660,
+    "controlplane": 696,
     "designate": 1007,
-    "glance": 426,
+    "glance": 428,
     "horizon": 555,
     "keystone": 595,
     "keystone/federation": 590,

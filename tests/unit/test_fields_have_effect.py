@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from functools import cache
 
 import pytest
+from pydantic.alias_generators import to_snake
 
 from openstack_operator.catalogue import SERVICES
 from openstack_operator.plan import Service, key
@@ -55,7 +58,28 @@ def test_no_entry_of_a_list_is_stale() -> None:
 
 
 def test_fields_that_act_elsewhere_have_tests() -> None:
-    assert [path for _, path in LISTED["elsewhere"].values() if not (ROOT / path).is_file()] == []
+    """Each entry names a test that exists, and that writes the field, itself or by a function of its module."""
+    wrong = {}
+    for field, (_, test) in LISTED["elsewhere"].items():
+        source = _source(test)
+        name = [part for part in field.removesuffix(".name").split(".") if part.isidentifier()][-1]
+        if not re.search(rf"\b({name}|{to_snake(name)})\b", source):
+            wrong[field] = f"{test} does not write {name}" if source else f"there is no {test}"
+    assert wrong == {}
+
+
+def _source(test: str) -> str:
+    """Return the text of a test, `file::function`, and of the functions of its module that it calls; empty for none."""
+    path, _, name = test.partition("::")
+    if not (ROOT / path).is_file():
+        return ""
+    text = (ROOT / path).read_text("utf-8")
+    functions = {each.name: each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.FunctionDef)}
+    if name not in functions:
+        return ""
+    called = {each.id for each in ast.walk(functions[name]) if isinstance(each, ast.Name)}
+    parts = [functions[name], *functions[name].decorator_list, *(functions[each] for each in called & {*functions})]
+    return "\n".join(ast.get_source_segment(text, part) or "" for part in parts)
 
 
 @pytest.mark.parametrize("kind", sorted(CLOUDS))

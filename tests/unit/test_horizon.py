@@ -133,6 +133,13 @@ def test_a_setting_that_names_code_or_files_is_refused(release: Release, name: s
         planned(release, local(**{name: "os.system"}))
 
 
+def test_a_misspelled_setting_is_refused_with_the_nearest_one(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"; did you mean SESSION_TIMEOUT\?$"):
+        planned(release, local(SESSION_TIMEOT=60))
+    with pytest.raises(SpecError, match=r"; did you mean WEBSSO_ENABLED\?$"):
+        planned(release, local(WEBSO_ENABLED=True))
+
+
 @pytest.mark.security
 def test_horizons_own_configuration_takes_no_code(release: Release) -> None:
     with pytest.raises(SpecError, match=r"^spec\.config\.local_settings\.HORIZON_CONFIG\.'customization_module': "):

@@ -63,7 +63,52 @@ def test_monitoring_without_metrics_is_named_where_this_operator_runs_the_pods(r
     assert message("Placement", spec, release, published=published) == text
     assert message("RabbitMQ", spec, release) == "", "it serves some"
     # Of pods that another operator runs, that one knows.
-    assert message("RabbitMQ", {"provider": "rabbitmq-cluster-operator", **spec}, release) == ""
+    provided = {"provider": "rabbitmq-cluster-operator", "retention": "Delete"}
+    assert message("RabbitMQ", {**provided, **spec}, release) == ""
+
+
+def test_a_broker_whose_volumes_go_with_it_says_so_though_nobody_asked(release: Release) -> None:
+    """Retain is the default of `retention`, and the cluster operator of RabbitMQ keeps nothing."""
+    spec, served = {"provider": "rabbitmq-cluster-operator"}, ["RabbitmqCluster.rabbitmq.com"]
+    text = "spec.retention: the cluster operator of RabbitMQ deletes the volumes with its RabbitmqCluster"
+    assert message("RabbitMQ", spec, release, served=served).startswith(text)
+    assert message("RabbitMQ", {**spec, "retention": "Retain"}, release, served=served).startswith(text)
+    both = message("RabbitMQ", {**spec, "networkPolicies": {"enabled": True}}, release, served=served)
+    assert text in both
+    assert "spec.networkPolicies.enabled: no policy" in both
+    assert message("RabbitMQ", {**spec, "retention": "Delete"}, release, served=served) == ""
+    assert message("RabbitMQ", {}, release, served=served) == ""
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"OPENSTACK_CINDER_FEATURES": {"enable_backup": True}, "LANGUAGES": [["en", "English"]]}, ""),
+        # A key of the user's own choice.
+        ({"PROJECT_TABLE_EXTRA_INFO": {"phone": "Phone"}}, ""),
+        (
+            {"OPENSTACK_NEUTRON_NETWORK": {"enable_rooter": True, "enable_ipv6": False}},
+            (
+                "spec.config.local_settings.OPENSTACK_NEUTRON_NETWORK.enable_rooter: Horizon knows no such key of "
+                "OPENSTACK_NEUTRON_NETWORK; did you mean enable_router?"
+            ),
+        ),
+        (
+            {"ALLOWED_PRIVATE_SUBNET_CIDR": {"x": ["10.0.0.0/8"]}},
+            (
+                "spec.config.local_settings.ALLOWED_PRIVATE_SUBNET_CIDR.x: Horizon knows no such key of "
+                "ALLOWED_PRIVATE_SUBNET_CIDR; its keys are ipv4, ipv6"
+            ),
+        ),
+        ({"OPENSTACK_HEAT_STACK": {"on": {"a": 1}}}, "spec.config.local_settings.OPENSTACK_HEAT_STACK.on.a: Horizon"),
+    ],
+)
+def test_a_key_that_horizon_does_not_know_is_named(settings: dict[str, Any], text: str, release: Release) -> None:
+    published = {"Keystone": {"internalURL": "http://k:5000/v3", "publicURL": "http://k:5000/v3"}}
+    published["Memcached"] = {"servers": "memcached:11211"}
+    spec = {"config": {"local_settings": settings}}
+    found = message("Horizon", spec, release, published=published)
+    assert found.startswith(text) if text else found == ""
 
 
 def test_a_field_that_the_cloud_sets_for_all_its_resources_is_left_to_the_cloud(release: Release) -> None:

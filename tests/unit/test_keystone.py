@@ -196,6 +196,24 @@ def test_credential_keys_rotate_once_everything_is_encrypted_with_the_newest(rel
     assert another["metadata"]["name"] != job["metadata"]["name"]
 
 
+@pytest.mark.proves("Keystone", "spec.credentialKeys.maxActiveKeys")
+@pytest.mark.parametrize("limit", [3, 5])
+def test_as_many_credential_keys_stay_as_the_spec_says(limit: int, release: Release) -> None:
+    late, name = NOW + timedelta(days=60), "keystone-credential-keys"
+    full = KeyRing({index: f"k{index}" for index in range(limit)}, NOW)
+    children = held(KeyRing({0: "a", 1: "b"}, late), release) | held(full, release, name)
+    spec = {"credentialKeys": {"maxActiveKeys": limit}}
+    (job,) = jobs(planned(release, spec, children=children, now=late))
+    done = children | {("Job", job["metadata"]["name"]): granted(job)}
+    keys = kube.secret_data(secret(planned(release, spec, children=done, now=late), name))
+    # The oldest one goes, the staged one becomes the newest, and a new one is staged.
+    assert sorted(map(int, keys)) == [0, *range(2, limit + 1)]
+    assert keys[str(limit)] == "k0"
+
+    roomy = {"credentialKeys": {"maxActiveKeys": limit + 1}}
+    assert "1" in kube.secret_data(secret(planned(release, roomy, children=done, now=late), name))
+
+
 def test_a_rotation_rolls_no_pod(release: Release) -> None:
     before = planned(release, children=held(KeyRing({0: "a", 1: "b"}, NOW), release))
     after = planned(release, children=held(KeyRing({0: "c", 1: "b", 2: "a"}, NOW), release))

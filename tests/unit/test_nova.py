@@ -699,7 +699,12 @@ def test_schemas_have_the_names_they_are_given() -> None:
 
 
 def test_services_named_in_other_words_are_those_nova_calls_as_itself(tmp_path: Path) -> None:
-    auth = {f"{name}ServiceUserRef": {"name": f"my-{name}"} for name in ("placement", "glance", "neutron", "cinder")}
+    auth = {
+        "placementServiceUserRef": {"name": "my-placement"},
+        "glanceServiceUserRef": {"name": "my-glance"},
+        "neutronServiceUserRef": {"name": "my-neutron"},
+        "cinderServiceUserRef": {"name": "my-cinder"},
+    }
     spec = NOVA.spec.model_validate({"serviceAuth": auth, "placementRef": {"name": "placement"}})
     named = {ref.kind: ref.name for _, ref in references(spec)}
     assert [named[kind] for kind in ("Placement", "Glance", "Neutron", "Cinder")] == [

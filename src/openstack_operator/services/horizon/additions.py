@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -43,6 +44,26 @@ password_validator simple_ip_management
 """
 ALLOWED_IN_CONFIG = frozenset(_IN_CONFIG.split())
 """The same within HORIZON_CONFIG."""
+
+_IN_SETTINGS = {
+    "ALLOWED_PRIVATE_SUBNET_CIDR": "ipv4 ipv6",
+    "CREATE_IMAGE_DEFAULTS": "image_visibility",
+    "CREATE_INSTANCE_FLAVOR_SORT": "key reverse",
+    "LAUNCH_INSTANCE_DEFAULTS": """config_drive create_volume default_availability_zone disable_image
+    disable_instance_snapshot disable_volume disable_volume_snapshot enable_metadata enable_net_ports
+    enable_scheduler_hints hide_create_volume""",
+    "OPENSTACK_CINDER_FEATURES": "enable_backup",
+    "OPENSTACK_HEAT_STACK": "enable_user_pass",
+    "OPENSTACK_HYPERVISOR_FEATURES": "can_set_mount_point can_set_password enable_quotas requires_keypair",
+    "OPENSTACK_IMAGE_BACKEND": "image_formats",
+    "OPENSTACK_KEYSTONE_BACKEND": """can_edit_domain can_edit_group can_edit_project can_edit_role can_edit_user
+    name""",
+    "OPENSTACK_NEUTRON_NETWORK": """default_dns_nameservers enable_auto_allocated_network enable_distributed_router
+    enable_fip_topology_check enable_ha_router enable_ipv6 enable_quotas enable_rbac_policy enable_router
+    extra_provider_types physical_networks segmentation_id_range show_agents_column supported_provider_types""",
+}
+KEYS: Mapping[str, frozenset[str]] = {name: frozenset(keys.split()) for name, keys in _IN_SETTINGS.items()}
+"""Keys of settings that are mappings with keys of Horizon's own. It ignores others."""
 
 OWNED: Mapping[str, str] = {
     "ALLOWED_HOSTS": "set spec.expose.host",
@@ -90,12 +111,26 @@ def additions(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return values
 
 
+def unknown_keys(config: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield the path below `spec` of each key within a setting that Horizon does not know, and what to do."""
+    for name, value in config.get(SECTION, {}).items():
+        choices = KEYS.get(name)
+        if choices is None or not isinstance(value, Mapping):
+            continue
+        for key in sorted(cast("Mapping[str, Any]", value).keys() - choices):
+            near = difflib.get_close_matches(key, sorted(choices), n=1)
+            advice = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(sorted(choices))}"
+            yield f"config.{SECTION}.{name}.{key}", f"Horizon knows no such key of {name}; {advice}"
+
+
 def _check(name: str, value: Any) -> None:
     if name in OWNED:
         raise SpecError(f"{_PATH}.{name}", f"the operator sets it: {OWNED[name]}; remove it from config")
     if name not in ALLOWED:
+        near = difflib.get_close_matches(name, sorted(ALLOWED | OWNED.keys()), n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
         message = "not a setting that a spec may add: those of panels and logins are, none that names code or files is"
-        raise SpecError(f"{_PATH}.{name!r}", message)
+        raise SpecError(f"{_PATH}.{name!r}", f"{message}{meant}")
     if not _is_data(value, _DEPTH):
         raise SpecError(f"{_PATH}.{name}", f"its values are nested more than {_DEPTH} times; write it flatter")
     if name == HORIZON_CONFIG:

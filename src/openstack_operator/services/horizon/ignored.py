@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...plan import Context, IgnoredFields, Plan, unused
+from .additions import unknown_keys
 from .model import HorizonSpec
 
 
@@ -11,4 +12,4 @@ def ignored(ctx: Context[HorizonSpec], plan: Plan) -> IgnoredFields:
     spec = ctx.spec
     direct = unused("imageUpload", {"Direct": ("glanceRef",)}, spec.image_upload)
     region = {} if spec.other_keystones else {"region": "the only Keystone needs no name to choose it by; remove it"}
-    return direct | region
+    return direct | region | dict(unknown_keys(spec.config))

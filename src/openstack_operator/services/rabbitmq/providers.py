@@ -8,7 +8,7 @@ from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
 from ...parts.run.monitoring import monitor
-from ...plan import Context, IgnoredFields, Kind, Plan, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, Step, ignored_verdict
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
 
@@ -20,6 +20,12 @@ _TOPOLOGY = {kind.handle for kind in RABBITMQ_KINDS}
 _LEGACY = "rabbitmq.com/legacy-startup-probe"
 """Annotation: the cluster operator does not ask servers that start by HTTP for what RabbitMQ knows since 4.1 only.
 Without it 2.22 kills an older one every five minutes."""
+
+_LOST_VOLUMES = (
+    "spec.retention: the cluster operator of RabbitMQ deletes the volumes with its RabbitmqCluster, also with Retain, "
+    "the default; write Delete"
+)
+"""A default that does not hold has to be said, too: messages that a user believes to be kept would be lost."""
 
 
 def ordered_teardown(spec: RabbitMQSpec) -> bool:
@@ -58,6 +64,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
             **({RABBITMQ: name} if topology else {}),
             **certificate.published,
         },
+        extra_conditions=ignored_verdict(_LOST_VOLUMES if spec.retention == "Retain" else ""),
     )
 
 
@@ -100,5 +107,4 @@ def provided(ctx: Context[RabbitMQSpec]) -> Plan | None:
 
 def ignored(ctx: Context[RabbitMQSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    text = "the cluster operator of RabbitMQ deletes volumes with its RabbitmqCluster, whatever this says; remove it"
-    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, retention=text)
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND)
