@@ -123,7 +123,7 @@ def fault(pair: Pair, request: Request, now: datetime, *, authorities: Iterable[
     try:
         cert, key = _read(pair.cert), _loaded(pair.key)
     except (ValueError, TypeError) as error:
-        return f"cannot be read: {error}"
+        return f"cannot be read: {unreadable(error)}"
     if cert.public_key() != key.public_key():
         return "does not belong to the key beside it"
     if untimely := _untimely(cert, now):
@@ -133,6 +133,11 @@ def fault(pair: Pair, request: Request, now: datetime, *, authorities: Iterable[
     if request.calls and not calls(pair.cert):
         return "is for servers only; it is to bear the extended key usage clientAuth, too"
     return "" if is_trusted(pair.cert, authorities) else "is by none of the authorities"
+
+
+def unreadable(error: Exception) -> str:
+    """Return why a text is no certificate and no key, without any part of it."""
+    return "it has bytes that are no text" if isinstance(error, UnicodeError) else str(error)
 
 
 def calls(cert: str) -> bool:

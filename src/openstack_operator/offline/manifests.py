@@ -166,12 +166,11 @@ def _secret(manifest: Mapping[str, Any]) -> list[Problem]:
     """Keys of a Secret that the API server could not read; never their content."""
     data, texts = manifest.get("data"), manifest.get("stringData")
     problems = [*_texts(data, "data"), *_texts(texts, "stringData")]
-    if problems or not isinstance(data, dict):
-        return problems
-    return [
+    entries = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}
+    return problems + [
         Problem(f"data.{name}", "is not base64; write plain text under stringData")
-        for name, text in cast("dict[str, str | None]", data).items()
-        if text and not _is_base64(text)
+        for name, text in entries.items()
+        if isinstance(text, str) and not _is_base64(text)
     ]
 
 

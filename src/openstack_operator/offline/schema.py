@@ -260,6 +260,8 @@ def _bounds(schema: Schema, value: float) -> Iterator[str]:
         yield f"Invalid value: {value}: should be greater than or equal to {least}"
     if (most := schema.get("maximum")) is not None and value > most:
         yield f"Invalid value: {value}: should be less than or equal to {most}"
+    if (step := schema.get("multipleOf")) is not None and value % step:
+        yield f"Invalid value: {value}: should be a multiple of {step}"
 
 
 def _size(schema: Schema, keyword: str, size: int, unit: str) -> Iterator[str]:

@@ -241,7 +241,7 @@ def _fault(data: Mapping[str, str], request: pki.Request, now: datetime) -> str:
     try:
         fault = pki.fault(pki.Pair(data["tls.key"], data["tls.crt"]), request, now, authorities=[data["ca.crt"]])
     except ValueError as error:
-        return f"ca.crt cannot be read: {error}"
+        return f"ca.crt cannot be read: {pki.unreadable(error)}"
     return f"the certificate {fault}" if fault else ""
 
 
