@@ -31,6 +31,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
@@ -220,11 +221,12 @@ class Run:
         options = ("-q", "-x", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not seconds")
         command = [sys.executable, "-m", "pytest", *options, "-rf", *tests]
         environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": ""}
-        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         with self._lock:
             if self._stopped:
                 return "nobody"
-            process = subprocess.Popen(command, cwd=copy, env=environment, text=True, start_new_session=True, **streams)
+            process = subprocess.Popen(
+                command, cwd=copy, env=environment, text=True, start_new_session=True, stdout=PIPE, stderr=STDOUT
+            )
             self._processes.add(process)
         resource.prlimit(process.pid, resource.RLIMIT_CPU, (CPU_PATIENCE, CPU_PATIENCE))
         try:
@@ -339,7 +341,7 @@ def copies(count: int) -> Generator[list[Path]]:
     """Clones of this checkout with the changes that are not committed, in which faults are put one at a time."""
     folders = list[Path]()
     listing = ["git", "ls-files", "-z", "--modified", "--others", "--exclude-standard"]
-    changed = subprocess.run(listing, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.split("\0")
+    changed = subprocess.run(listing, cwd=ROOT, check=True, stdout=PIPE, text=True).stdout.split("\0")
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         for number in range(count):
             copy = Path(folder) / str(number)

@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (count := config.getoption("--processes")) > 1:
+    if (count := int(config.getoption("--processes") or 1)) > 1:
         config.pluginmanager.register(_Processes(count))
 
 

@@ -109,7 +109,11 @@ def tried(
     """A run over the one fault of such a checkout."""
     monkeypatch.setattr(mutants, "ROOT", copy)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(mutants, "tests_of", lambda _: [f"tests/{each}.py" for each in tests])
+
+    def tests_of(_: Path) -> list[str]:
+        return [f"tests/{each}.py" for each in tests]
+
+    monkeypatch.setattr(mutants, "tests_of", tests_of)
     path = copy / "src/openstack_operator/plan/one.py"
     run = mutants.Run(list(mutants.mutants_of(path)), budget, said.append)
     run.work(copy)
