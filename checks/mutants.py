@@ -29,13 +29,13 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from subprocess import PIPE, STDOUT
 
 import pytest
 
-from tests.suites import tell
+from checks.likely_tests import DEFINITIONS, tests_of
+from tests.suites import COUNTS, tell
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("plan", "parts", "kube", "agents")
@@ -43,8 +43,6 @@ RESULTS = ROOT / "build" / "mutants.txt"
 PARALLEL = 2
 BUDGET = 1_800
 """Seconds of CPU: a quarter of an hour of two processors."""
-LIKELY = 8
-"""Files of tests of one fault. With more, a fault takes longer, and the sample is smaller."""
 PATIENCE, CPU_PATIENCE = 1_800, 300
 """Seconds on a clock, and of CPU, for the tests of one fault, after which it counts as noticed: it may be a loop
 without end. They take some ten seconds of CPU, on a busy machine many minutes.
@@ -90,6 +88,15 @@ class Mutant:
         """The whole file with the fault."""
         source = self.path.read_text(encoding="utf-8")
         return source[: self.start] + self.text + source[self.end :]
+
+    def definition(self) -> str:
+        """Name of the function or class of the module that has the fault; empty outside of them."""
+        if self.path.suffix != ".py":
+            return ""
+        source = self.path.read_text(encoding="utf-8")
+        line = source.count("\n", 0, self.start) + 1
+        nodes = [each for each in ast.parse(source).body if isinstance(each, DEFINITIONS)]
+        return next((each.name for each in nodes if each.lineno <= line <= (each.end_lineno or 0)), "")
 
     def __str__(self) -> str:
         source = self.path.read_text(encoding="utf-8")
@@ -148,7 +155,7 @@ class Run:
     def work(self, copy: Path) -> None:
         """Try faults in a checkout until no CPU is left."""
         while mutant := self._next():
-            tests = self._sound(copy, tests_of(mutant.path))
+            tests = self._sound(copy, tests_of(mutant.path, mutant.definition()))
             noticed = self._try(mutant, copy, tests)
             self._record(mutant, tests, noticed)
 
@@ -221,6 +228,8 @@ class Run:
         options = ("-q", "-x", "-p", "no:xdist", "-p", "no:randomly", "-p", "no:cacheprovider", "-m", "not seconds")
         command = [sys.executable, "-m", "pytest", *options, "-rf", *tests]
         environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": ""}
+        # The ledger counts faults.
+        environment.pop(COUNTS, None)
         with self._lock:
             if self._stopped:
                 return "nobody"
@@ -354,43 +363,6 @@ def copies(count: int) -> Generator[list[Path]]:
             (copy / ".venv").symlink_to(ROOT / ".venv")
             folders.append(copy)
         yield folders
-
-
-def tests_of(path: Path) -> list[str]:
-    """Return the tests that are likely to notice a fault: files of tests of a module or a program, and cases. Texts of
-    programs are part of cases, which would notice any change of them.
-    """
-    return [*likely_tests(path), *([] if "agents" in path.relative_to(ROOT).parts[:3] else ["tests/cases"])]
-
-
-def likely_tests(path: Path) -> list[str]:
-    """Return the files of tests that have the name of a module or a program in theirs, and then those that have the
-    names which it defines most often.
-    """
-    name, folder, texts = path.stem, path.parent.name, _texts()
-    chosen = [each for each in texts if name in each.stem or folder in each.stem.split("_")]
-    # Programs that run in pods have tests of their own.
-    chosen.sort(key=lambda each: (each.parent.name == "agents") != ("agents" in path.parts))
-    words = re.compile(rf"\b(?:{'|'.join([*_names(path), re.escape(f'{folder}/{path.name}')])})\b")
-    counts = {each: len(words.findall(text)) for each, text in texts.items() if each not in chosen}
-    chosen += sorted((each for each, count in counts.items() if count), key=lambda each: -counts[each])
-    return [str(each.relative_to(ROOT)) for each in chosen[:LIKELY]]
-
-
-@cache
-def _texts() -> dict[Path, str]:
-    """Texts of files of tests, but for those that need programs of images."""
-    files = [*sorted((ROOT / "tests/unit").glob("test_*.py")), *sorted((ROOT / "tests/agents").glob("test_*.py"))]
-    return {each: each.read_text(encoding="utf-8") for each in files if not each.stem.endswith(("_served", "_real"))}
-
-
-def _names(path: Path) -> list[str]:
-    """Return what a module defines for others."""
-    if path.suffix != ".py":
-        return []
-    nodes = ast.parse(path.read_text(encoding="utf-8")).body
-    names = [each.name for each in nodes if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
-    return [each for each in names if not each.startswith("_") and each != "main"]
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from checks import mutants
+from checks.likely_tests import LIKELY
 
 SOURCE = mutants.ROOT / "src" / "openstack_operator"
 
@@ -69,17 +70,29 @@ def test_a_fault_leaves_a_program_that_can_be_read(path: Path) -> None:
         ast.parse(mutant.source())
 
 
+def first(path: Path) -> mutants.Mutant:
+    return next(iter(mutants.mutants_of(path)))
+
+
+def likely(fault: mutants.Mutant) -> list[str]:
+    return mutants.tests_of(fault.path, fault.definition())
+
+
 def test_the_tests_of_a_module_come_first() -> None:
-    tests = mutants.tests_of(SOURCE / "kube" / "readiness.py")
+    tests = likely(first(SOURCE / "kube" / "readiness.py"))
     assert tests[0] == "tests/unit/test_kube.py"
     assert tests[-1] == "tests/cases"
-    assert len(tests) <= mutants.LIKELY + 1
-    tests = mutants.tests_of(SOURCE / "agents" / "etcd" / "start.sh")
+    assert len(tests) <= LIKELY + 1
+    tests = likely(first(SOURCE / "agents" / "etcd" / "start.sh"))
     assert tests[:2] == ["tests/agents/test_etcd.py", "tests/unit/test_etcd.py"]
     # Texts of programs are part of cases, which notice any change of them, also one that does nothing.
     assert "tests/cases" not in tests
     # Where no file has the name of the module, those that use what it defines.
-    assert "tests/unit/test_components.py" in mutants.tests_of(SOURCE / "kube" / "resources.py")
+    assert "tests/unit/test_components.py" in likely(first(SOURCE / "kube" / "resources.py"))
+    # And first of those, the ones that use the function with the fault.
+    objects = mutants.mutants_of(SOURCE / "kube" / "objects.py")
+    fault = next(each for each in objects if each.definition() == "owner_path")
+    assert "tests/unit/test_field_paths.py" in likely(fault)
 
 
 @pytest.fixture
@@ -110,7 +123,7 @@ def tried(
     monkeypatch.setattr(mutants, "ROOT", copy)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
-    def tests_of(_: Path) -> list[str]:
+    def tests_of(path: Path, definition: str) -> list[str]:
         return [f"tests/{each}.py" for each in tests]
 
     monkeypatch.setattr(mutants, "tests_of", tests_of)
