@@ -1,4 +1,4 @@
-"""Which tests are likely to notice a fault in a module."""
+"""Files of tests that are likely to notice a fault in a module."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def likely_tests(path: Path, definition: str = "") -> list[str]:
     # Programs that run in pods have tests of their own.
     chosen.sort(key=lambda each: (each.parent.name == "agents") != ("agents" in path.parts))
     words = re.compile(rf"\b(?:{'|'.join([*_names(path), re.escape(f'{folder}/{path.name}')])})\b")
-    named = re.compile(rf"\b{definition}\b" if definition else "$^")
+    pattern = re.compile(rf"\b{definition}\b" if definition else "$^")
     counts = {
-        each: (len(named.findall(text)), len(words.findall(text))) for each, text in texts.items() if each not in chosen
+        each: (len(pattern.findall(text)), len(words.findall(text)))
+        for each, text in texts.items()
+        if each not in chosen
     }
     chosen += sorted((each for each, count in counts.items() if any(count)), key=counts.__getitem__, reverse=True)
     return [str(each.relative_to(ROOT)) for each in chosen[:LIKELY]]

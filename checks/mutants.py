@@ -334,12 +334,14 @@ def _between(source: str, start: int, end: int, old: str, new: str) -> Iterator[
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Return a tree's nodes, but for annotations and what only type checkers read."""
+    """Return a tree's nodes, but for annotations, what only type checkers read, and decorators: dataclasses are frozen
+    so that type checkers find changes.
+    """
     if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
         return
     yield node
     for name, value in ast.iter_fields(node):
-        if name not in ("annotation", "returns", "type_params"):
+        if name not in ("annotation", "returns", "type_params", "decorator_list"):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.AST):
                     yield from _nodes(child)

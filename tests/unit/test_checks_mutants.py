@@ -32,6 +32,7 @@ def faulty(path: Path, source: str) -> set[str]:
         ("if a:\n    b(c)\n", {"if (not (a)):\n    b(c)\n", "if a:\n    pass\n"}),
         ('"""Words, 3 == 4."""\nx = "a < b"\n', set[str]()),
         ("if TYPE_CHECKING:\n    x = 1\n", set[str]()),
+        ("@dataclass(frozen=True)\nclass A:\n    b: int\n", set[str]()),
     ],
 )
 def test_faults_of_python(tmp_path: Path, source: str, faults: set[str]) -> None:
