@@ -249,11 +249,14 @@ def _by_nature(who: Pods, target: Pods, port: int) -> bool:
     place = target.kind, target.component
     if target.kind == "cephstorage" and target.component in {"mon", "mgr", "osd"}:
         # Who logs in speaks to all of them; on nodes, guests do.
-        return who.on_node or who.kind in {"cephstorage", "cinder", "glance"}
+        return who.on_node or who.kind in {"cephstorage", "cinder", "glance", "nova"}
     if who.on_node:
         return False
     if place in APIS or target.kind == "valkey" or target.component.endswith("novncproxy"):
         return port in {APIS.get(place), 6379, 6380, 26379, 26380, 6080}
+    if place == ("glance", "internal-api"):
+        # Open to all pods of the cloud (decision 0066).
+        return port == 9292
     same = (who.kind, who.owner) == (target.kind, target.owner)
     if same and target.kind == "ovnnetwork" and PLAIN.get(port, port) in {6641, 6642}:
         return True

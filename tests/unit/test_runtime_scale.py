@@ -90,8 +90,10 @@ def test_the_number_of_a_resource_is_that_of_the_workload_shown(resource: Resour
     scale = resource.scale
     assert scale
     name = resource.kind.lower()
-    made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _in_a_cloud(name, replicas=3)}
-    before = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _in_a_cloud(name)}
+    # Several pods of Glance need a volume that they can share.
+    shared = {"storage": {"accessMode": "ReadWriteMany"}} if name == "glance" else {}
+    made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _in_a_cloud(name, replicas=3, **shared)}
+    before = {(obj["kind"], obj["metadata"]["name"]): obj for obj in _in_a_cloud(name, **shared)}
     counted = [key for key, obj in made.items() if _pods(obj) != _pods(before[key])]
     assert counted == [(scale.kind, f"{name}-{scale.component}")]
     assert _pods(made[counted[0]]) == 3

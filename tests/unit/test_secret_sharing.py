@@ -493,7 +493,7 @@ SHARING = {service.resource.handle: service for service in SERVICES if service.s
 @pytest.mark.parametrize("service", SHARING.values(), ids=SHARING)
 def test_what_a_service_shares_exists(service: Service) -> None:
     """A Secret of another name would be refused, whatever the record says."""
-    cases = Path(inspect.getfile(service.plan)).parent / "cases"
+    cases = Path(inspect.getfile(inspect.unwrap(service.plan))).parent / "cases"
     made = {
         obj["metadata"]["name"]
         for path in cases.glob("*.golden.yaml")
