@@ -68,7 +68,7 @@ def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) 
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
 
 
-CEPH_THERE = Referent(verdict=progressing("not yet"))
+WITH_CEPH: dict[Ref, Referent] = {ref: Referent(verdict=progressing("not yet")) for ref in (CEPH,)}
 CINDER: dict[str, Any] = {"cinder": {"enabled": True}}
 
 
@@ -86,7 +86,7 @@ def test_a_new_cloud_takes_the_ceph_that_it_finds(release: Release) -> None:
     nowhere = {"glance": None, "nova": None, "cinder": []}
     everywhere = {"glance": "ceph", "nova": "ceph", "cinder": ["ceph"]}
     assert storage(plan(cloud(release, CINDER))) == nowhere
-    found = plan(replace(cloud(release, CINDER), refs={CEPH: CEPH_THERE}))
+    found = plan(replace(cloud(release, CINDER), refs=WITH_CEPH))
     assert storage(found) == everywhere, "also one that is not ready"
     assert "ceph" not in children(found), "another's stays another's"
     runs = plan(cloud(release, {**CINDER, "ceph": {"enabled": True}}))
@@ -97,10 +97,10 @@ def test_a_new_cloud_takes_the_ceph_that_it_finds(release: Release) -> None:
 def test_images_and_disks_stay_where_they_are(release: Release) -> None:
     for before, after in (
         (cloud(release, CINDER), None),
-        (replace(cloud(release, CINDER), refs={CEPH: CEPH_THERE}), "ceph"),
+        (replace(cloud(release, CINDER), refs=WITH_CEPH), "ceph"),
     ):
         live = {key(obj): obj for obj in plan(before).objects}
-        choices: tuple[dict[Ref, Referent], ...] = ({}, {CEPH: CEPH_THERE})
+        choices: tuple[dict[Ref, Referent], ...] = ({}, WITH_CEPH)
         for refs in choices:
             made = storage(plan(replace(before, refs=refs, children=live)))
             assert (made["glance"], made["nova"]) == (after, after)

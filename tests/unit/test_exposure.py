@@ -103,7 +103,7 @@ def test_the_issuer_of_public_names_certifies_an_ingress(release: Release, kind:
     assert annotation not in told(objects(planned(release, KEYSTONE, keystone, expose=own, **changes)))
     if kind == "ClusterIssuer":
         with pytest.raises(SpecError, match=r"spec\.expose\.host: .*--issuer-hosts"):
-            planned(release, KEYSTONE, keystone, expose=INGRESS, **(changes | {"permissions": Permissions()}))
+            planned(release, KEYSTONE, keystone, expose=INGRESS, pki_contract=public, permissions=Permissions())
 
 
 def test_an_api_believes_the_proxy_how_its_client_came(release: Release) -> None:

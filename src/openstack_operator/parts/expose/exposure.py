@@ -112,7 +112,7 @@ def _certified_by_issuer(ctx: Context[Any], settings: Ingress, host: str) -> Ing
     Raises SpecError where the namespace may not have one for the host.
     """
     ref = ctx.spec.tls.pki_ref if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls else None
-    published = ctx.refs[ref].published if ref in ctx.refs else {}
+    published = ctx.refs[ref].published if ref and ref in ctx.refs else {}
     if not (name := published.get("publicIssuerName")) or _names_certificate(settings):
         return settings
     kind = published["publicIssuerKind"]

@@ -17,6 +17,7 @@ from ...api import (
     Monitoring,
     Name,
     NetworkPolicies,
+    Ref,
     Region,
     ReleaseName,
     Resource,
@@ -42,7 +43,7 @@ from ..rabbitmq.model import RabbitMQSpec
 from ..tempest.model import TempestSpec
 from ..valkey.model import ValkeySpec
 
-CEPH = ExistingCephStorageRef(name="ceph")
+CEPH: Ref = ExistingCephStorageRef(name="ceph")
 """Ceph that a cloud finds in its namespace, its own one or another."""
 
 
