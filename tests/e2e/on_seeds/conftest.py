@@ -17,7 +17,7 @@ from cloud.kubernetes import CloudError, Kubernetes, module, run
 from cloud.session import Session
 from localcluster.target import target
 from openstack_operator.manifests import load
-from operators.catalog import chosen
+from operators.catalog import OPERATORS
 from operators.install import install
 
 from ..conftest import stage
@@ -53,7 +53,8 @@ def standing(sample: Path, *operators: str, c5c3: bool = False) -> Generator[Kub
         cluster = Session.start(sample, NODES).cluster
         for node in cluster.items("nodes")[1:]:
             cluster.kubectl("label", "node", node["metadata"]["name"], *(f"{label}-" for label in _ON_NODES))
-        install(cluster, chosen(list(operators)))
+        if operators:
+            install(cluster, [OPERATORS[name] for name in operators])
         if c5c3:
             deploy.install(cluster, replicas=2, c5c3=True)
         labels = {"pod-security.kubernetes.io/enforce": "privileged"}
