@@ -210,11 +210,11 @@ def ovn(now: datetime) -> list[Object]:
     """Return the certificate of the OVNCluster `ovn`, and the policy that lets Neutron in: databases accept only pods
     of their own namespace, if the network of the cluster enforces that.
     """
-    authority = pki.authority("a seed of a test", "ovn", now)
+    authority = pki.authority("a seed of a test", "authority of ovn", now)
     host = f"{OVN_NAMESPACE}.svc.{DOMAIN}"
     names = frozenset({f"ovn-relay.{host}", f"*.ovn-nb.{host}", f"*.ovn-sb.{host}"})
     request = pki.Request(common="ovn", names=names, life=timedelta(days=365), calls=True)
-    pair = pki.issue(authority, request, "a seed of a test", now)
+    pair = pki.issue(authority, request, "another seed", now)
     files = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}
     clients = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
     policy: Object = {
