@@ -17,7 +17,7 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 714,
     "cinder": 890,
-    "controlplane": 732,
+    "controlplane": 733,
     "designate": 1007,
     "glance": 428,
     "horizon": 555,
