@@ -22,15 +22,18 @@ RESOURCE = {resource.handle: resource for resource in RESOURCES}
 KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.openstack.c5c3.io"]
 
 
+NFS = {"name": "nfs", "type": "nfs", "nfs": {"shares": ["nfs.example.org:/volumes"]}}
+
+
 @pytest.mark.proves("ControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root), played(cluster):
-        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": False}})
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True, "backends": [NFS]}})
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
         assert live["status"]["phase"] == "Ready"
         assert live["status"]["endpoint"].startswith("https://keystone.")
-        assert {"MariaDBReady", "KeystoneReady", "NovaReady"} <= set(conditions(live))
+        assert {"MariaDBReady", "KeystoneReady", "CinderReady"} <= set(conditions(live))
         assert await cluster.get(KEYSTONE, "keystone") is None
         assert await cluster.get(C5C3_KEYSTONE, "keystone")
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")

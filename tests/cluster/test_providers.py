@@ -22,6 +22,7 @@ from .conftest import CRD, install
 from .harness import Cluster, eventually
 from .playing import KINDS, played
 from .test_controlplane import operator
+from .test_doors import NFS
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
 MARIADB, RABBITMQ, MEMCACHED = (RESOURCE[kind] for kind in ("MariaDB", "RabbitMQ", "Memcached"))
@@ -41,7 +42,7 @@ async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Clus
             C5C3_CONTROL_PLANE,
             "cloud",
             infrastructure={"valkey": {"storageSize": "1Gi"}},
-            services={"cinder": {"enabled": False}},
+            services={"cinder": {"enabled": True, "backends": [NFS]}},
             **{"global": {"tls": {"enabled": False}}},
         )
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
