@@ -100,6 +100,9 @@ class Model(BaseModel):
     node_folders: ClassVar[tuple[str, ...]] = ()
     """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
+    image_fields: ClassVar[tuple[str, ...]] = ()
+    """Fields of this model that name images of a release's programs."""
+
     @classmethod
     def from_spec(cls, content: Any) -> Self:
         """Return the model of what a user wrote. Fields have their names in YAML alone: a policy that looks for

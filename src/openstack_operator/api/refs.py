@@ -20,8 +20,8 @@ class Ref(Model):
     """Kind of the resource in our own API group."""
     optional: ClassVar[bool] = False
     """True if nothing waits for it to exist."""
-    unpublished: ClassVar[bool] = False
-    """True if plans see an optional resource before it publishes anything."""
+    existing: ClassVar[bool] = False
+    """True if plans see an optional resource as soon as it exists, before it publishes anything."""
     name: Name
     """Name of the resource."""
 
@@ -47,7 +47,7 @@ class OptionalRefTo(RefTo[KindT], Generic[KindT]):
 class ExistingRefTo(OptionalRefTo[KindT], Generic[KindT]):
     """Points at a resource of one kind that nothing waits for, and that plans see as soon as it exists."""
 
-    unpublished: ClassVar[bool] = True
+    existing: ClassVar[bool] = True
 
 
 @cache

@@ -44,6 +44,8 @@ class Resources(Model):
 class PodSettings(Model):
     """Placement and size of pods; set on a service for all its components, or on one component."""
 
+    image_fields = ("image",)
+
     image: Annotated[Image, bounded(512)] | None = None
     """Image to run instead of the release's."""
     resources: Resources | None = None

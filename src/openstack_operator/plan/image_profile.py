@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..api import Model, PodSettings, Template
+from ..api import Model, Template
 from ..api.model import named_fields
 from .context import Context
 from .verdict import State, Verdict
@@ -55,9 +55,5 @@ def _images(value: Any, path: str = "spec") -> Iterator[tuple[str, str]]:
             inner = getattr(value, name)
             if may_hold_models:
                 yield from _images(inner, f"{path}.{field}")
-            elif inner and (field in _FIELDS or (field == "image" and isinstance(value, PodSettings))):
+            elif inner and name in value.image_fields:
                 yield f"{path}.{field}", str(inner)
-
-
-_FIELDS = frozenset({"ovnImage", "ovsImage"})
-"""Fields that name images, besides `image` of settings of pods."""

@@ -230,7 +230,7 @@ class Gatherer:
                 referents[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
                 continue
             if ref.optional and (resource is None or not self._world.published(resource)):
-                if resource is not None and ref.unpublished:
+                if resource is not None and ref.existing:
                     referents[ref] = Referent(verdict=waiting(f"waiting for {ref.kind}/{ref.name}", "Waiting"))
                 continue
             if resource is None:

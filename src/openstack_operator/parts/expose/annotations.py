@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...plan import Context
-from ..secrets.issued import check_issuer, serves_cluster
+from ..secrets.issued import CERT_MANAGER, check_issuer, serves_cluster
 
 NGINX, HAPROXY, HAPROXY_ORG = "nginx.ingress.kubernetes.io", "haproxy-ingress.github.io", "haproxy.org"
-CERT_MANAGER = "cert-manager.io"
 _ACME = f"acme.{CERT_MANAGER}"
 
 # A controller pastes the value into its configuration: it must contain no further settings, and not break the file.

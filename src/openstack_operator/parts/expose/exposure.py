@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from ... import kube
 from ...api import Expose, Gateway, Ingress, UsesTLS
 from ...plan import Context, Kind, Object, SpecError, Step
-from ..secrets.issued import check_issuer
+from ..secrets.issued import CERT_MANAGER, check_issuer
 from ..secrets.tls import TRUSTED, Certified
-from .annotations import CERT_MANAGER, HAPROXY, HAPROXY_ORG, NGINX, check_annotations
+from .annotations import HAPROXY, HAPROXY_ORG, NGINX, check_annotations
 
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
 KINDS = (

@@ -11,7 +11,10 @@ from typing import Any
 from ... import kube, pki
 from ...plan import READY, Context, Kind, Object, Verdict, failed, key, progressing
 
-_API, _TYPE = "cert-manager.io/v1", "kubernetes.io/tls"
+CERT_MANAGER = "cert-manager.io"
+_API, _TYPE = f"{CERT_MANAGER}/v1", "kubernetes.io/tls"
+ISSUERS = {kind: Kind(_API, kind, f"{kind.lower()}s", project="cert-manager") for kind in ("Issuer", "ClusterIssuer")}
+"""Kinds of issuers, of which no plan makes any."""
 KINDS = (Kind(_API, "Certificate", "certificates", project="cert-manager"),)
 """Kinds by which a plan requests certificates of an issuer."""
 
@@ -80,7 +83,7 @@ def check_issuer(ctx: Context[Any], path: str, kind: str, group: str, name: str,
 
 def serves_cluster(kind: str, group: str) -> bool:
     """Return True unless an issuer serves only its namespace, which is known only of cert-manager's kind Issuer."""
-    return (kind, group) != ("Issuer", "cert-manager.io")
+    return (kind, group) != ("Issuer", CERT_MANAGER)
 
 
 def _sorted(names: frozenset[str]) -> dict[str, list[str]]:

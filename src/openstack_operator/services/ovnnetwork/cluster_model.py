@@ -116,7 +116,7 @@ class ClusterTLS(Model):
 class OVNClusterSpec(Fabric):
     """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
-    on_nodes = ("ovn_image", "ovs_image")
+    on_nodes = image_fields = ("ovn_image", "ovs_image")
     rules = (
         rule(
             "!has(self.ovs) || !has(self.ovs.nodeSelector) || !has(self.controller)"

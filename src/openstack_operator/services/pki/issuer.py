@@ -8,9 +8,9 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import seconds
-from ...parts.secrets.issued import ordered
+from ...parts.secrets.issued import CERT_MANAGER, ISSUERS, ordered
 from ...plan import READY, Context, Incomplete, Kind, Plan, SpecError, State, Step, Verdict, failed
-from .model import CERT_MANAGER, CERT_MANAGER_LEAST, IssuerRef, PKISpec
+from .model import CERT_MANAGER_LEAST, IssuerRef, PKISpec
 
 
 def extra_authorities(ctx: Context[PKISpec]) -> str:
@@ -27,18 +27,12 @@ def allowed_kinds(ctx: Context[PKISpec]) -> dict[str, str]:
     return {"allowedKinds": ",".join(sorted(set(ctx.spec.allowed_kinds)))} if ctx.spec.allowed_kinds else {}
 
 
-_KINDS = {
-    kind: Kind(f"{CERT_MANAGER}/v1", kind, f"{kind.lower()}s", project="cert-manager")
-    for kind in ("Issuer", "ClusterIssuer")
-}
-
-
 def to_read(ctx: Context[PKISpec]) -> tuple[Kind, str | None, str] | None:
     """Return kind, namespace and name of the issuer that the operator reads; None for those of other groups."""
     ref = ctx.spec.issuer_ref
     if ref is None or ref.group != CERT_MANAGER:
         return None
-    return _KINDS[ref.kind], ctx.namespace if ref.kind == "Issuer" else None, ref.name
+    return ISSUERS[ref.kind], ctx.namespace if ref.kind == "Issuer" else None, ref.name
 
 
 def is_public(ctx: Context[PKISpec]) -> bool:

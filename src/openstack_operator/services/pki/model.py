@@ -13,7 +13,6 @@ Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Kind = Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
-CERT_MANAGER = "cert-manager.io"
 CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
 """Message for a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
 lifetime, is then within cert-manager's bounds, too: at least five minutes and less than the lifetime."""
@@ -33,7 +32,7 @@ class IssuerRef(Model):
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
     """Kind of the issuer: of this namespace, or of the whole cluster. For a ClusterIssuer, names other than those of
     Services here need the operator's flag `--issuer-hosts`."""
-    group: Annotated[str, Field(max_length=253)] = CERT_MANAGER
+    group: Annotated[str, Field(max_length=253)] = "cert-manager.io"
     """API group of the issuer; set it for an issuer that is not cert-manager's own."""
 
 
