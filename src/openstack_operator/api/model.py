@@ -178,7 +178,9 @@ class CalledOtherwise(Model):
 
 
 def lasting_count(count: int, existing: Mapping[str, Any] | None) -> int:
-    """Return the number of members that cannot be removed again: an existing server keeps its own."""
+    """Return the number of members of a server that keeps state. One that exists keeps its own until its user writes
+    another one.
+    """
     return count if existing is None else existing.get("replicas", 1)
 
 

@@ -26,6 +26,7 @@ from ...api import (
     UsesStorageClass,
     UsesTLS,
     UsesVolume,
+    lasting_count,
     rule,
 )
 
@@ -152,8 +153,9 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
         return (self.northbound if database == "nb" else self.southbound).replicas or self.replicas
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
-        # The databases of Kolla's images have one member. Others grow and shrink, one member at a time.
-        return {} if self.image_profile == "kolla" else {"replicas": 3}
+        # The databases of Kolla's images have one member. Those of a running cloud grow when their user says so, not
+        # with an upgrade of the operator.
+        return {} if self.image_profile == "kolla" else {"replicas": lasting_count(3, existing)}
 
 
 OVN_NETWORK = Resource(
