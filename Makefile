@@ -74,17 +74,18 @@ check: venv ## Lint with the faster type checker, and the tests that need neithe
 # Attacks, programs of images and what takes seconds are left to `make test`.
 .PHONY: quick
 quick: venv
-	$(PY) -m pytest -q --processes 2 --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' --ignore-glob='*_real.py' tests/unit tests/cases tests/shape
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' --ignore-glob='*_real.py' tests/unit tests/cases tests/shape
 
-# Programs of images and crash points have suites of their own: test-programs, test-crash-points.
+# A process that has no test left takes over some of the other's. Programs of images and crash points have suites of
+# their own: test-programs, test-crash-points.
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q --processes 2 --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n 2 --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
 	$(PY) -m localcluster build --only apiserver
-	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q --processes 2 -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
+	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples become; builds both tools once
@@ -110,12 +111,12 @@ E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p n
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
-	$(RECORD) $(PY) -m pytest -q --processes 2 --durations=15 tests/unit/*_served.py tests/unit/*_real.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*_real.py
 
 .PHONY: test-crash-points
 test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds; make chaos tries each write
 	$(PY) -m localcluster build --only apiserver
-	$(RECORD) $(PY) -m pytest -q --processes 2 --durations=0 tests/cluster/test_crash_points.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py
 
 .PHONY: e2e
 e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself

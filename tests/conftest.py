@@ -14,7 +14,7 @@ from openstack_operator.actuators import egress
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests import processes, suites
+from tests import suites
 
 ROOT = Path(__file__).parent.parent
 # Servers of tests are on this machine, also those that an operator in a process of its own is told of.
@@ -28,13 +28,12 @@ settings.load_profile("untimed")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite goldens instead of comparing with them")
-    processes.pytest_addoption(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if suites.COUNTS in os.environ:
-        config.pluginmanager.register(suites.Counter(), processes.COUNTER)
-    processes.pytest_configure(config)
+    # Of several processes the first counts what all of them did.
+    if suites.COUNTS in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(suites.Counter())
 
 
 @pytest.hookimpl(wrapper=True)
