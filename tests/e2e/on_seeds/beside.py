@@ -157,11 +157,14 @@ def nova_accounts(password: str) -> list[Command]:
     ctl = ("rabbitmqctl", "--quiet")
     vhosts = [(*ctl, "add_vhost", vhost, "--default-queue-type", "quorum") for vhost in NOVA_VHOSTS]
     grants = [(*ctl, "set_permissions", "-p", vhost, "nova", ".*", ".*", ".*") for vhost in NOVA_VHOSTS]
-    add_user = "rabbitmqctl --quiet list_users | grep -q '^nova\t' || exec rabbitmqctl --quiet add_user nova"
+    # The list must not read the password, which is for the command after it.
+    add_user = (
+        "rabbitmqctl --quiet list_users < /dev/null | grep -q '^nova\t' || exec rabbitmqctl --quiet add_user nova"
+    )
     return [
         Command("mariadb-server-0", ("sh", "-c", client), "\n".join(statements)),
         *(Command("rabbitmq-server-0", words) for words in vhosts),
-        Command("rabbitmq-server-0", ("sh", "-c", add_user), password),
+        Command("rabbitmq-server-0", ("sh", "-c", add_user), f"{password}\n"),
         *(Command("rabbitmq-server-0", words) for words in grants),
     ]
 

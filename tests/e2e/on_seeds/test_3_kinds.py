@@ -82,7 +82,10 @@ def test_servers_and_the_network_are_ready(cluster: Kubernetes, report: Report) 
         secret = cluster.get("secret", ceph["status"]["published"][key], "-n", NAMESPACE)
         cluster.apply(beside.ceph_login(service, base64.b64decode(secret["data"]["key"]).decode()))
     for command in beside.nova_accounts(PASSWORD):
-        cluster.kubectl("exec", "-i", "-n", NAMESPACE, command.pod, "--", *command.words, stdin=command.stdin)
+        print(f"{command.pod}: {command.words[-1]}")
+        with_input = ["-i"] if command.stdin else []
+        where = ("exec", *with_input, "-n", NAMESPACE, command.pod)
+        cluster.kubectl(*where, "--", *command.words, stdin=command.stdin or None)
 
 
 @pytest.mark.parametrize("name", ORDER)
