@@ -68,8 +68,10 @@ SERVICES = (
     ),
 )
 NOVA_SCHEMAS = ("nova_api", "nova_cell0", "nova")
-NOVA_VHOSTS = ("nova", "nova-cell1")
-"""Nova has one account for several schemas and virtual hosts, which no resource of ours makes."""
+NOVA_CELL = "nova-cell1"
+"""Nova has one account for several schemas and two virtual hosts. No resource of ours makes an account of several
+schemas, nor the second virtual host of an account.
+"""
 
 
 def namespaces() -> list[Object]:
@@ -126,15 +128,13 @@ def logins(service: Service, password: str) -> list[Object]:
 
 
 def accounts(service: Service) -> list[Object]:
-    """Return the resources that make these accounts in the servers. Those of Nova are made by `nova_accounts`, but for
-    its user in Keystone.
-    """
+    """Return the resources that make these accounts in the servers; `nova_accounts` makes the rest of Nova's."""
     name = service.name
     made: list[Object] = []
     if name != "nova":
         login = {"passwordSecretRef": {"name": f"{name}-db-credentials"}}
         made.append(_ours("MariaDBDatabase", name, {"database": name, "user": name, **login}))
-    if service.uses_broker and name != "nova":
+    if service.uses_broker:
         login = {"passwordSecretRef": {"name": f"{name}-rabbitmq-credentials"}}
         made.append(_ours("RabbitMQVhost", name, {"vhost": name, "user": name, **login}))
     if service.catalog:
@@ -148,24 +148,19 @@ def accounts(service: Service) -> list[Object]:
 
 
 def nova_accounts(password: str) -> list[Command]:
-    """Return the programs that make Nova's account in the SQL server and in the broker; they may run again."""
+    """Return the programs that make Nova's account in the SQL server, and its second virtual host in the broker, whose
+    account exists; they may run again.
+    """
     statements = [f"CREATE USER IF NOT EXISTS 'nova'@'%' IDENTIFIED BY '{password}';"]
     for schema in NOVA_SCHEMAS:
         statements.append(f"CREATE DATABASE IF NOT EXISTS {schema} CHARACTER SET utf8mb3;")
         statements.append(f"GRANT ALL PRIVILEGES ON {schema}.* TO 'nova'@'%';")
-    client = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")"'
+    client = 'MYSQL_PWD="$(cat "$MARIADB_ROOT_PASSWORD_FILE")" exec mariadb -uroot'
     ctl = ("rabbitmqctl", "--quiet")
-    vhosts = [(*ctl, "add_vhost", vhost, "--default-queue-type", "quorum") for vhost in NOVA_VHOSTS]
-    grants = [(*ctl, "set_permissions", "-p", vhost, "nova", ".*", ".*", ".*") for vhost in NOVA_VHOSTS]
-    # The list must not read the password, which is for the command after it.
-    add_user = (
-        "rabbitmqctl --quiet list_users < /dev/null | grep -q '^nova\t' || exec rabbitmqctl --quiet add_user nova"
-    )
     return [
         Command("mariadb-server-0", ("sh", "-c", client), "\n".join(statements)),
-        *(Command("rabbitmq-server-0", words) for words in vhosts),
-        Command("rabbitmq-server-0", ("sh", "-c", add_user), f"{password}\n"),
-        *(Command("rabbitmq-server-0", words) for words in grants),
+        Command("rabbitmq-server-0", (*ctl, "add_vhost", NOVA_CELL, "--default-queue-type", "quorum")),
+        Command("rabbitmq-server-0", (*ctl, "set_permissions", "-p", NOVA_CELL, "nova", ".*", ".*", ".*")),
     ]
 
 

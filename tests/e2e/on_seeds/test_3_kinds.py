@@ -81,17 +81,18 @@ def test_servers_and_the_network_are_ready(cluster: Kubernetes, report: Report) 
     for service, key in beside.CEPH_CLIENTS.items():
         secret = cluster.get("secret", ceph["status"]["published"][key], "-n", NAMESPACE)
         cluster.apply(beside.ceph_login(service, base64.b64decode(secret["data"]["key"]).decode()))
-    for command in beside.nova_accounts(PASSWORD):
-        print(f"{command.pod}: {command.words[-1]}")
-        with_input = ["-i"] if command.stdin else []
-        where = ("exec", *with_input, "-n", NAMESPACE, command.pod)
-        cluster.kubectl(*where, "--", *command.words, stdin=command.stdin or None)
 
 
 @pytest.mark.parametrize("name", ORDER)
 def test_a_kind_becomes_ready(cluster: Kubernetes, report: Report, name: str) -> None:
     [service] = [each for each in beside.SERVICES if each.name == name]
     cluster.apply(*beside.accounts(service))
+    if name == "nova":
+        ready(cluster, "rabbitmqvhosts.openstack.k8s.io", "nova", 120)
+        for command in beside.nova_accounts(PASSWORD):
+            with_input = ["-i"] if command.stdin else []
+            where = ("exec", *with_input, "-n", NAMESPACE, command.pod)
+            cluster.kubectl(*where, "--", *command.words, stdin=command.stdin or None)
     path = manifest(f"{name}.{name}.openstack.c5c3.io")
     seconds = applied(cluster, path, f"{name}s.{name}.openstack.c5c3.io", name, 600, NAMESPACE)
     report.add(**{f"seeds_{name}_ready_seconds": seconds})
