@@ -52,7 +52,9 @@ def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
         cluster.apply(*kinds)
         names = [f"crd/{each['metadata']['name']}" for each in kinds]
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names, timeout=130)
-    cluster.apply(*(each for each in objects if each["kind"] != "CustomResourceDefinition"))
+    # Some are only images, which another operator starts.
+    if others := [each for each in objects if each["kind"] != "CustomResourceDefinition"]:
+        cluster.apply(*others)
 
 
 def started(operators: Iterable[Operator]) -> list[Operator]:

@@ -32,6 +32,8 @@ from .plan import (
     Releases,
     Service,
     SpecError,
+    allows,
+    with_entry,
 )
 from .runtime.gather import parse
 from .runtime.plain_text import plain_text
@@ -325,14 +327,19 @@ class OfflineCluster:
         handles = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
         if not handles:
             raise MissingReference(path, f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve")
-        candidates = [Id(handle, user.namespace, ref.name) for handle in handles]
+        namespace = ref.namespace_in(user.namespace)
+        candidates = [Id(handle, namespace, ref.name) for handle in handles]
         id_ = next((id_ for id_ in candidates if id_ in self._manifests), candidates[0])
-        self._report_absent(user, f"{path}.name", ref.kind, ref.name)
+        if namespace == user.namespace:
+            self._report_absent(user, f"{path}.name", ref.kind, ref.name)
+        else:
+            self._report_not_allowed(user, path, id_)
         self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
         planned = self._plan(id_)
+        where = "" if namespace == user.namespace else namespace
         if planned is None:
-            return Referent(self._published_by_default(id_))
-        return Referent(planned.plan.outcome.published if planned.plan else {})
+            return Referent(self._published_by_default(id_), namespace=where)
+        return Referent(planned.plan.outcome.published if planned.plan else {}, namespace=where)
 
     def _published_by_default(self, id_: Id) -> Mapping[str, str]:
         """Return a refused resource's contract with defaults, so that mistakes in its users show, too."""
@@ -354,6 +361,14 @@ class OfflineCluster:
         if self._reader and not self.has_resource(kind, user.namespace, name):
             self._reader.absent(user, path, f"{kind}/{name}")
 
+    def _report_not_allowed(self, user: Id, path: str, id_: Id) -> None:
+        """Report a reference to a resource of another namespace whose manifest does not allow it, or is not here."""
+        annotations = self._manifests.get(id_, {}).get("metadata", {}).get("annotations") or {}
+        kind = self._resources[user.kind].kind
+        if self._reader and not allows(annotations, kind, user.name, namespace=user.namespace):
+            entry = with_entry(annotations, kind, user.name, namespace=user.namespace)
+            self._reader.forbidden(user, path, f"{id_} of namespace {id_.namespace!r} needs the annotation {entry}")
+
     def _contents(self, id_: Id, spec: Any, refs: Mapping[Ref, Referent]) -> dict[str, Mapping[str, str]]:
         """Return data of the Secrets a plan may read: those the spec names, and those its referents publish."""
         contents: dict[str, Mapping[str, str]] = {}
@@ -368,9 +383,10 @@ class OfflineCluster:
             self._secret(id_, f"{path}{ref.field}", ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
         for referent in refs.values():
+            namespace, prefix = referent.namespace or id_.namespace, referent.namespace and f"{referent.namespace}/"
             for field, name in referent.published.items():
                 if field.endswith("Secret"):
-                    contents[name] = self._secrets.get((id_.namespace, name), {})
+                    contents[f"{prefix}{name}"] = self._secrets.get((namespace, name), {})
         return contents
 
     def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:

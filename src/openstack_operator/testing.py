@@ -36,7 +36,7 @@ def context(
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
     visible = [ref for _, ref in references(parsed) if ref.kind in contracts or not ref.optional]
-    refs = {ref: Referent(contracts.get(ref.kind, {})) for ref in visible}
+    refs = {ref: Referent(contracts.get(ref.kind, {}), namespace=ref.namespace_in("")) for ref in visible}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
     fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))

@@ -24,7 +24,7 @@ LARGER = {
     "keystone": 595,
     "keystone/federation": 590,
     "mariadb": 570,
-    "neutron": 429,
+    "neutron": 457,
     "nova": 1180,
     "octavia": 455,
     "ovnnetwork": 1000,

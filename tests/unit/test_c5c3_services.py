@@ -515,6 +515,18 @@ def ml2(field: str, value: list[str]) -> ParameterSet:
         ),
         row(
             "Neutron",
+            "spec.ovn.clusterRef",
+            FAR,
+            {
+                f"{OVN} ovn_nb_connection": re.compile(r"hypervisors-nb-0\..*\.infrastructure\.svc"),
+                f"{OVN} ovn_sb_connection": re.compile(r"hypervisors-sb-0\..*\.infrastructure\.svc"),
+                f"{AGENT} ovn_sb_connection": re.compile(r"hypervisors-sb-0\..*\.infrastructure\.svc"),
+                "uses OVNNetwork/hypervisors": True,
+                "uses OVNNetwork/ovn": None,
+            },
+        ),
+        row(
+            "Neutron",
             "spec.ovn",
             {"clusterRef": FAR, **AT},
             {
@@ -539,13 +551,6 @@ def test_neutron(kind: str, base: Any, path: str, value: Any, expected: Leaves, 
 def test_drivers_that_need_agents_are_refused() -> None:
     with pytest.raises(NotBuilt, match=r"spec\.ml2\.mechanismDrivers: sriovnicswitch is not built yet"):
         world("Neutron", {"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}})
-
-
-@pytest.mark.proves("Neutron", "spec.ovn.clusterRef.namespace")
-def test_an_ovn_of_another_namespace_needs_addresses() -> None:
-    """Nothing is looked for under its name here, though there is one."""
-    with pytest.raises(SpecError, match="set nbConnection and sbConnection"):
-        world("Neutron", {"ovn": {"clusterRef": FAR}})
 
 
 ASKED = {"enabled": True, "endpoint": "https://cortex.example.org:8080"}

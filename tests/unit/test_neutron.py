@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from openstack_operator import kube
 from openstack_operator.api import references
-from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError
+from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError, Transient
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
 from openstack_operator.testing import context, granted
@@ -246,6 +246,53 @@ def test_a_clusterref_of_this_namespace_is_an_ovnnetwork() -> None:
     ]
 
 
+ELSEWHERE = {"clusterRef": {"name": "ovn", "namespace": "ovn-system"}}
+CERTIFICATE = {"tls.crt": "certificate", "tls.key": "key", "ca.crt": "authority"}
+
+
+def encrypted(secrets: Mapping[str, Mapping[str, str]]) -> Plan:
+    """A Neutron whose OVN is in another namespace and uses TLS."""
+    ovn = {"northbound": "ssl:nb:16641", "southbound": "ssl:sb:16642", "clientSecret": "ovn-client-tls"}
+    published = {**PUBLISHED, "OVNNetwork": ovn}
+    release = release_of("debian")
+    return plan(context(NEUTRON, {"ovn": ELSEWHERE}, release=release, published=published, secrets=secrets))
+
+
+def test_the_certificate_of_an_ovn_in_another_namespace_is_copied() -> None:
+    """Pods mount no Secret of another namespace."""
+    result = made(encrypted({"ovn-system/ovn-client-tls": {**CERTIFICATE, "other": "x"}, "ovn-client-tls": {}}))
+    assert kube.secret_data(result["Secret", "neutron-ovn-client"]) == CERTIFICATE
+    for workload in ("neutron-api", "neutron-ovn-maintenance-worker"):
+        volumes = result["Deployment", workload]["spec"]["template"]["spec"]["volumes"]
+        assert "neutron-ovn-client" in [volume.get("secret", {}).get("secretName") for volume in volumes]
+    assert "ssl:nb:16641" in kube.secret_data(result["Secret", "neutron-config"])["neutron.conf"]
+
+
+def test_a_copy_waits_for_the_whole_certificate() -> None:
+    with pytest.raises(Transient, match=r"waiting for tls\.key, ca\.crt in Secret ovn-system/ovn-client-tls"):
+        encrypted({"ovn-system/ovn-client-tls": {"tls.crt": "certificate"}})
+
+
+@pytest.mark.parametrize(
+    ("host", "is_completed"),
+    [
+        ("ovn", True),
+        ("ovn.ovn-system", True),
+        ("ovn.ovn-system.svc", True),
+        ("ovn.example.org", False),
+        ("[::1]", False),
+    ],
+)
+def test_names_of_services_are_completed_before_ovn_looks_them_up(host: str, *, is_completed: bool) -> None:
+    result = made(wired({"nbConnection": f"tcp:{host}:6641", "sbConnection": "tcp:192.0.2.1:6642"}))
+    pods = [result["Deployment", "neutron-api"], result["Deployment", "neutron-ovn-maintenance-worker"]]
+    pods.append(result["DaemonSet", "neutron-metadata-agent"])
+    for workload in pods:
+        main = workload["spec"]["template"]["spec"]["containers"][0]
+        assert ("full_names.sh" in main.get("command", [])) == is_completed
+        assert ("OS_OVN__OVN_NB_CONNECTION" in {each["name"] for each in main["env"]}) == is_completed
+
+
 def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
     ovn = {"nbConnection": "ssl:nb:6641", "sbConnection": "ssl:sb:6642", "tlsSecretRef": {"name": "ovn-client"}}
     with pytest.raises(MissingReference, match=r"spec\.ovn\.tlsSecretRef: Secret 'ovn-client' has no key 'ca.crt'"):
@@ -263,7 +310,6 @@ def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
         ({"ovn": {"enabled": False}}, NotBuilt, r"spec\.ovn\.enabled: nothing but OVN"),
         ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, NotBuilt, "choose from ovn, logger"),
         ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
-        ({"ovn": {"clusterRef": {"name": "a", "namespace": "b"}}}, SpecError, "set nbConnection and sbConnection"),
     ],
 )
 def test_what_nobody_carries_out_is_refused(spec: Mapping[str, Any], error: type[SpecError], message: str) -> None:

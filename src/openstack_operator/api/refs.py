@@ -25,6 +25,10 @@ class Ref(Model):
     name: Name
     """Name of the resource."""
 
+    def namespace_in(self, namespace: str) -> str:
+        """Return the namespace of the resource, for a reference in a spec of that namespace."""
+        return namespace
+
 
 KindT = TypeVar("KindT", bound=str)
 
@@ -91,6 +95,18 @@ CLOUD_PKI = OptionalPKIRef(name="internal")
 def optional_ref(kind: str, name: str) -> Ref:
     """Return a reference to a resource that may not exist, of a kind that is known only when it is read."""
     return _ref_class(OptionalRefTo, kind)(name=name)
+
+
+class NamespacedOVNNetworkRef(Ref):
+    """An OVNNetwork in this or another namespace, where an annotation of its own has to allow it."""
+
+    kind: ClassVar[str] = "OVNNetwork"
+    namespace: Name | None = None
+    """Namespace of the OVNNetwork; if unset, the namespace of this resource."""
+
+    def namespace_in(self, namespace: str) -> str:
+        """Return the namespace of the OVNNetwork."""
+        return self.namespace or namespace
 
 
 PUBLIC_KEYS = frozenset({"ca.crt", "tls.crt"})

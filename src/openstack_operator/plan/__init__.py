@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .allowed import ALLOWED_RESOURCES, ANY_NAME, AllowedUser, allowed_elsewhere, allows, with_entry
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
@@ -32,6 +33,8 @@ from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
+    "ALLOWED_RESOURCES",
+    "ANY_NAME",
     "C5C3",
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
@@ -46,6 +49,7 @@ __all__ = [
     "STATEFUL_SET_LIMIT",
     "WORKLOADS",
     "Actuator",
+    "AllowedUser",
     "Apply",
     "Claim",
     "Claims",
@@ -87,6 +91,8 @@ __all__ = [
     "Verdict",
     "Verdicts",
     "Writer",
+    "allowed_elsewhere",
+    "allows",
     "carry_out",
     "condition_type",
     "conditions",
@@ -106,6 +112,7 @@ __all__ = [
     "unused",
     "waiting",
     "whom_to_ask",
+    "with_entry",
     "worst",
     "wrong_entry",
 ]

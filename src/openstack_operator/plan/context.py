@@ -30,6 +30,8 @@ class Referent:
     published: Mapping[str, str] = field(default_factory=dict[str, str])
     verdict: Verdict = READY
     """Its Ready condition."""
+    namespace: str = ""
+    """Its namespace; empty if that is the one of the resource that refers to it."""
 
     def __getitem__(self, name: str) -> str:
         return self.published[name]
@@ -105,7 +107,7 @@ class Context(Generic[SpecT]):
     awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
     """Verdict on each dependency of the spec, by value."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """Decoded data of the Secrets the spec names, by name."""
+    """Decoded data of the Secrets the spec names, by name; of another namespace, by `namespace/name`."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
     """Live objects this resource owns."""
     lost: Mapping[str, Object] = field(default_factory=dict[str, Object])

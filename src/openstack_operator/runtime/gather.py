@@ -27,6 +27,7 @@ from ..api import (
 from ..kube import MANAGED_BY, WATCHED, awaited, child_verdict, secret_data
 from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
+    ALLOWED_RESOURCES,
     NO_PERMISSIONS,
     PLACEHOLDER,
     Context,
@@ -40,7 +41,9 @@ from ..plan import (
     Service,
     SpecError,
     Verdict,
+    allows,
     failed,
+    fitting,
     waiting,
 )
 from .errors import not_permitted
@@ -222,9 +225,13 @@ class Gatherer:
     def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
         referents: dict[Ref, Referent] = {}
         for path, ref in references(spec):
-            targets.add((ref.kind, request.namespace, ref.name))
+            namespace = ref.namespace_in(request.namespace)
+            targets.add((ref.kind, namespace, ref.name))
             self._world.references.set(request, targets)
-            resource = self._world.find(ref.kind, request.namespace, ref.name)
+            resource = self._world.find(ref.kind, namespace, ref.name)
+            if namespace != request.namespace and not self._is_allowed(request, resource):
+                missing.absent.append(self._not_allowed(request, path, ref))
+                continue
             if resource is None and (before := self._world.published_before(ref.kind, request.namespace, ref.name)):
                 # A plan without it, and one with it a moment later, would replace pods twice.
                 referents[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
@@ -241,8 +248,28 @@ class Gatherer:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
             verdict = child_verdict(resource.decode())
             # That resource reports its own failure; here it ends by itself once that one is ready.
-            referents[ref] = Referent(published, verdict if verdict.ready else waiting(verdict.message, "Waiting"))
+            referents[ref] = Referent(
+                published,
+                verdict if verdict.ready else waiting(verdict.message, "Waiting"),
+                "" if namespace == request.namespace else namespace,
+            )
         return referents
+
+    def _is_allowed(self, request: Request, resource: Cached | None) -> bool:
+        """Return True if a resource of another namespace exists and allows this one to use it."""
+        kind = self._world.resource(request.kind).kind
+        return resource is not None and allows(
+            resource.meta.annotations, kind, request.name, namespace=request.namespace
+        )
+
+    def _not_allowed(self, request: Request, path: str, ref: Ref) -> str:
+        """Return the same message whether the resource exists or not: what is in another namespace is not told."""
+        namespace, kind = ref.namespace_in(request.namespace), self._world.resource(request.kind).kind
+        entry = f"{request.namespace}/{kind}/{request.name}"
+        return (
+            f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}; to allow it, add"
+            f" {entry} to the annotation {ALLOWED_RESOURCES} there"
+        )
 
     def _dependency_verdicts(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:
         verdicts: dict[Dependency, Verdict] = {}
@@ -299,21 +326,22 @@ class Gatherer:
         self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target], *, admin: bool
     ) -> dict[str, Mapping[str, str]]:
         """Return the Secrets that the contracts name: `<what>Secret` publishes the name of one."""
-        names = {
-            name: f"{ref.kind}/{ref.name}"
+        publishers = {
+            (ref.namespace_in(request.namespace), name): ref
             for ref, referent in refs.items()
             for key, name in referent.published.items()
             if key.endswith("Secret") and (admin or key != ADMIN_SECRET)
         }
-        targets.update(("Secret", request.namespace, name) for name in names)
+        targets.update(("Secret", *each) for each in publishers)
         self._world.references.set(request, targets)
         contents: dict[str, Mapping[str, str]] = {}
-        for name, referent in names.items():
-            secret = await self._world.secret(request.namespace, name)
-            if secret is None:
-                missing.unpublished.append(f"waiting for Secret/{name} of {referent}")
+        for (namespace, name), ref in publishers.items():
+            secret = await self._world.secret(namespace, name)
+            is_far = namespace != request.namespace
+            if secret is None or (is_far and not _is_of(secret, ref)):
+                missing.unpublished.append(f"waiting for Secret/{name} of {ref.kind}/{ref.name}")
             else:
-                contents[name] = secret_data(secret.decode())
+                contents[f"{namespace}/{name}" if is_far else name] = secret_data(secret.decode())
         return contents
 
     def _pods(self, request: Request) -> list[Cached]:
@@ -328,6 +356,13 @@ def _orders(request: Request, spec: Model) -> list[tuple[str, OptionalSecretRef]
     """Return references to the Secrets that order a service to replace its passwords, whatever writes them."""
     names = [order_name(request.name, sort) for sort in SORTS] if isinstance(spec, ServiceSpec) else []
     return [("", OptionalSecretRef(name=name)) for name in names]
+
+
+def _is_of(secret: Cached, ref: Ref) -> bool:
+    """Return True if a Secret of another namespace was made for the resource that names it. A status may name any, and
+    a user who may write a status need not be allowed to read Secrets.
+    """
+    return secret.meta.owner_labels[1:] == (ref.kind.lower(), fitting(ref.name))
 
 
 def _belongs(child: Cached, owner: Cached) -> bool:

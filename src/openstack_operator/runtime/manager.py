@@ -14,7 +14,7 @@ import structlog
 from .. import __version__
 from ..kube import MANAGED_BY, child_verdict, conditions
 from ..parts.connect.external import external_kinds
-from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
+from ..plan import ALLOWED_RESOURCES, NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
 from . import metrics
 from .actuate import ActuatorReconciler
 from .client import Client
@@ -303,7 +303,8 @@ def _contract(resource: Cached | None) -> object:
     live = resource.decode()
     verdict: Verdict = child_verdict(live)
     published = (live.get("status") or {}).get("published")
-    return published, verdict.state, resource.meta.deletion_timestamp
+    allowed = resource.meta.annotations.get(ALLOWED_RESOURCES)
+    return published, verdict.state, resource.meta.deletion_timestamp, allowed
 
 
 def _changed_conditions(change: Change) -> set[str]:

@@ -151,7 +151,7 @@ class Reconciler:
         world, outdated = self._engine.world, self._engine.memo.rollouts.outdated
         for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
             for kind in world.kinds(ref.kind):
-                target = Request(kind.handle, request.namespace, ref.name)
+                target = Request(kind.handle, ref.namespace_in(request.namespace), ref.name)
                 if (dependency := world.get(target)) is None:
                     continue
                 uid = dependency.meta.uid

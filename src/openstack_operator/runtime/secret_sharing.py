@@ -13,16 +13,12 @@ from pydantic import ValidationError
 
 from ..api import ANY_PURPOSE, PUBLIC_KEYS, Model, SecretUse, secret_uses
 from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
-from ..plan import Object, Service, Transient
+from ..plan import Object, Service, Transient, allows, with_entry
 from .kinds import SECRET, Kind
 from .store import Cached, Meta, Request
 
 if TYPE_CHECKING:
     from .world import Target, World
-
-ALLOWED_RESOURCES = "openstack.k8s.io/allowed-resources"
-"""Annotation of a Secret that the operator keeps: other resources that may name it in their specs, as `Kind/name`,
-separated by commas; `*` stands for every name of a kind, or alone for every resource."""
 
 
 class _User(NamedTuple):
@@ -36,8 +32,7 @@ class _User(NamedTuple):
         return f"{self.kind.kind}/{self.resource.meta.name}"
 
     def is_allowed_by(self, annotations: Mapping[str, str]) -> bool:
-        entries = {entry.strip() for entry in annotations.get(ALLOWED_RESOURCES, "").split(",")}
-        return not entries.isdisjoint({self.name, f"{self.kind.kind}/*", "*"})
+        return allows(annotations, self.kind.kind, self.resource.meta.name)
 
 
 @dataclass
@@ -186,8 +181,7 @@ def _name(world: World, owner: Request | None) -> str:
 
 
 def _refusal(user: _User, secret: str, namespace: str, annotations: Mapping[str, str], owner: str) -> str:
-    allowed = [entry for each in annotations.get(ALLOWED_RESOURCES, "").split(",") if (entry := each.strip())]
-    entries = shlex.quote(f"{ALLOWED_RESOURCES}={','.join([*allowed, user.name])}")
+    entries = shlex.quote(with_entry(annotations, user.kind.kind, user.resource.meta.name))
     return (
         f"the operator keeps Secret {secret!r} for {owner}; name a Secret of your own, or, if {user.name} may have "
         f"this one, run: kubectl annotate secret {secret} -n {namespace} --overwrite {entries}"

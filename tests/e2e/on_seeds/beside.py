@@ -205,26 +205,14 @@ def trusted(secret: Object, authorities: str) -> Object:
 
 
 def ovn(now: datetime) -> list[Object]:
-    """Return the certificate of the OVNCluster `ovn`, and the policy that lets Neutron in: databases accept only pods
-    of their own namespace, if the network of the cluster enforces that.
-    """
+    """Return the certificate of the OVNCluster `ovn`."""
     authority = pki.authority("a seed of a test", "authority of ovn", now)
     host = f"{OVN_NAMESPACE}.svc.{DOMAIN}"
     names = frozenset({f"ovn-relay.{host}", f"*.ovn-nb.{host}", f"*.ovn-sb.{host}"})
     request = pki.Request(common="ovn", names=names, life=timedelta(days=365), calls=True)
     pair = pki.issue(authority, request, "another seed", now)
     files = {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}
-    clients = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}}
-    policy: Object = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": "neutron-to-ovn", "namespace": OVN_NAMESPACE},
-        "spec": {
-            "podSelector": {"matchLabels": {"app.kubernetes.io/instance": "ovn"}},
-            "ingress": [{"from": [clients], "ports": [{"port": 6641}, {"port": 6642}]}],
-        },
-    }
-    return [_secret("ovn-tls-certs", files, namespace=OVN_NAMESPACE), policy]
+    return [_secret("ovn-tls-certs", files, namespace=OVN_NAMESPACE)]
 
 
 def images(manifests: Iterable[Object]) -> dict[str, str]:

@@ -14,6 +14,7 @@ import yaml
 
 from cloud.kubernetes import Kubernetes, module
 from openstack_operator.manifests import load
+from openstack_operator.plan import ALLOWED_RESOURCES
 
 from ..conftest import Report
 from ..waiting import until
@@ -72,9 +73,17 @@ def ready(cluster: Kubernetes, kind: str, name: str, timeout: float) -> dict[str
     return cluster.get(kind, name, "-n", NAMESPACE)
 
 
+def allow(cluster: Kubernetes, *names: str) -> None:
+    """Let these Neutrons use the OVNCluster of another namespace, and no others."""
+    entries = ",".join(f"{NAMESPACE}/Neutron/{name}" for name in names)
+    where = (f"{OVN_KIND}/ovn", "-n", beside.OVN_NAMESPACE)
+    cluster.kubectl("annotate", *where, "--overwrite", f"{ALLOWED_RESOURCES}={entries}")
+
+
 def test_servers_and_the_network_are_ready(cluster: Kubernetes, report: Report) -> None:
     path = manifest("ovncluster.ovn.c5c3.io")
     report.add(seeds_ovncluster_ready_seconds=applied(cluster, path, OVN_KIND, "ovn", 600, beside.OVN_NAMESPACE))
+    allow(cluster, "neutron")
     for kind, name in (("mariadbs", "mariadb"), ("rabbitmqs", "rabbitmq"), ("memcacheds", "memcached")):
         ready(cluster, f"{kind}.openstack.k8s.io", name, 300)
     ceph = ready(cluster, "cephstorages.openstack.k8s.io", "ceph", 600)
@@ -109,3 +118,23 @@ def test_a_server_answers_and_a_volume_attaches(cluster: Kubernetes, report: Rep
 def listed(cluster: Kubernetes, what: str) -> str:
     """Return what the client lists."""
     return cluster.kubectl("exec", "-n", NAMESPACE, "deploy/keystoneclient", "--", "openstack", what, "list")
+
+
+def test_an_ovn_of_another_namespace_is_used_once_it_allows_that(cluster: Kubernetes) -> None:
+    """The manifest has its addresses in plain text; by reference, Neutron gets them with a certificate."""
+    kind = "neutrons.neutron.openstack.c5c3.io"
+    allow(cluster)
+    reference = {"clusterRef": {"name": "ovn", "namespace": beside.OVN_NAMESPACE}}
+    patch = {"spec": {"ovn": {**reference, "nbConnection": None, "sbConnection": None}}}
+    cluster.kubectl("patch", f"{kind}/neutron", "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
+
+    def message() -> str:
+        neutron = cluster.get(kind, "neutron", "-n", NAMESPACE)
+        return next(each["message"] for each in neutron["status"]["conditions"] if each["type"] == "Ready")
+
+    until("a refusal", lambda: f"to the annotation {ALLOWED_RESOURCES}" in message(), 60, 1)
+    allow(cluster, "neutron")
+    ready(cluster, kind, "neutron", 300)
+    files = cluster.get("secret", "neutron-config", "-n", NAMESPACE)["data"]
+    assert "ovn_nb_connection = ssl:" in base64.b64decode(files["neutron.conf"]).decode()
+    assert "OVN Controller" in listed(cluster, "network agent")

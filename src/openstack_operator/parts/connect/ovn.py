@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from ... import kube
-from ...api import Sections
-from ...plan import Referent
+from ...api import Ref, Sections
+from ...plan import Context, Object, Referent, Transient
 from ..secrets.node_certificates import node_folder
 
 OVN_TLS = "/etc/ovn-tls"
@@ -20,6 +22,28 @@ OVN_NODE_TLS = "nodeCertificates"
 OVN_NODES = "nodes"
 """Key under which an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
+
+
+def ovn_contract(ctx: Context[Any], ref: Ref) -> Referent:
+    """Return what the OVN publishes. The certificate of one in another namespace is in a Secret of this resource: pods
+    mount Secrets of their own namespace alone.
+    """
+    network = ctx.refs[ref]
+    if not network.namespace or OVN_CLIENT not in network.published:
+        return network
+    return replace(network, published={**network.published, OVN_CLIENT: ctx.name("ovn-client")})
+
+
+def ovn_client_copy(ctx: Context[Any], ref: Ref) -> tuple[Object, ...]:
+    """Return that Secret, for an OVN of another namespace that uses TLS. Raises Transient while a file is missing."""
+    network = ctx.refs[ref]
+    if not network.namespace or OVN_CLIENT not in network.published:
+        return ()
+    source = f"{network.namespace}/{network[OVN_CLIENT]}"
+    stored = ctx.secrets.get(source, {})
+    if missing := [file for file in _FILES.values() if file not in stored]:
+        raise Transient(f"waiting for {', '.join(missing)} in Secret {source}")
+    return (kube.secret(ctx, ctx.name("ovn-client"), {file: stored[file] for file in _FILES.values()}),)
 
 
 def ovn_node_mounts() -> tuple[kube.Mount, ...]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ... import kube
 from ...api import Expose, NetworkPolicies, Ref, RunSpec, references
-from ...plan import READY, Context, Listens, Object, State, Step, Verdict
+from ...plan import ANY_NAME, READY, AllowedUser, Context, Listens, Object, State, Step, Verdict, allowed_elsewhere
 
 _API = "api"
 _ON_NODES: tuple[Object, ...] = (
@@ -69,7 +69,11 @@ def policies(ctx: Context[Any], *ingress_rules: IngressRule, on_nodes: Sequence[
         )
     peers = {"from": [_operator(ctx), *settings.allow_from]}
     shut = kube.network_policy(ctx, ctx.owner, kube.pods_of(ctx.kind, ctx.owner), [peers])
-    member_policies = (shut, *ingress_policies(ctx, *ingress_rules)) if always or settings.enabled else ()
+    member_policies = (
+        (shut, *ingress_policies(ctx, *ingress_rules), *_for_other_namespaces(ctx, server))
+        if always or settings.enabled
+        else ()
+    )
     open_to_nodes = [
         f"port {port} of {rule.component}"
         for rule in ingress_rules
@@ -85,6 +89,27 @@ def policies(ctx: Context[Any], *ingress_rules: IngressRule, on_nodes: Sequence[
             verdict=_verdict(settings, open_to_nodes),
         ),
     )
+
+
+def _for_other_namespaces(ctx: Context[Any], server: Listens) -> list[Object]:
+    """Return a policy for each component of a server whose annotation allows resources of other namespaces to use it:
+    their pods may connect.
+    """
+    peers = [
+        {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}},
+            "podSelector": {"matchLabels": _labels(user)},
+        }
+        for user in allowed_elsewhere(ctx.annotations)
+    ]
+    return [
+        kube.network_policy(ctx, ctx.name(component, "allowed"), kube.selector(ctx, component), [_rule(ports, peers)])
+        for component, ports in (server.ports.items() if peers else ())
+    ]
+
+
+def _labels(user: AllowedUser) -> dict[str, str]:
+    return {kube.KIND: user.kind.lower()} if user.name == ANY_NAME else kube.pods_of(user.kind, user.name)
 
 
 def _egress(ctx: Context[Any]) -> Object:
@@ -111,7 +136,9 @@ def _used(ctx: Context[Any], on_nodes: Sequence[Ref]) -> list[Object]:
     use a server that is always closed.
     """
     from_nodes = _on_nodes(ctx, on_nodes)
-    referred = {(ref.kind, ref.name): ref for _, ref in references(ctx.spec) if ref.kind in ctx.servers}
+    # A server of another namespace opens itself to those that it allows.
+    near = [ref for _, ref in references(ctx.spec) if ref.namespace_in(ctx.namespace) == ctx.namespace]
+    referred = {(ref.kind, ref.name): ref for ref in near if ref.kind in ctx.servers}
     servers = referred | from_nodes if _settings(ctx).enabled else from_nodes
     return [policy for key, ref in servers.items() for policy in _uses(ctx, ref, nodes=key in from_nodes)]
 

@@ -63,6 +63,8 @@ class Program:
     containers: Sequence[kube.Container] = ()
     """Beside the program."""
     reverse_proxy: ReverseProxy | None = None
+    wrapper: Sequence[str] = ()
+    """Command of an API or a worker that becomes the program of the words after it."""
     cpu: str = "10m"
     """Request of a job, and of each of several workers, by which CPUs are shared when all start at once, as after a
     power cut."""
@@ -164,7 +166,7 @@ def api(
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         component=entry,
-        command=_command(component, words, program.workers, settings, proxy.to if proxy else at),
+        command=[*program.wrapper, *_command(component, words, program.workers, settings, proxy.to if proxy else at)],
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **program.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=program.large), *program.mounts),  # noqa: S108
@@ -296,9 +298,10 @@ def worker(
     kind = "StatefulSet" if program.stable else "Deployment"
     names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if program.stable else {}
     names |= {"strategy": {"type": "Recreate"}} if program.alone else {}
-    size = size_of(ctx, kind, name, settings)
+    size, entry = size_of(ctx, kind, name, settings), component_of(ctx, component)
     main = kube.Container(
-        component=component_of(ctx, component),
+        component=entry,
+        command=[*program.wrapper, *entry.command] if program.wrapper else (),
         env={"EVENTLET_NO_GREENDNS": "yes", **program.env},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *program.mounts),  # noqa: S108
         ready=ready,

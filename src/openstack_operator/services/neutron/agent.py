@@ -6,6 +6,7 @@ from ... import agents, kube, oslo, parts
 from ...parts.connect.ovn import OVN_TLS, ovn_defaults, ovn_mounts
 from ...plan import Context, Step
 from .config import agent_conf, network
+from .full_names import full_names
 from .model import NeutronSpec
 from .refill import remark
 
@@ -29,11 +30,11 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         directory="/etc/neutron",
         beside=ovn_mounts(network(ctx), on_node=True),
     )
-    program = parts.program(ctx, NAME)
+    program, names = parts.program(ctx, NAME), full_names(ctx)
     main = kube.Container(
         component=program,
-        command=agents.shell("neutron/wait_for_switch.sh", words=program.command),
-        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": OVN_TLS},
+        command=agents.shell("neutron/wait_for_switch.sh", words=[*names.wrapper, *program.command]),
+        env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": OVN_TLS, **names.env},
         mounts=(
             *conf.mounts,
             kube.host("openvswitch", "/run/openvswitch"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ... import oslo, parts
 from ...api import Sections
-from ...parts.connect.ovn import OVN_CLIENT, ovn_options
+from ...parts.connect.ovn import OVN_CLIENT, ovn_contract, ovn_options
 from ...parts.secrets.tls import trust_of
 from ...plan import Context, MissingReference, Referent, SpecError
 from .model import NeutronSpec
@@ -53,7 +53,7 @@ def network(ctx: Context[NeutronSpec]) -> Referent:
     """Return the contract of the OVN in use, or one made of the addresses in the spec. Raises MissingReference."""
     ovn = ctx.spec.ovn
     if ovn.network:
-        return ctx.refs[ovn.network]
+        return ovn_contract(ctx, ovn.network)
     if not (ovn.nb_connection and ovn.sb_connection):
         # The API server refuses it; only a spec that is rendered offline comes here.
         raise SpecError("spec.ovn", "Neutron needs both databases of OVN; set nbConnection and sbConnection")

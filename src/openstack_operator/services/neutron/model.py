@@ -16,9 +16,11 @@ from ...api import (
     HttpApi,
     Model,
     Name,
+    NamespacedOVNNetworkRef,
     OptionalNovaRef,
     OVNNetworkRef,
     OVNSecretRef,
+    Ref,
     Resource,
     ServiceSpec,
     UsesCache,
@@ -113,12 +115,6 @@ class OVN(Model):
             ".ovnNetworkRef",
         ),
         rule(
-            "!has(self.clusterRef) || !has(self.clusterRef.namespace) || has(self.nbConnection)",
-            "what an OVN of another namespace publishes is not read; write its addresses in nbConnection and "
-            "sbConnection",
-            ".clusterRef.namespace",
-        ),
-        rule(
             "has(self.tlsSecretRef) == (has(self.nbConnection) && self.nbConnection.contains('ssl:')"
             " || has(self.sbConnection) && self.sbConnection.contains('ssl:'))",
             "a connection by ssl: needs the Secret with tls.crt, tls.key and ca.crt that OVN trusts, and nothing else "
@@ -132,8 +128,9 @@ class OVN(Model):
     ovn_network_ref: OVNNetworkRef | None = None
     """OVNNetwork that this Neutron uses; if unset, the OVNNetwork `ovn`."""
     cluster_ref: OVNClusterRef | None = None
-    """The same as ovnNetworkRef. For an OVN in another namespace, also set nbConnection and sbConnection: the operator
-    reads nothing of that OVN."""
+    """The same as ovnNetworkRef. An OVN of another namespace has to allow it by its annotation
+    `openstack.k8s.io/allowed-resources`: `NAMESPACE/Neutron/NAME`. Of an OVN in another cluster, set nbConnection and
+    sbConnection, too; then nothing else of it is read."""
     nb_connection: Connection | None = None
     """Address of the northbound database of an OVN that this operator does not manage: `tcp:192.0.2.10:6641`. Separate
     the addresses of several members with commas."""
@@ -146,12 +143,13 @@ class OVN(Model):
     the external bridge."""
 
     @property
-    def network(self) -> OVNNetworkRef | None:
+    def network(self) -> Ref | None:
         """Return the OVNNetwork in use; None if the spec has addresses instead."""
-        far = self.cluster_ref and self.cluster_ref.namespace
-        if self.nb_connection or far:
+        if self.nb_connection:
             return None
-        return self.ovn_network_ref or (OVNNetworkRef(name=self.cluster_ref.name) if self.cluster_ref else _OVN)
+        if (at := self.cluster_ref) and at.namespace:
+            return NamespacedOVNNetworkRef(name=at.name, namespace=at.namespace)
+        return self.ovn_network_ref or (OVNNetworkRef(name=at.name) if at else _OVN)
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default OVNNetwork, if `ovnNetworkRef` does not name one."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, oslo, parts
-from ...parts.connect.ovn import ovn_defaults, ovn_mounts
+from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
 from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
 from .agent import metadata_agent
 from .config import DEFAULTS, POLICY, network, neutron_conf
+from .full_names import full_names
 from .model import NeutronSpec
 from .refill import db_resync, remark
 
@@ -25,7 +26,9 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     _check(ctx.spec)
     base = parts.foundation(ctx, "metadata")
     ovn_contract = network(ctx)
-    ovn = Step(name="OVNConnected", verdict=ovn_contract.verdict)
+    copy = ovn_client_copy(ctx, ctx.spec.ovn.network) if ctx.spec.ovn.network else ()
+    ovn = Step(name="OVNConnected", objects=copy, verdict=ovn_contract.verdict)
+    names = full_names(ctx)
     defaults, files = (
         oslo.merge(DEFAULTS, ovn_defaults(ovn_contract)),
         {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY},
@@ -43,7 +46,13 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     dependencies = (*base.steps, ovn, sync, *resync)
     # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
     # It is ready last if all start at once: after its start it checks every port of OVN.
-    program = parts.Program(memory="224Mi", mounts=ml2, workers=parts.Workers(threads=1, as_needed=False, cpu="50m"))
+    program = parts.Program(
+        memory="224Mi",
+        mounts=ml2,
+        workers=parts.Workers(threads=1, as_needed=False, cpu="50m"),
+        wrapper=names.wrapper,
+        env=names.env,
+    )
     api = parts.api(ctx, "api", 9696, conf, settings=ctx.spec.api, after=dependencies, program=program)
     entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
     # Where the release does not list it, the API does its work.
@@ -97,7 +106,7 @@ def _maintenance_worker(
     ctx: Context[NeutronSpec], conf: parts.Config, *, after: tuple[Step, ...], mounts: list[kube.Mount]
 ) -> Step:
     """Return a worker that is ready once it has an established (01) connection to the northbound database."""
-    members = network(ctx)["northbound"].split(",")
+    members, names = network(ctx)["northbound"].split(","), full_names(ctx)
     ports = r"\|".join(sorted({f":{int(member.rpartition(':')[2]):04X} 01 " for member in members}))
     connected = kube.Probe.of_worker(["grep", "-qs", ports, "/proc/net/tcp", "/proc/net/tcp6"])
     return parts.worker(
@@ -107,5 +116,5 @@ def _maintenance_worker(
         settings=ctx.spec.ovn_maintenance_worker,
         after=after,
         ready=connected,
-        program=parts.Program(memory="224Mi", mounts=mounts),
+        program=parts.Program(memory="224Mi", mounts=mounts, wrapper=names.wrapper, env=names.env),
     )

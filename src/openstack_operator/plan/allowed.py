@@ -1,0 +1,54 @@
+"""Permission for other resources to use an object, in an annotation of the object itself.
+
+Gateway API has a ReferenceGrant for that, an object of its own (decision 0085).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+ALLOWED_RESOURCES = "openstack.k8s.io/allowed-resources"
+"""Annotation of a Secret or of a resource: resources that may name it in their specs, separated by commas. `Kind/name`
+is one of the same namespace, `namespace/Kind/name` one of another; `*` stands for every name. Alone, it stands for
+every resource of the same namespace."""
+
+ANY_NAME = "*"
+_ELSEWHERE = re.compile(r"([a-z0-9][-a-z0-9]*)/([A-Z][A-Za-z0-9]*)/(\*|[a-z0-9][-.a-z0-9]*)")
+
+
+class AllowedUser(NamedTuple):
+    """A resource of another namespace that may use an object."""
+
+    namespace: str
+    kind: str
+    name: str
+    """`*` for every name."""
+
+
+def allowed_resources(annotations: Mapping[str, str]) -> list[str]:
+    """Return the entries of the annotation."""
+    return [entry for each in annotations.get(ALLOWED_RESOURCES, "").split(",") if (entry := each.strip())]
+
+
+def allows(annotations: Mapping[str, str], kind: str, name: str, *, namespace: str = "") -> bool:
+    """Return True if a resource may use the object: one of another namespace, or of the same one without any."""
+    if namespace:
+        entries = {f"{namespace}/{kind}/{name}", f"{namespace}/{kind}/{ANY_NAME}"}
+    else:
+        entries = {f"{kind}/{name}", f"{kind}/{ANY_NAME}", ANY_NAME}
+    return not entries.isdisjoint(allowed_resources(annotations))
+
+
+def allowed_elsewhere(annotations: Mapping[str, str]) -> Iterator[AllowedUser]:
+    """Yield each resource of another namespace that may use the object; entries of another form have no effect."""
+    for entry in allowed_resources(annotations):
+        if match := _ELSEWHERE.fullmatch(entry):
+            yield AllowedUser(*match.groups())
+
+
+def with_entry(annotations: Mapping[str, str], kind: str, name: str, *, namespace: str = "") -> str:
+    """Return the annotation, `key=value`, with a further entry, as `kubectl annotate` takes it."""
+    entry = "/".join(filter(None, (namespace, kind, name)))
+    return f"{ALLOWED_RESOURCES}={','.join([*allowed_resources(annotations), entry])}"
