@@ -53,8 +53,8 @@ def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
         names = [f"crd/{each['metadata']['name']}" for each in kinds]
         cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names, timeout=130)
     # Some are only images, which another operator starts.
-    if others := [each for each in objects if each["kind"] != "CustomResourceDefinition"]:
-        cluster.apply(*others)
+    if resources := [each for each in objects if each["kind"] != "CustomResourceDefinition"]:
+        cluster.apply(*resources)
 
 
 def started(operators: Iterable[Operator]) -> list[Operator]:

@@ -42,10 +42,12 @@ def tempest(namespace: str) -> dict[str, Any]:
 
 
 def choose(spec: dict[str, Any]) -> None:
-    """Have a Tempest, the services of its plug-ins, and a Glance that fetches images from the web: it does not unless
-    it is told to, and the tests of it would be skipped.
+    """Have a Tempest, volumes, the services of its plug-ins, and a Glance that fetches images from the web: by default
+    it does not, and the tests of it would be skipped.
     """
     spec["tempest"] = tempest("openstack")
+    spec["ceph"] = {"enabled": True}
+    spec["cinder"] = {"enabled": True}
     for service in ("barbican", "designate", "heat"):
         spec[service] = {"enabled": True}
     options = spec.setdefault("glance", {}).setdefault("config", {}).setdefault("DEFAULT", {})

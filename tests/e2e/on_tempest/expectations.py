@@ -62,7 +62,6 @@ EXCLUDED: Sequence[Expectation] = (
 )
 """Tests that are not tried, by their names."""
 
-_NO_CINDER = "the minimal cloud has no Cinder; `make e2e-ceph` tests volumes"
 _ONE_STORE = "the minimal cloud keeps its images in one store"
 _HTTP = "no operator lets users name any place on the web as where an image is kept"
 SKIPPED: Sequence[Expectation] = (
@@ -116,11 +115,8 @@ SKIPPED: Sequence[Expectation] = (
         r"OS::Neutron::(Trunk|ExtraRouteSet) resource type not available, skipping test\.",
         "Neutron has no such extension here",
     ),
-    Expectation(r"cinder service not available, skipping test\.", _NO_CINDER),
     Expectation(r"messaging service type not available, skipping test\.", "there is no Zaqar"),
     # Smoke.
-    Expectation(r"Volume service not enabled\.|\w+ skipped as Cinder is not available", _NO_CINDER),
-    Expectation(r"Skipped because the volume service is not available", _NO_CINDER),
     Expectation(r"\w+ skipped as swift is not available", "this operator installs no Swift"),
     Expectation(r"\w+ skipped as load_balancer service is not available\.", "this cloud has no Octavia"),
     Expectation(r"Multipools feature is being tested with --delete option\. .*", "the plug-in's own decision"),
