@@ -26,9 +26,9 @@ SMOKE = r"^tempest\.(api\.(compute|network|image|volume)|scenario)\..*\[.*\bsmok
 
 
 @pytest.fixture(scope="module")
-def scheduled(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> Iterator[str]:
+def scheduled(stood: tuple[Session, Cloud]) -> Iterator[str]:
     """The namespace of a Tempest whose Secret has a credential that a small resource makes in Keystone."""
-    namespace = stood[1].namespace
+    cluster, namespace = stood[0].cluster, stood[1].namespace
     found = cluster.get("secret", "internal-bundle", "-n", namespace)
     url = f"https://keystone.{namespace}.svc.cluster.local:5000/v3"
     login = {
