@@ -66,7 +66,10 @@ def plane(host: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    with raised(cluster, NAMESPACE, "valkey", "cinder"):
+    with raised(cluster, NAMESPACE, "valkey", "cinder", "ceph"):
+        # Cinder keeps volumes in it, as the cloud finds it in its namespace.
+        metadata = {"name": "ceph", "namespace": NAMESPACE}
+        cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "CephStorage", "metadata": metadata})
         cluster.apply(plane(cluster.address()))
         started = time.monotonic()
         until("the cloud to be Ready", lambda: view.ready(found(cluster, PLANE, "production")), 900, 2)
