@@ -25,6 +25,8 @@ PASSWORD = secrets.token_hex(16)
 OVN_KIND = "ovnclusters.ovn.c5c3.io"
 ORDER = ("keystone", "placement", "glance", "neutron", "nova", "cinder")
 """Kinds of c5c3's groups, each after those that its manifest waits for."""
+WITH_CREDENTIALS = {"tempest": "tempests.tempest.openstack.c5c3.io", "cortex": "cortexes.cortex.c5c3.io"}
+"""Kinds that log in as an administrator by an application credential, by the names of their resources."""
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +34,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     """A cluster with the servers, the accounts and the Secrets, and our images under the names of the manifests."""
     manifests = {name: manifest(f"{name}.{name}.openstack.c5c3.io") for name in ORDER}
     ovn = manifest("ovncluster.ovn.c5c3.io")
-    spec = {"storageBackend": "ceph", "cinder": {"enabled": True}}
+    others = [manifest(f"{name}.{kind.partition('.')[2]}") for name, kind in WITH_CREDENTIALS.items()]
+    spec = {"storageBackend": "ceph", **{name: {"enabled": True} for name in ("cinder", *WITH_CREDENTIALS)}}
     metadata = {"name": "images", "namespace": NAMESPACE}
     sample = {"apiVersion": beside.API, "kind": "OpenStackControlPlane", "metadata": metadata, "spec": spec}
     path = tmp_path_factory.mktemp("seeds") / "images.yaml"
     path.write_text(yaml.safe_dump(sample), encoding="utf-8")
     with standing(path, c5c3=True) as found:
-        renamed(found, beside.images(obj for each in (*manifests.values(), ovn) for obj in load(each)))
+        renamed(found, beside.images(obj for each in (*manifests.values(), *others, ovn) for obj in load(each)))
         first = found.items("nodes")[0]["metadata"]["name"]
         labels = {**beside.HYPERVISOR, **beside.COMPUTE}
         pairs = [f"{name}={value}" for name, value in labels.items()]
@@ -113,6 +116,18 @@ def test_a_server_answers_and_a_volume_attaches(cluster: Kubernetes, report: Rep
     report.add(seeds_kinds=facts)
     assert facts["reply"]
     assert facts["attached"]
+
+
+@pytest.mark.parametrize("name", WITH_CREDENTIALS)
+def test_a_kind_that_logs_in_by_a_credential_becomes_ready(cluster: Kubernetes, report: Report, name: str) -> None:
+    bundle = cluster.get("secret", "internal-bundle", "-n", NAMESPACE)
+    authorities = base64.b64decode(bundle["data"]["ca.crt"]).decode()
+    login, *others = beside.administrator(name, PASSWORD)
+    cluster.apply(beside.trusted(login, authorities), *others)
+    kind = WITH_CREDENTIALS[name]
+    path = manifest(f"{name}.{kind.partition('.')[2]}")
+    seconds = applied(cluster, path, kind, name, 600, NAMESPACE)
+    report.add(**{f"seeds_{name}_ready_seconds": seconds})
 
 
 def listed(cluster: Kubernetes, what: str) -> str:
