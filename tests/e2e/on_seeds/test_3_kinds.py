@@ -23,7 +23,7 @@ from .conftest import NAMESPACE, applied, manifest, standing, used
 
 PASSWORD = secrets.token_hex(16)
 OVN_KIND = "ovnclusters.ovn.c5c3.io"
-ORDER = ("keystone", "placement", "glance", "neutron", "nova", "cinder")
+ORDER = ("keystone", "placement", "glance", "neutron", "cinder", "nova")
 """Kinds of c5c3's groups, each after those that its manifest waits for."""
 WITH_CREDENTIALS = {"tempest": "tempests.tempest.openstack.c5c3.io", "cortex": "cortexes.cortex.c5c3.io"}
 """Kinds that log in as an administrator by an application credential, by the names of their resources."""
