@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _validate(options)
         case "explain":
             return _explain(options)
+        case "status" | "why":
+            return _inspect(options)
         case "inject-labels":
             return _inject_labels(options)
         case "certify-injector":
@@ -66,6 +68,9 @@ def command_line() -> argparse.ArgumentParser:
 
     explain = commands.add_parser("explain", help="describe a kind or one of its fields: nova.cells.name")
     explain.add_argument("path", help="kind, or kind.field.field; kinds as kubectl takes them, status fields too")
+
+    _inspection_options(commands.add_parser("status", help="show the clouds of a namespace and their services"))
+    _inspection_options(commands.add_parser("why", help="say what keeps a cloud or a resource from being ready"))
 
     _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
     _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
@@ -105,6 +110,18 @@ def _manifest_options(parser: argparse.ArgumentParser) -> None:
     )
     _permission_options(parser)
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
+
+
+def _inspection_options(parser: argparse.ArgumentParser) -> None:
+    """Options of what looks at a cluster."""
+    parser.add_argument(
+        "resource", nargs="?", metavar="KIND[/NAME]", help="a resource; the clouds of the namespace otherwise"
+    )
+    parser.add_argument("-n", "--namespace", default="openstack", help="namespace of the cloud (%(default)s)")
+    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+    if parser.prog.endswith(" status"):
+        parser.add_argument("-w", "--watch", action="store_true", help="look again every two seconds")
 
 
 def _run_options(run: argparse.ArgumentParser) -> None:
@@ -320,6 +337,21 @@ def _manifests(options: argparse.Namespace) -> offline.Options:
         permissions=_permissions(options),
         strict=options.strict,
         as_json=getattr(options, "output", "text") == "json",
+    )
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from .inspection import commands
+
+    run = commands.status if options.command == "status" else commands.why
+    return run(
+        commands.Options(
+            namespace=options.namespace,
+            context=options.context,
+            resource=options.resource,
+            as_json=options.output == "json",
+            watch=getattr(options, "watch", False),
+        )
     )
 
 

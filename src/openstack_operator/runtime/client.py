@@ -20,7 +20,7 @@ from ..plan import Object, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
 from .errors import Missing, TooLarge, error_of, naming_role, retry_after
-from .kinds import UNFENCED, Kind
+from .kinds import POD, UNFENCED, Kind
 from .limits import cut_deep
 from .transport import INFORMER, Transport
 
@@ -65,13 +65,14 @@ class Client:
         """Check at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
 
     @classmethod
-    def connect(cls) -> Self:
-        """Connect to the cluster $KUBECONFIG names; without it to the one this pod runs in, then ~/.kube/config.
+    def connect(cls, context: str | None = None) -> Self:
+        """Connect to the cluster $KUBECONFIG names; without it to the one this pod runs in, then ~/.kube/config. With
+        `context`, to the one of that name there.
 
         Raises lightkube's ConfigError where there is none.
         """
         kubeconfig = os.environ.get("KUBECONFIG")
-        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get()
+        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get(context)
         if config is None:
             raise Transient("the kubeconfig names no cluster")
         # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
@@ -103,6 +104,13 @@ class Client:
                 return _object(await self._request("GET", kind.path(namespace, name)))
         except Missing:
             return None
+
+    async def log(self, namespace: str, pod: str, container: str, *, lines: int, previous: bool = False) -> str:
+        """Return the last lines that a container wrote, or with `previous` the one before its last restart."""
+        path = f"{POD.path(namespace, pod)}/log"
+        params = {"container": container, "tailLines": str(lines), "previous": str(previous).lower()}
+        response = await self._send("GET", path, params=params)
+        return response.content.decode(errors="replace")
 
     async def discover(self, etag: str = "") -> tuple[bytes | None, str]:
         """Return an APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none;

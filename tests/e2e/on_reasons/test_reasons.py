@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +16,7 @@ from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud, Session
 from localcluster import faults as nodes
 from localcluster.layout import Cluster
+from openstack_operator.inspection.commands import NOT_READY
 
 from ..facts import ready_again
 from . import faults
@@ -20,6 +26,8 @@ SOON = 5.0
 """Seconds from what Kubernetes says to both conditions."""
 LOOKS = 2.0
 """Seconds two looks may take, beside other work of the machine."""
+WHY = 2.0
+"""Seconds in which `why` answers."""
 CACHE = "memcached-server-0"
 AGENT = "neutron-metadata-agent"
 WANTED = "openstack.k8s.io/kind"
@@ -70,6 +78,14 @@ def unready(name: str) -> Callable[[list[Object], list[Object]], bool]:
         return any((each["type"], each["status"]) == ("Ready", "False") for each in known)
 
     return reported
+
+
+def why(namespace: str) -> list[Object]:
+    """Return the causes that `openstack-operator why` names for the cloud, the likeliest first."""
+    command = [Path(sys.executable).with_name("openstack-operator"), "why", "-n", namespace, "-o", "json"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == NOT_READY, result.stderr
+    return json.loads(result.stdout)[0]["causes"]
 
 
 @contextmanager
@@ -256,9 +272,18 @@ def test_a_reason_is_told_and_goes(name: str, stood: tuple[Session, Cloud], tabl
     with CAUSES[name](cluster, cloud) as sign:
         found = table[name] = observe(sign, cloud.namespace, cloud.name)
         print(f"\n{name}: {found.message}")
+        began = time.monotonic()
+        causes = why(cloud.namespace)
+        seconds = time.monotonic() - began
     ready_again(cluster, cloud, timeout=400)
     assert found.service is not None, "the service does not say so"
     assert found.plane is not None, "the control plane does not say so"
     assert max(found.service, found.plane) <= SOON + LOOKS
     assert found.event is not None
     assert not sign.stalls or found.stalled is not None
+    assert causes[0]["reason"] == sign.reason, causes
+    assert sign.text in causes[0]["message"]
+    assert causes[0]["chain"][0] == f"OpenStackControlPlane/{cloud.name}"
+    assert f"{sign.kind}/{sign.name}" in causes[0]["chain"]
+    assert causes[0]["advice"]
+    assert seconds <= WHY

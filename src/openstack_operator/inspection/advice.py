@@ -1,0 +1,44 @@
+"""The first thing to do about each reason, as docs/reference/conditions.md has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..kube import POD_REASONS
+from .causes import CYCLE
+
+ADVICE: Mapping[str, str] = {
+    "InvalidSpec": "change the field that the message names; everything runs on meanwhile",
+    "NotBuilt": "change the field that the message names; everything runs on meanwhile",
+    "MissingReference": "create the Secret, the key or the resource that the message names",
+    "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
+    "ImagePullFailed": "correct `image`, or let the nodes reach the registry",
+    "ContainerStartFailed": "correct `image`, or let the nodes reach the registry",
+    "CrashLoop": "read the log below, then undo the last change of an option or an image",
+    "ProbeFailed": "read the log below, then undo the last change of an option or an image",
+    "JobFailed": "read the log below; the operator tries the job again every few minutes",
+    "Unschedulable": "check the labels of the nodes, `nodeSelector`, and the requests of the pods",
+    "NodesTaken": "check the labels of the nodes, and `nodeSelector`",
+    "VolumeNotBound": "look at the claim (`kubectl describe pvc`) and the StorageClass",
+    "VolumeNotMounted": "look at the claim (`kubectl describe pvc`) and the StorageClass",
+    "VolumeLost": "look at the claim (`kubectl describe pvc`) and the StorageClass",
+    "OutOfMemory": "give the container more memory: docs/how-to/set-resources.md",
+    "Evicted": "free the node's disk or memory, or give it more",
+    "NodeLost": "bring the node back, or follow docs/how-to/when-a-node-is-lost.md",
+    "PodsRefused": "read what Kubernetes says: a quota, Pod Security or a webhook",
+    "SandboxFailed": "look at the node's network plugin and container runtime",
+    "NoBackends": "add a back end to Cinder, or turn Cinder off",
+    "Unreachable": "look at the server that the message names, and at the way to it",
+    "IssuerFailed": "look at the issuer that the message names",
+    "KORCFailed": "look at the resource of K-ORC that the message names, and at its log",
+    "RookFailed": "look at the resource of Rook that the message names, and at its log",
+    "InternalError": "report it, with the id in the message and the log of the operator",
+    CYCLE: "remove one of these references",
+}
+
+assert ADVICE.keys() >= POD_REASONS
+
+
+def advice(reason: str) -> str:
+    """Return the first thing to do; empty for a reason that ends by itself."""
+    return ADVICE.get(reason, "")

@@ -1,0 +1,213 @@
+"""The way from a resource that is not ready to what keeps it from being so, over what it made and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic import ValidationError
+
+from ..api import Resource, dependencies, references
+from ..catalogue import RESOURCES
+from ..kube import child_verdict, conditions, diagnose, job_succeeded, judge
+from ..plan import Object, State, Verdict
+from ..runtime.kinds import JOB, POD
+from ..runtime.pods import trimmed, workload_of
+from .snapshot import Snapshot
+
+CYCLE = "DependencyCycle"
+"""Reason of resources of which each waits for the next one, and the last for the first."""
+_BY_TYPE: Mapping[tuple[str, str], Resource[Any]] = {(each.api_version, each.kind): each for each in RESOURCES}
+
+
+class Log(NamedTuple):
+    """The log of a container that does not run well."""
+
+    pod: str
+    container: str
+    previous: bool
+    """True for the container before the last restart."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """An object that is not ready, and the objects because of which it is not."""
+
+    subject: str
+    """`Kind/name`."""
+    text: str
+    reason: str = ""
+    failed: bool = False
+    """True for what does not get better by itself."""
+    causes: Sequence[Finding] = ()
+    log: Log | None = None
+
+
+class Root(NamedTuple):
+    """A finding that nothing else explains."""
+
+    finding: Finding
+    chain: Sequence[str]
+    """Subjects from the symptom to it, by the shortest way."""
+    holds_up: Sequence[str]
+    """Resources beside that way that are not ready because of it."""
+
+
+def roots(finding: Finding) -> list[Root]:
+    """Return what is behind a finding, the likeliest cause first: what does not heal by itself, then what holds up most
+    resources.
+    """
+    chains: dict[str, list[list[Finding]]] = {}
+    for chain in _chains(finding):
+        chains.setdefault(chain[-1].subject, []).append(chain)
+    return sorted(
+        map(_root, chains.values()), key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain))
+    )
+
+
+def _root(chains: Sequence[Sequence[Finding]]) -> Root:
+    shortest = min(chains, key=len)
+    subjects = [each.subject for each in shortest]
+    beside = dict.fromkeys(each.subject for chain in chains for each in chain if each.subject not in subjects)
+    return Root(shortest[-1], subjects, list(beside))
+
+
+def _chains(finding: Finding) -> Iterator[list[Finding]]:
+    if not finding.causes:
+        yield [finding]
+    for cause in finding.causes:
+        for chain in _chains(cause):
+            yield [finding, *chain]
+
+
+@dataclass
+class Causes:
+    """The search within one snapshot; each object is looked at once."""
+
+    snapshot: Snapshot
+    _findings: dict[str, Finding | None] = field(default_factory=dict[str, "Finding | None"])
+
+    def of(self, live: Object) -> Finding | None:
+        """Return the finding about a resource of ours; None for one that is ready."""
+        return self._resource(live, ())
+
+    def _resource(self, live: Object, path: tuple[str, ...]) -> Finding | None:
+        subject, verdict = _subject(live), child_verdict(live)
+        if subject in path:
+            circle = " → ".join([*path[path.index(subject) :], subject])
+            return Finding(subject=subject, text=f"waits for itself: {circle}", reason=CYCLE, failed=True)
+        if verdict.ready:
+            return None
+        if subject not in self._findings:
+            causes = self._causes(live, (*path, subject))
+            finding = Finding(
+                subject=subject,
+                text=verdict.message.removeprefix(f"{subject}: "),
+                reason=conditions(live).get("Ready", {}).get("reason", ""),
+                failed=verdict.state is State.FAILED,
+                causes=causes,
+            )
+            if any(cause.reason == CYCLE for cause in _all(causes)):
+                return finding
+            self._findings[subject] = finding
+        return self._findings[subject]
+
+    def _causes(self, live: Object, path: tuple[str, ...]) -> list[Finding]:
+        uid = live["metadata"].get("uid", "")
+        children = [self._resource(each, path) for each in self.snapshot.resources if _controller(each) == uid]
+        children += [self._workload(each) for each in self.snapshot.workloads if _controller(each) == uid]
+        findings = [each for each in children if each]
+        if any(each.failed for each in findings):
+            return findings
+        return [*findings, *(each for used in self._used(live) if (each := self._resource(used, path)))]
+
+    def _used(self, live: Object) -> Iterator[Object]:
+        """Yield the resources that the spec names, or that are their defaults, and that exist."""
+        resource = _BY_TYPE.get((live["apiVersion"], live["kind"]))
+        if resource is None:
+            return
+        try:
+            spec = resource.spec.from_spec(live.get("spec") or {})
+        except ValidationError:
+            # The condition of the resource says so.
+            return
+        targets = [(ref.kind, ref.name) for _, ref in references(spec) if ref.namespace_in("") == ""]
+        targets += [(each.kind, each.name) for _, each in dependencies(spec)]
+        for role, name in dict.fromkeys(targets):
+            if target := self._find(role, name):
+                yield target
+
+    def _find(self, role: str, name: str) -> Object | None:
+        candidates = (
+            each
+            for each in self.snapshot.resources
+            if each["metadata"]["name"] == name
+            and (kind := _BY_TYPE.get((each["apiVersion"], each["kind"])))
+            and kind.role == role
+        )
+        return min(candidates, key=lambda each: each["metadata"].get("creationTimestamp", ""), default=None)
+
+    def _workload(self, live: Object) -> Finding | None:
+        verdict = judge(live)
+        if verdict.ready:
+            return None
+        pods = self._pods(live)
+        if live["kind"] == JOB.kind and job_succeeded(live, pods):
+            return None
+        subject, text = _subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
+        diagnosis = diagnose(live, verdict, pods, self.snapshot.about, self.snapshot.now).verdict
+        log = next((each for each in map(_log, pods) if each), None)
+        failed = State.FAILED in (verdict.state, diagnosis.state)
+        if diagnosis.message == verdict.message:
+            return Finding(subject=subject, text=text, reason=verdict.reason, failed=failed, log=log)
+        return Finding(subject=subject, text=text, causes=[_of_pods(live, verdict, diagnosis, log)], failed=failed)
+
+    def _pods(self, live: Object) -> list[Object]:
+        workload, pods = (live["kind"], live["metadata"]["name"]), list[Object]()
+        for pod in self.snapshot.pods:
+            entry = trimmed(msgspec.json.encode(pod), POD)
+            if workload_of(entry.meta) == workload:
+                pods.append(entry.decode())
+        return pods
+
+
+def _of_pods(live: Object, verdict: Verdict, diagnosis: Verdict, log: Log | None) -> Finding:
+    """Return what Kubernetes says of the pods of a workload."""
+    text = diagnosis.message.removeprefix(verdict.message).removeprefix("; ")
+    subject = f"Pod/{log.pod}" if log else f"pods of {live['metadata']['name']}"
+    words = text.split(" ", 2)
+    if len(words) > 2 and words[0] == "pod":
+        subject, text = f"Pod/{words[1]}", words[2]
+    # A cause that Kubernetes reports explains more than a number of pods, also before it counts as lasting.
+    return Finding(subject=subject, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
+
+
+def _log(pod: Object) -> Log | None:
+    """Return the container of a pod that ended, or that runs and is not ready; None if none has begun."""
+    status = pod.get("status") or {}
+    for each in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+        state, name = each.get("state") or {}, pod["metadata"]["name"]
+        if each.get("ready") or (state.get("terminated") or {}).get("exitCode") == 0:
+            continue
+        if each.get("restartCount") and "running" not in state:
+            return Log(name, each["name"], previous="terminated" not in state)
+        if "running" in state or "terminated" in state:
+            return Log(name, each["name"], previous=False)
+    return None
+
+
+def _all(findings: Iterable[Finding]) -> Iterator[Finding]:
+    for finding in findings:
+        yield finding
+        yield from _all(finding.causes)
+
+
+def _subject(live: Object) -> str:
+    return f"{live['kind']}/{live['metadata']['name']}"
+
+
+def _controller(live: Object) -> str | None:
+    owners = live["metadata"].get("ownerReferences") or ()
+    return next((owner["uid"] for owner in owners if owner.get("controller")), None)

@@ -1,0 +1,93 @@
+"""The objects of a namespace at one moment, as far as they explain the state of a cloud."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ..api import Resource
+from ..catalogue import RESOURCES
+from ..kube import MANAGED_BY
+from ..plan import Object
+from ..runtime.client import Client
+from ..runtime.errors import Forbidden, Missing
+from ..runtime.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind
+from ..runtime.warnings import SELECTOR, warning
+
+WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, CLAIM)
+_OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
+_AT_ONCE = 8
+"""Requests that run at a time: a server of a small cluster has other clients."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Objects of one namespace."""
+
+    namespace: str
+    resources: Sequence[Object] = ()
+    """Resources of this operator's kinds."""
+    workloads: Sequence[Object] = ()
+    """Workloads and volume claims that the operator made."""
+    pods: Sequence[Object] = ()
+    warnings: Sequence[Mapping[str, Any]] = ()
+    """Warning Events, each with the `kind`, `name` and `uid` of its object, `reason`, `message`, `first` and `last`."""
+    unreadable: Sequence[str] = ()
+    """Kinds that the user may not list, with what the server says."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def about(self, kind: str, name: str, uid: str) -> Sequence[Object]:
+        """Return the Warning Events about an object."""
+        subject = (kind, name, uid)
+        return [dict(each) for each in self.warnings if (each["kind"], each["name"], each["uid"]) == subject]
+
+
+async def read(client: Client, namespace: str, resources: Iterable[Resource[Any]] = RESOURCES) -> Snapshot:
+    """Return what the namespace holds. Raises Transient if the server does not answer."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+    refusals: list[str] = []
+
+    async def listed(kind: Kind, **params: str) -> list[Object]:
+        async with limit:
+            return await _list(client, kind, namespace, params, refusals)
+
+    kinds = [Kind.of(resource) for resource in resources]
+    resource_lists, workload_lists, pods, events = await asyncio.gather(
+        asyncio.gather(*(listed(kind) for kind in kinds)),
+        asyncio.gather(*(listed(kind, labelSelector=_OURS) for kind in WORKLOADS)),
+        listed(POD, labelSelector=_OURS),
+        listed(WARNING, fieldSelector=SELECTOR),
+    )
+    return Snapshot(
+        namespace=namespace,
+        resources=[each for objects in resource_lists for each in objects],
+        workloads=[each for objects in workload_lists for each in objects],
+        pods=pods,
+        warnings=[warning(msgspec.json.encode(each), WARNING).decode() for each in events],
+        unreadable=refusals,
+    )
+
+
+async def _list(
+    client: Client, kind: Kind, namespace: str, params: Mapping[str, str], refusals: list[str]
+) -> list[Object]:
+    """Return all objects of a kind; none where the cluster does not serve it, or the user may not list it."""
+    objects: list[Object] = []
+    position = ""
+    while True:
+        try:
+            page = await client.page(kind, namespace, {**params, **({"continue": position} if position else {})})
+        except Missing:
+            return objects
+        except Forbidden as error:
+            refusals.append(str(error).removeprefix("the operator lacks a permission: "))
+            return objects
+        answer = msgspec.json.decode(page)
+        objects += [{"apiVersion": kind.api_version, "kind": kind.kind, **each} for each in answer.get("items") or ()]
+        if not (position := (answer.get("metadata") or {}).get("continue", "")):
+            return objects

@@ -1,0 +1,256 @@
+"""`why` finds what keeps a cloud from being ready, and `status` shows it, from objects as a cluster has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.catalogue import RESOURCES
+from openstack_operator.inspection import commands
+from openstack_operator.inspection.advice import ADVICE, advice
+from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root, roots
+from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
+from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.inspection.table import overview
+from openstack_operator.plan import Object
+
+NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+THEN = "2026-01-01T12:00:00Z"
+OWN = {each.kind: each for each in reversed(RESOURCES)}
+
+
+def meta(kind: str, name: str, owner: str = "", **more: Any) -> Object:
+    owners = [{"kind": owner.partition("/")[0], "name": owner.partition("/")[2], "uid": owner, "controller": True}]
+    fields = {"ownerReferences": owners} if owner else {}
+    base = {"name": name, "namespace": "openstack", "uid": f"{kind}/{name}", "generation": 1}
+    return {**base, "creationTimestamp": THEN, **fields, **more}
+
+
+def resource(
+    name: str, owner: str = "", *, reason: str = "", message: str = "", stalled: bool = False, **spec: Any
+) -> Object:
+    """A resource `Kind/name` of ours; Ready without a reason."""
+    kind, _, own_name = name.partition("/")
+    status = "False" if reason else "True"
+    stamps = {"observedGeneration": 1, "lastTransitionTime": THEN}
+    conditions = [{"type": "Ready", "status": status, "reason": reason or "Ready", "message": message, **stamps}]
+    conditions += [{"type": "Stalled", "status": "True", "reason": reason, "message": message, **stamps}] * stalled
+    api = OWN[kind].api_version
+    metadata = meta(kind, own_name, owner)
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
+
+
+def deployment(name: str, owner: str, ready: int = 0) -> Object:
+    status = {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "updatedReplicas": 1,
+        "readyReplicas": ready,
+        "availableReplicas": ready,
+    }
+    metadata = meta("Deployment", name, owner)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {"replicas": 1},
+        "status": status,
+    }
+
+
+def pod(name: str, workload: str, role: str, state: Mapping[str, Any], **container: Any) -> Object:
+    owners = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{workload}-1", "uid": "rs", "controller": True}]
+    labels = {"app.kubernetes.io/managed-by": kube.MANAGED_BY, kube.KIND: role, kube.INSTANCE: role}
+    statuses = [{"name": "main", "ready": False, "restartCount": 0, "image": "x", "state": dict(state), **container}]
+    conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": THEN}]
+    conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": THEN})
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**meta("Pod", name), "labels": labels, "ownerReferences": owners},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Pending", "conditions": conditions, "containerStatuses": statuses},
+    }
+
+
+def cloud(*resources: Object, workloads: Sequence[Object] = (), pods: Sequence[Object] = ()) -> Snapshot:
+    plane = resource("OpenStackControlPlane/cloud", reason="Progressing", message="Keystone/keystone: not yet")
+    everything = [plane, *resources]
+    return Snapshot(namespace="openstack", resources=everything, workloads=workloads, pods=pods, now=NOW)
+
+
+def found(snapshot: Snapshot) -> list[Root]:
+    finding = Causes(snapshot).of(snapshot.resources[0])
+    assert finding
+    return roots(finding)
+
+
+PLANE = "OpenStackControlPlane/cloud"
+PULL = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off pulling image x: not found"}}
+
+
+def broken_api(state: Mapping[str, Any], **container: Any) -> Snapshot:
+    """A cloud whose Keystone has an API with one pod in that state; Glance waits for it."""
+    keystone = resource("Keystone/keystone", PLANE, reason="Progressing", message="API: not yet")
+    glance = resource("Glance/glance", PLANE, reason="Waiting", message="waiting for Keystone/keystone")
+    api = deployment("keystone-api", "Keystone/keystone")
+    member = pod("keystone-api-1-a", "keystone-api", "keystone", state, **container)
+    return cloud(keystone, glance, workloads=[api], pods=[member])
+
+
+def test_an_image_that_cannot_be_pulled_is_the_one_cause_of_all() -> None:
+    [root] = found(broken_api(PULL))
+    assert root.chain == [PLANE, "Keystone/keystone", "Deployment/keystone-api", "Pod/keystone-api-1-a"]
+    assert root.finding.reason == "ImagePullFailed"
+    assert root.holds_up == ["Glance/glance"]
+    assert advice(root.finding.reason) == "correct `image`, or let the nodes reach the registry"
+
+
+@pytest.mark.parametrize(
+    ("state", "container", "log"),
+    [
+        (PULL, {}, None),
+        (
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+            {"restartCount": 3},
+            Log("keystone-api-1-a", "main", previous=True),
+        ),
+        ({"running": {"startedAt": THEN}}, {}, Log("keystone-api-1-a", "main", previous=False)),
+        ({"running": {"startedAt": THEN}}, {"restartCount": 2}, Log("keystone-api-1-a", "main", previous=False)),
+        ({"terminated": {"exitCode": 1}}, {}, Log("keystone-api-1-a", "main", previous=False)),
+        ({"terminated": {"exitCode": 0}}, {}, None),
+    ],
+)
+def test_the_log_is_that_of_the_container_that_failed(state: Any, container: Any, log: Log | None) -> None:
+    [root] = found(broken_api(state, **container))
+    assert root.finding.log == log
+
+
+def test_a_missing_secret_is_named_by_the_resource_itself() -> None:
+    text = "spec.database.secretRef.name: there is no Secret 'x' in this namespace"
+    keystone = resource("Keystone/keystone", PLANE, reason="MissingReference", message=text, stalled=True)
+    [root] = found(cloud(keystone))
+    assert (root.finding.subject, root.finding.text, root.finding.failed) == ("Keystone/keystone", text, True)
+
+
+def test_what_others_wait_for_comes_before_what_only_starts() -> None:
+    mariadb = resource("MariaDB/mariadb", PLANE, reason="Unschedulable", message="no node", stalled=True)
+    keystone = resource("Keystone/keystone", PLANE, reason="Waiting", message="waiting for MariaDB/mariadb")
+    cortex = resource("Memcached/memcached", PLANE, reason="Progressing", message="starts")
+    first, second = found(cloud(cortex, keystone, mariadb))
+    assert (first.finding.subject, first.holds_up) == ("MariaDB/mariadb", ["Keystone/keystone"])
+    assert second.finding.subject == "Memcached/memcached"
+
+
+def test_a_circle_of_dependencies_is_named() -> None:
+    def waits(kind: str, on: str) -> Object:
+        needs = [{"kind": on, "name": on.lower()}]
+        return resource(f"{kind}/{kind.lower()}", PLANE, reason="Waiting", message=f"waits for {on}", dependsOn=needs)
+
+    causes = found(cloud(waits("Glance", "Placement"), waits("Placement", "Glance")))
+    assert {root.finding.reason for root in causes} == {CYCLE}
+    assert "Glance/glance → Placement/placement → Glance/glance" in causes[0].finding.text
+    assert advice(CYCLE) == "remove one of these references"
+
+
+def test_a_cloud_that_is_ready_has_no_cause() -> None:
+    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], now=NOW)
+    assert Causes(snapshot).of(snapshot.resources[0]) is None
+
+
+def test_each_reason_of_pods_has_advice() -> None:
+    assert set(ADVICE) >= kube.POD_REASONS
+
+
+def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
+    snapshot = cloud(
+        resource("Keystone/keystone", PLANE, reason="Progressing", message="x" * 300),
+        resource("MariaDBDatabase/keystone-db", "Keystone/keystone"),
+        pods=[pod("keystone-api-1-a", "keystone-api", "keystone", PULL)],
+    )
+    lines = overview(snapshot, snapshot.resources).splitlines()
+    assert lines[0].startswith("OpenStackControlPlane/cloud: new")
+    [line] = [line for line in lines if line.startswith("Keystone ")]
+    assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
+    assert line.endswith("x…")
+    assert lines[-1] == "and 1 resources without pods, all ready"
+
+
+class FakeClient:
+    """A client for which a log is all that is read."""
+
+    async def close(self) -> None: ...
+
+    async def log(self, namespace: str, pod: str, container: str, *, lines: int, previous: bool = False) -> str:
+        return f"{namespace} {pod} {container} {lines} {previous}\n\n"
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Answers of the commands about a snapshot."""
+
+    def asked(snapshot: Snapshot, command: Any, **options: Any) -> int:
+        async def read(client: Any, namespace: str) -> Snapshot:
+            assert namespace == "openstack"
+            return snapshot
+
+        monkeypatch.setattr(commands, "read", read)
+        monkeypatch.setattr(commands.Client, "connect", lambda context=None: FakeClient())
+        return command(Options(**options))
+
+    return asked
+
+
+def test_why_prints_the_way_the_advice_and_the_log(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "startedAt": THEN, "finishedAt": THEN}}
+    snapshot = broken_api({"waiting": {"reason": "CrashLoopBackOff"}}, restartCount=3, lastState=ended)
+    assert ask(snapshot, commands.why) == NOT_READY
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "OpenStackControlPlane/cloud in namespace openstack is not Ready: Progressing"
+    assert lines[2].startswith("1. CrashLoop: Pod/keystone-api-1-a: ")
+    assert f"   way:  {PLANE} → Keystone/keystone → Deployment/keystone-api → Pod/keystone-api-1-a" in lines
+    assert "   also: Glance/glance" in lines
+    assert "   do:   read the log below, then undo the last change of an option or an image" in lines
+    assert lines[-1] == "   log:  openstack keystone-api-1-a main 5 True"
+
+
+def test_why_answers_programs(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(broken_api(PULL), commands.why, as_json=True) == NOT_READY
+    [answer] = json.loads(capsys.readouterr().out)
+    assert answer["subject"] == PLANE
+    assert answer["causes"][0]["reason"] == "ImagePullFailed"
+    assert answer["causes"][0]["chain"][-1] == "Pod/keystone-api-1-a"
+
+
+def test_a_resource_is_named_as_kubectl_takes_it(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = broken_api(PULL)
+    for name in ("keystone", "keystones/keystone", "Keystone/keystone", "keystones.openstack.k8s.io"):
+        assert ask(snapshot, commands.why, resource=name) == NOT_READY
+        assert capsys.readouterr().out.startswith("Keystone/keystone in namespace")
+    assert ask(snapshot, commands.why, resource="keystone/other") == FAULT
+    assert "there is no keystone/other in namespace 'openstack'" in capsys.readouterr().err
+    assert ask(snapshot, commands.why, resource="unknown") == FAULT
+    assert "there is no kind 'unknown'" in capsys.readouterr().err
+
+
+def test_status_says_by_its_exit_whether_all_is_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(broken_api(PULL), commands.status) == NOT_READY
+    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], now=NOW)
+    assert ask(snapshot, commands.status) == READY
+    assert ask(snapshot, commands.why) == READY
+    assert capsys.readouterr().out.endswith("OpenStackControlPlane/cloud: Ready\n")
+    assert ask(Snapshot(namespace="openstack", now=NOW), commands.status) == FAULT
+    assert "there is no resource of this operator in namespace 'openstack'" in capsys.readouterr().err
+
+
+def test_what_may_not_be_read_is_told(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
+    assert ask(snapshot, commands.status, as_json=True) == READY
+    output = capsys.readouterr()
+    assert json.loads(output.out)[0]["ready"]
+    assert output.err == "not looked at: pods: no\n"
