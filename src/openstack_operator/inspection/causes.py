@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -59,27 +61,32 @@ def roots(finding: Finding) -> list[Root]:
     """Return what is behind a finding, the likeliest cause first: what does not heal by itself, then what holds up most
     resources.
     """
-    chains: dict[str, list[list[Finding]]] = {}
-    for chain in _chains(finding):
-        chains.setdefault(chain[-1].subject, []).append(chain)
-    return sorted(
-        map(_root, chains.values()), key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain))
-    )
+    chains: dict[str, Sequence[Finding]] = {}
+    parents: dict[str, list[Finding]] = {}
+    queue: deque[Sequence[Finding]] = deque([[finding]])
+    # By breadth, so that the first way to each finding is a shortest one.
+    while queue:
+        chain = queue.popleft()
+        last = chain[-1]
+        if len(chain) > 1:
+            parents.setdefault(last.subject, []).append(chain[-2])
+        if last.subject not in chains:
+            chains[last.subject] = chain
+            queue.extend([*chain, cause] for cause in last.causes)
+    causes = [_root(chain, parents) for chain in chains.values() if not chain[-1].causes]
+    return sorted(causes, key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain)))
 
 
-def _root(chains: Sequence[Sequence[Finding]]) -> Root:
-    shortest = min(chains, key=len)
-    subjects = [each.subject for each in shortest]
-    beside = dict.fromkeys(each.subject for chain in chains for each in chain if each.subject not in subjects)
-    return Root(shortest[-1], subjects, list(beside))
-
-
-def _chains(finding: Finding) -> Iterator[list[Finding]]:
-    if not finding.causes:
-        yield [finding]
-    for cause in finding.causes:
-        for chain in _chains(cause):
-            yield [finding, *chain]
+def _root(chain: Sequence[Finding], parents: Mapping[str, Sequence[Finding]]) -> Root:
+    subjects = [each.subject for each in chain]
+    held_up: dict[str, None] = {}
+    queue = [chain[-1]]
+    while queue:
+        for parent in parents.get(queue.pop().subject, ()):
+            if parent.subject not in held_up:
+                held_up[parent.subject] = None
+                queue.append(parent)
+    return Root(chain[-1], subjects, sorted(held_up.keys() - set(subjects)))
 
 
 @dataclass
@@ -96,8 +103,10 @@ class Causes:
     def _resource(self, live: Object, path: tuple[str, ...]) -> Finding | None:
         subject, verdict = _subject(live), child_verdict(live)
         if subject in path:
-            circle = " → ".join([*path[path.index(subject) :], subject])
-            return Finding(subject=subject, text=f"waits for itself: {circle}", reason=CYCLE, failed=True)
+            members = path[path.index(subject) :]
+            first = members.index(min(members))
+            circle = " → ".join([*members[first:], *members[:first], members[first]])
+            return Finding(subject=circle, text="each waits for the next one", reason=CYCLE, failed=True)
         if verdict.ready:
             return None
         if subject not in self._findings:
@@ -116,8 +125,8 @@ class Causes:
 
     def _causes(self, live: Object, path: tuple[str, ...]) -> list[Finding]:
         uid = live["metadata"].get("uid", "")
-        children = [self._resource(each, path) for each in self.snapshot.resources if _controller(each) == uid]
-        children += [self._workload(each) for each in self.snapshot.workloads if _controller(each) == uid]
+        children = [self._resource(each, path) for each in self._resources.get(uid, ())]
+        children += [self._workload(each) for each in self._workloads.get(uid, ())]
         findings = [each for each in children if each]
         if any(each.failed for each in findings):
             return findings
@@ -153,7 +162,7 @@ class Causes:
         verdict = judge(live)
         if verdict.ready:
             return None
-        pods = self._pods(live)
+        pods = self._pods.get((live["kind"], live["metadata"]["name"]), ())
         if live["kind"] == JOB.kind and job_succeeded(live, pods):
             return None
         subject, text = _subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
@@ -164,12 +173,22 @@ class Causes:
             return Finding(subject=subject, text=text, reason=verdict.reason, failed=failed, log=log)
         return Finding(subject=subject, text=text, causes=[_of_pods(live, verdict, diagnosis, log)], failed=failed)
 
-    def _pods(self, live: Object) -> list[Object]:
-        workload, pods = (live["kind"], live["metadata"]["name"]), list[Object]()
+    @cached_property
+    def _resources(self) -> Mapping[str, Sequence[Object]]:
+        return _by_controller(self.snapshot.resources)
+
+    @cached_property
+    def _workloads(self) -> Mapping[str, Sequence[Object]]:
+        return _by_controller(self.snapshot.workloads)
+
+    @cached_property
+    def _pods(self) -> Mapping[tuple[str, str], Sequence[Object]]:
+        """Pods by the workload that made them, as kind and name."""
+        pods: dict[tuple[str, str], list[Object]] = {}
         for pod in self.snapshot.pods:
             entry = trimmed(msgspec.json.encode(pod), POD)
-            if workload_of(entry.meta) == workload:
-                pods.append(entry.decode())
+            if workload := workload_of(entry.meta):
+                pods.setdefault(workload, []).append(entry.decode())
         return pods
 
 
@@ -208,6 +227,11 @@ def _subject(live: Object) -> str:
     return f"{live['kind']}/{live['metadata']['name']}"
 
 
-def _controller(live: Object) -> str | None:
-    owners = live["metadata"].get("ownerReferences") or ()
-    return next((owner["uid"] for owner in owners if owner.get("controller")), None)
+def _by_controller(objects: Iterable[Object]) -> Mapping[str, Sequence[Object]]:
+    """Return objects by the uid of what controls them."""
+    children: dict[str, list[Object]] = {}
+    for live in objects:
+        for owner in live["metadata"].get("ownerReferences") or ():
+            if owner.get("controller"):
+                children.setdefault(owner["uid"], []).append(live)
+    return children

@@ -119,7 +119,7 @@ async def _print(client: Client, namespace: str, finding: Finding) -> None:
         text = advice(root.finding.reason) or ("" if root.finding.failed else "wait; this ends by itself")
         print(f"   do:   {text or 'change what the message names'}")
         for line in await _last_lines(client, namespace, root.finding.log):
-            print(f"   log:  {line}")
+            print(f"   log:  {_printed(line)}")
     if len(causes) > _MOST:
         print(f"\nand {len(causes) - _MOST} more; name one resource to see them: why KIND/NAME")
 
@@ -127,7 +127,7 @@ async def _print(client: Client, namespace: str, finding: Finding) -> None:
 def _headline(root: Root) -> str:
     finding = root.finding
     reason = f"{finding.reason}: " if finding.reason else ""
-    return f"{reason}{finding.subject}: {finding.text}"
+    return _printed(f"{reason}{finding.subject}: {finding.text}")
 
 
 async def _last_lines(client: Client, namespace: str, log: Log | None) -> Sequence[str]:
@@ -139,6 +139,11 @@ async def _last_lines(client: Client, namespace: str, log: Log | None) -> Sequen
     except Transient:
         return ()
     return [line for line in text.splitlines() if line.strip()]
+
+
+def _printed(text: str) -> str:
+    """Return text as one line of a terminal: what programs write in conditions and logs may move its cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Object]:

@@ -45,7 +45,10 @@ def _headline(plane: Object) -> str:
 
 def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     condition = conditions(live).get("Ready", {})
-    reason, message = condition.get("reason", ""), " ".join(condition.get("message", "").split())
+    reason, message = (
+        condition.get("reason", ""),
+        "".join(letter if letter.isprintable() else " " for letter in condition.get("message", "")),
+    )
     state = "" if condition.get("status") == "True" else f"{reason or 'Unknown'}: {message}"
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     since = condition.get("lastTransitionTime", "")
