@@ -63,6 +63,7 @@ def roots(finding: Finding) -> list[Root]:
     """
     chains: dict[str, Sequence[Finding]] = {}
     parents: dict[str, list[Finding]] = {}
+    visited = set[int]()
     queue: deque[Sequence[Finding]] = deque([[finding]])
     # By breadth, so that the first way to each finding is a shortest one.
     while queue:
@@ -70,8 +71,10 @@ def roots(finding: Finding) -> list[Root]:
         last = chain[-1]
         if len(chain) > 1:
             parents.setdefault(last.subject, []).append(chain[-2])
-        if last.subject not in chains:
-            chains[last.subject] = chain
+        chains.setdefault(last.subject, chain)
+        # Within a circle of dependencies, a resource has a finding for each way to it.
+        if id(last) not in visited:
+            visited.add(id(last))
             queue.extend([*chain, cause] for cause in last.causes)
     causes = [_root(chain, parents) for chain in chains.values() if not chain[-1].causes]
     return sorted(causes, key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain)))
