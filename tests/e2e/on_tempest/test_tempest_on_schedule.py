@@ -30,7 +30,7 @@ def scheduled(stood: tuple[Session, Cloud]) -> Iterator[str]:
     """The namespace of a Tempest whose Secret has a credential that a small resource makes in Keystone."""
     cluster, namespace = stood[0].cluster, stood[1].namespace
     found = cluster.get("secret", "internal-bundle", "-n", namespace)
-    url = f"https://keystone.{namespace}.svc.cluster.local:5000/v3"
+    url = f"https://keystone-api.{namespace}.svc.cluster.local:5000/v3"
     login = {
         "application_credential_name": "scheduled",
         "username": "admin",
@@ -85,6 +85,7 @@ def test_the_smoke_set_with_volumes_passes_on_schedule(
     status, condition = tempest()["status"], view.conditions(tempest())["TestsPassed"]
     pods = ("pods", "-n", scheduled, "-l", f"openstack.k8s.io/kind=tempest,app.kubernetes.io/instance={NAME}")
     ended = [pod for pod in cluster.items(*pods) if pod["status"]["phase"] == "Succeeded"]
+    assert ended, condition["message"]
     outcome = Outcome.of(cluster.kubectl("logs", ended[0]["metadata"]["name"], "-n", scheduled))
     report.add(tempest_on_schedule={**status["results"], "duration": status["lastDuration"]})
     with capsys.disabled():
