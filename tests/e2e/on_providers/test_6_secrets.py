@@ -1,4 +1,4 @@
-"""The External Secrets Operator writes Secrets into a Vault, and reads them from there."""
+"""The External Secrets Operator writes Secrets into a Vault and reads them from there; cert-manager certifies by it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ import pytest
 
 from cloud.kubernetes import CloudError, Kubernetes
 from cloud.view import conditions
+from operators import issuers
 from tests import vault
 
 from ..on_services import vault_pod
 from ..waiting import until
 from .asked import NAMESPACE
+from .test_5_certificates import certificate, fault, files
 
 STORE, MOUNT, KEY = "openbao-cluster-store", "kv-v2", "openstack/k-orc/app-credential"
 _REMOTE = {"remoteKey": f"{MOUNT}/data/{KEY}", "property": "clouds.yaml"}
@@ -22,6 +24,7 @@ _TARGET = "k-orc-clouds-yaml"
 FIRST, SECOND = "clouds: {admin: {region_name: One}}\n", "clouds: {admin: {region_name: Two}}\n"
 # What the store may do: all with the secrets of its engine, and nothing else.
 _POLICY = f'path "{MOUNT}/*" {{ capabilities = ["create", "read", "update", "delete", "list"] }}'
+_SIGN = 'path "pki/sign/internal" { capabilities = ["create", "update"] }'
 
 Object = dict[str, Any]
 
@@ -38,14 +41,8 @@ def administrator(cluster: Kubernetes, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_cluster_secret_store_logs_in(cluster: Kubernetes, administrator: vault.Administrator) -> None:
-    role = json.loads(administrator.run("read", "-format=json", "auth/approle/role/openstack/role-id"))
-    secret = json.loads(administrator.run("write", "-format=json", "-force", "auth/approle/role/openstack/secret-id"))
-    _secret(cluster, "vault-login", {"secret-id": secret["data"]["secret_id"]})
-    login = {
-        "path": "approle",
-        "roleId": role["data"]["role_id"],
-        "secretRef": {"name": "vault-login", "namespace": NAMESPACE, "key": "secret-id"},
-    }
+    login = _login(cluster, administrator, "openstack")
+    login["secretRef"]["namespace"] = NAMESPACE
     provider = {
         "server": f"https://{vault_pod.HOST}:{vault_pod.PORT}",
         "path": MOUNT,
@@ -57,6 +54,28 @@ def test_a_cluster_secret_store_logs_in(cluster: Kubernetes, administrator: vaul
     del store["metadata"]["namespace"]
     _accepted(cluster, store)
     until("the store to be Ready", lambda: _ready(cluster, "clustersecretstores", STORE), 120, 1)
+
+
+def test_cert_manager_certifies_by_the_vault(cluster: Kubernetes, administrator: vault.Administrator) -> None:
+    administrator.run("secrets", "enable", "pki")
+    administrator.run("write", "pki/root/generate/internal", "common_name=authority of the Vault", "ttl=24h")
+    rule = ("allowed_domains=svc", "allow_subdomains=true", "require_cn=false", "key_type=any", "max_ttl=12h")
+    administrator.run("write", "pki/roles/internal", *rule)
+    administrator.run("policy", "write", "certificates", "-", stdin=_SIGN)
+    administrator.run("write", "auth/approle/role/certificates", "token_policies=certificates")
+    provider = {
+        "server": f"https://{vault_pod.HOST}:{vault_pod.PORT}",
+        "path": "pki/sign/internal",
+        "caBundle": base64.b64encode((administrator.home / "ca.crt").read_bytes()).decode(),
+        "auth": {"appRole": _login(cluster, administrator, "certificates")},
+    }
+    issuers.ready(cluster, _object("cert-manager.io/v1", "Issuer", "vault", vault=provider))
+    name = f"keystone.{NAMESPACE}.svc"
+    order = certificate("by-vault", "vault", name)
+    order["spec"] |= {"duration": "6h", "issuerRef": {"name": "vault", "kind": "Issuer"}}
+    issuers.ready(cluster, order)
+    issued = files(cluster, "by-vault")
+    assert not fault(issued, frozenset({name}), issued["ca.crt"])
 
 
 def test_a_secret_is_pushed_and_read_back(cluster: Kubernetes, administrator: vault.Administrator) -> None:
@@ -103,6 +122,16 @@ def test_a_vault_without_the_secret_is_named(cluster: Kubernetes) -> None:
     until("the missing secret to be named", lambda: not _ready(cluster, "externalsecrets", _TARGET), 60, 1)
     assert _content(cluster) == SECOND
     cluster.kubectl("delete", "namespace", vault_pod.NAMESPACE, "--timeout=120s", timeout=130)
+
+
+def _login(cluster: Kubernetes, administrator: vault.Administrator, role: str) -> Object:
+    """Return a login as that role, whose secret is in a Secret of that name."""
+    path = f"auth/approle/role/{role}"
+    role_id = json.loads(administrator.run("read", "-format=json", f"{path}/role-id"))["data"]["role_id"]
+    secret = json.loads(administrator.run("write", "-format=json", "-force", f"{path}/secret-id"))["data"]["secret_id"]
+    name = f"vault-{role}"
+    _secret(cluster, name, {"secret-id": secret})
+    return {"path": "approle", "roleId": role_id, "secretRef": {"name": name, "key": "secret-id"}}
 
 
 def _object(version: str, kind: str, name: str, **spec: Any) -> Object:
