@@ -41,16 +41,20 @@ def reference_of(image: str) -> str:
     return f"{_PREFIX}/{image}:{build.folder(part).name.rpartition('-')[2]}"
 
 
-def write(archive: Path, reference: str, binaries: list[Path], user: str = "") -> None:
-    """`archive` is an OCI layout with one image: the binaries in its root directory, the first one started, as `user`
-    (`UID:GID`) if one is given.
+def write(archive: Path, reference: str, binaries: list[Path], user: str = "", *, folder: str = "") -> None:
+    """`archive` is an OCI layout with one image: the binaries in its root directory, or in a folder there (`bin/`), the
+    first one started, as `user` (`UID:GID`) if one is given.
     """
-    layer = _tar({binary.name: binary.read_bytes() for binary in binaries}, mode=0o755)
+    layer = _tar({f"{folder}{binary.name}": binary.read_bytes() for binary in binaries}, mode=0o755)
     config = _json(
         {
             "architecture": "amd64" if platform.machine() == "x86_64" else "arm64",
             "os": "linux",
-            "config": {"Entrypoint": [f"/{binaries[0].name}"], "Env": ["PATH=/"], **({"User": user} if user else {})},
+            "config": {
+                "Entrypoint": [f"/{folder}{binaries[0].name}"],
+                "Env": [f"PATH=/{folder}"],
+                **({"User": user} if user else {}),
+            },
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
             "history": [{"created_by": "localcluster"}],
         }

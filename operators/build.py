@@ -55,7 +55,13 @@ def _pack(operator: Operator, fresh: Path) -> None:
         packages = {operator.name: operator.package, **operator.programs}
         for name, package in packages.items():
             build.go(module, "build", *flags, f"-o={fresh / name}", package)
-    archives.write(fresh / "image.tar", reference(operator), [fresh / name for name in packages], user=_USER)
+    archives.write(
+        fresh / "image.tar",
+        reference(operator),
+        [fresh / name for name in packages],
+        user=_USER,
+        folder=operator.folder,
+    )
     # The archive has all of it.
     for path in fresh.iterdir():
         if path.name != "image.tar":
@@ -111,7 +117,8 @@ def _exchanged(operator: Operator, module: Path, fresh: Path) -> list[str]:
 
 
 def _digest(operator: Operator) -> str:
-    programs = (operator.package, sorted(operator.programs.items()), operator.tags)
+    folder = [operator.folder] if operator.folder else []
+    programs = (operator.package, sorted(operator.programs.items()), operator.tags, *folder)
     files = [(str(path.relative_to(SOURCES)), path.read_bytes()) for path in _sources(operator)]
     return _digest_of(operator.module, programs, operator.instead, files, _FLAGS, _USER)
 

@@ -61,6 +61,8 @@ class Operator:
     """Versions that take the place of those its go.mod asks for."""
     programs: Mapping[str, str] = field(default_factory=dict[str, str])
     """Further programs in its image: name → package, relative to the module."""
+    folder: str = ""
+    """Folder of its programs in the image (`bin/`), for one that others start by its path; empty is the root."""
     tags: str = ""
     """Build tags of its programs."""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -272,6 +274,7 @@ OPERATORS = {
             "prometheus-config-reloader",
             Kinds(_PROMETHEUS_OPERATOR, ()),
             package="./cmd/prometheus-config-reloader",
+            folder="bin/",
             instead=_PROMETHEUS_PARTS,
             minutes=1,
         ),
