@@ -287,6 +287,8 @@ OPERATORS = {
                 (),
             ),
             package="./cmd/prometheus",
+            # Its data are mounted at /prometheus.
+            folder="bin/",
             # It looks for what it scrapes in Kubernetes, and in none of the clouds of vendors.
             tags="remove_all_sd,enable_kubernetes_sd",
         ),
