@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.api import handle
+from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.inspection import commands
 from openstack_operator.inspection.advice import ADVICE, advice
 from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root, roots
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
-from openstack_operator.plan import Object
+from openstack_operator.manifests import load
+from openstack_operator.plan import Object, SpecError
+from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.render import OfflineCluster
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
 THEN = "2026-01-01T12:00:00Z"
 OWN = {each.kind: each for each in reversed(RESOURCES)}
+TYPES = {(each.api_version, each.kind) for each in RESOURCES}
 
 
 def meta(kind: str, name: str, owner: str = "", **more: Any) -> Object:
@@ -179,7 +186,9 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
     [line] = [line for line in lines if line.startswith("Keystone ")]
     assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
     assert line.endswith("x…")
-    assert lines[-1] == "and 1 resources without pods, all ready"
+    assert lines[-1] == "and 1 small resource, ready"
+    all_lines = overview(snapshot, snapshot.resources, every=True).splitlines()
+    assert all_lines[-1].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
 
 
 class FakeClient:
@@ -196,7 +205,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Answers of the commands about a snapshot."""
 
     def asked(snapshot: Snapshot, command: Any, **options: Any) -> int:
-        async def read(client: Any, namespace: str) -> Snapshot:
+        async def read(client: Any, namespace: str, *, with_workloads: bool = True) -> Snapshot:
             assert namespace == "openstack"
             return snapshot
 
@@ -216,8 +225,11 @@ def test_why_prints_the_way_the_advice_and_the_log(ask: Any, capsys: pytest.Capt
     assert lines[2].startswith("1. CrashLoop: Pod/keystone-api-1-a: ")
     assert f"   way:  {PLANE} → Keystone/keystone → Deployment/keystone-api → Pod/keystone-api-1-a" in lines
     assert "   also: Glance/glance" in lines
-    assert "   do:   read the log below, then undo the last change of an option or an image" in lines
-    assert lines[-1] == "   log:   [2Jopenstack keystone-api-1-a main 5 True"
+    assert "   do:   read the log of the container, then undo the last change of an option or an image" in lines
+    assert lines[-2:] == [
+        "   log of keystone-api-1-a, container main:",
+        "      [2Jopenstack keystone-api-1-a main 5 True",
+    ]
 
 
 def test_why_answers_programs(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,9 +261,69 @@ def test_status_says_by_its_exit_whether_all_is_ready(ask: Any, capsys: pytest.C
     assert "there is no resource of this operator in namespace 'openstack'" in capsys.readouterr().err
 
 
-def test_what_may_not_be_read_is_told(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_may_not_be_read_is_named_and_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
-    assert ask(snapshot, commands.status, as_json=True) == READY
-    output = capsys.readouterr()
-    assert json.loads(output.out)[0]["ready"]
-    assert output.err == "not looked at: pods: no\n"
+    for command in (commands.status, commands.why):
+        assert ask(snapshot, command) == FAULT
+        assert capsys.readouterr().err == "not looked at: pods: no\n"
+    assert ask(Snapshot(namespace="openstack", unreadable=["pods: no"], now=NOW), commands.why) == FAULT
+    assert "you may not list resources of this operator in namespace 'openstack'" in capsys.readouterr().err
+
+
+def test_a_log_that_cannot_be_read_leaves_the_command_for_it(
+    ask: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*arguments: Any, **options: Any) -> str:
+        raise SpecError("Pod/keystone-api-1-a", "previous terminated container not found")
+
+    monkeypatch.setattr(FakeClient, "log", refused)
+    assert ask(broken_api({"terminated": {"exitCode": 1}}), commands.why) == NOT_READY
+    assert "kubectl logs keystone-api-1-a -c main -n openstack may have more" in capsys.readouterr().out
+
+
+def test_a_spec_that_the_operator_has_not_looked_at_is_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    changed, leaving = resource(PLANE), resource("Keystone/keystone")
+    changed["metadata"]["generation"] = 2
+    leaving["metadata"]["deletionTimestamp"] = THEN
+    for live, reason in ((changed, "NotLookedAt"), (leaving, "Deleting")):
+        snapshot = Snapshot(namespace="openstack", resources=[live], now=NOW)
+        assert ask(snapshot, commands.status) == NOT_READY
+        assert f"{reason}:" in capsys.readouterr().out
+        assert ask(snapshot, commands.why) == NOT_READY
+        printed = capsys.readouterr().out
+        assert f"is not Ready: {reason}" in printed
+        assert advice(reason) in printed
+
+
+def test_the_log_is_of_the_pod_that_the_cause_names() -> None:
+    snapshot = broken_api(PULL)
+    starts = pod("keystone-api-1-0", "keystone-api", "keystone", {"running": {"startedAt": "2026-01-01T12:29:59Z"}})
+    [root] = found(replace(snapshot, pods=[starts, *snapshot.pods]))
+    assert root.finding.subject == "Pod/keystone-api-1-a"
+    assert root.finding.log is None
+
+
+@pytest.mark.parametrize("sample", ["minimal", "full"])
+def test_a_cloud_that_starts_has_no_circle(sample: str, root: Path) -> None:
+    """Small resources name their owner, and some services know others without needing them."""
+    manifests = load(root / "deploy" / "samples" / f"controlplane_{sample}.yaml")
+    planned = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(), password="drawn").render(manifests)
+    resources: list[Object] = []
+    for each in planned:
+        owner = {
+            "kind": each.id.kind,
+            "name": each.id.name,
+            "uid": f"{each.id.kind}/{each.id.name}",
+            "controller": True,
+        }
+        for obj in each.objects:
+            if (obj["apiVersion"], obj["kind"]) in TYPES:
+                uid = f"{handle(obj['apiVersion'], obj['kind'])}/{obj['metadata']['name']}"
+                metadata = {**obj["metadata"], "uid": uid, "generation": 1, "ownerReferences": [owner]}
+                status = resource(PLANE, reason="Progressing", message="starts")["status"]
+                resources.append({**obj, "metadata": metadata, "status": status})
+    assert len(resources) > 20
+    plane = resource(PLANE, reason="Progressing", message="starts")
+    plane["metadata"]["uid"] = "OpenStackControlPlane.openstack.k8s.io/cloud"
+    snapshot = Snapshot(namespace="openstack", resources=[plane, *resources], now=NOW)
+    assert CYCLE not in {root.finding.reason for root in found(snapshot)}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ..kube import POD_REASONS
 from .causes import CYCLE
+from .state import DELETING, NOT_LOOKED_AT
 
 ADVICE: Mapping[str, str] = {
     "InvalidSpec": "change the field that the message names; everything runs on meanwhile",
@@ -14,9 +15,9 @@ ADVICE: Mapping[str, str] = {
     "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
     "ImagePullFailed": "correct `image`, or let the nodes reach the registry",
     "ContainerStartFailed": "correct `image`, or let the nodes reach the registry",
-    "CrashLoop": "read the log below, then undo the last change of an option or an image",
-    "ProbeFailed": "read the log below, then undo the last change of an option or an image",
-    "JobFailed": "read the log below; the operator tries the job again every few minutes",
+    "CrashLoop": "read the log of the container, then undo the last change of an option or an image",
+    "ProbeFailed": "read the log of the container, then undo the last change of an option or an image",
+    "JobFailed": "read the log of the job; the operator tries the job again every few minutes",
     "Unschedulable": "check the labels of the nodes, `nodeSelector`, and the requests of the pods",
     "NodesTaken": "check the labels of the nodes, and `nodeSelector`",
     "VolumeNotBound": "look at the claim (`kubectl describe pvc`) and the StorageClass",
@@ -34,6 +35,11 @@ ADVICE: Mapping[str, str] = {
     "RookFailed": "look at the resource of Rook that the message names, and at its log",
     "InternalError": "report it, with the id in the message and the log of the operator",
     CYCLE: "remove one of these references",
+    NOT_LOOKED_AT: (
+        "wait some seconds; if it lasts, check that the operator runs:"
+        " kubectl get pods -A -l app.kubernetes.io/name=openstack-operator"
+    ),
+    DELETING: "wait; if it lasts, read docs/how-to/remove-a-cloud.md",
 }
 
 assert ADVICE.keys() >= POD_REASONS

@@ -13,11 +13,12 @@ from pydantic import ValidationError
 
 from ..api import Resource, dependencies, references
 from ..catalogue import RESOURCES
-from ..kube import child_verdict, conditions, diagnose, job_succeeded, judge
+from ..kube import child_verdict, diagnose, job_succeeded, judge
 from ..plan import Object, State, Verdict
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .snapshot import Snapshot
+from .state import DELETING, NOT_LOOKED_AT, reason_of, subject
 
 CYCLE = "DependencyCycle"
 """Reason of resources of which each waits for the next one, and the last for the first."""
@@ -104,27 +105,23 @@ class Causes:
         return self._resource(live, ())
 
     def _resource(self, live: Object, path: tuple[str, ...]) -> Finding | None:
-        subject, verdict = _subject(live), child_verdict(live)
-        if subject in path:
-            members = path[path.index(subject) :]
+        name, reason = subject(live), reason_of(live)
+        if name in path:
+            members = path[path.index(name) :]
             first = members.index(min(members))
             circle = " → ".join([*members[first:], *members[:first], members[first]])
             return Finding(subject=circle, text="each waits for the next one", reason=CYCLE, failed=True)
-        if verdict.ready:
+        if not reason:
             return None
-        if subject not in self._findings:
-            causes = self._causes(live, (*path, subject))
-            finding = Finding(
-                subject=subject,
-                text=verdict.message.removeprefix(f"{subject}: "),
-                reason=conditions(live).get("Ready", {}).get("reason", ""),
-                failed=verdict.state is State.FAILED,
-                causes=causes,
-            )
+        if name not in self._findings:
+            verdict, causes = child_verdict(live), self._causes(live, (*path, name))
+            text = "is being deleted" if reason == DELETING else verdict.message.removeprefix(f"{name}: ")
+            failed = verdict.state is State.FAILED and reason != NOT_LOOKED_AT
+            finding = Finding(subject=name, text=text, reason=reason, failed=failed, causes=causes)
             if any(cause.reason == CYCLE for cause in _all(causes)):
                 return finding
-            self._findings[subject] = finding
-        return self._findings[subject]
+            self._findings[name] = finding
+        return self._findings[name]
 
     def _causes(self, live: Object, path: tuple[str, ...]) -> list[Finding]:
         uid = live["metadata"].get("uid", "")
@@ -136,7 +133,9 @@ class Causes:
         return [*findings, *(each for used in self._used(live) if (each := self._resource(used, path)))]
 
     def _used(self, live: Object) -> Iterator[Object]:
-        """Yield the resources that the spec names, or that are their defaults, and that exist."""
+        """Yield the resources that it cannot do without: those that the spec names, or that are defaults, and that
+        exist. Its owner is none of them, though small resources name it: they are part of it.
+        """
         resource = _BY_TYPE.get((live["apiVersion"], live["kind"]))
         if resource is None:
             return
@@ -145,10 +144,13 @@ class Causes:
         except ValidationError:
             # The condition of the resource says so.
             return
-        targets = [(ref.kind, ref.name) for _, ref in references(spec) if ref.namespace_in("") == ""]
+        required = (ref for _, ref in references(spec) if not ref.optional and not ref.namespace_in(""))
+        targets = [(ref.kind, ref.name) for ref in required]
         targets += [(each.kind, each.name) for _, each in dependencies(spec)]
+        owners = {owner["uid"] for owner in live["metadata"].get("ownerReferences") or ()}
         for role, name in dict.fromkeys(targets):
-            if target := self._find(role, name):
+            target = self._find(role, name)
+            if target and target["metadata"].get("uid") not in owners:
                 yield target
 
     def _find(self, role: str, name: str) -> Object | None:
@@ -168,13 +170,13 @@ class Causes:
         pods = self._pods.get((live["kind"], live["metadata"]["name"]), ())
         if live["kind"] == JOB.kind and job_succeeded(live, pods):
             return None
-        subject, text = _subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
+        name, text = subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
         diagnosis = diagnose(live, verdict, pods, self.snapshot.about, self.snapshot.now).verdict
-        log = next((each for each in map(_log, pods) if each), None)
         failed = State.FAILED in (verdict.state, diagnosis.state)
         if diagnosis.message == verdict.message:
-            return Finding(subject=subject, text=text, reason=verdict.reason, failed=failed, log=log)
-        return Finding(subject=subject, text=text, causes=[_of_pods(live, verdict, diagnosis, log)], failed=failed)
+            log = next((each for each in map(_log, pods) if each), None)
+            return Finding(subject=name, text=text, reason=verdict.reason, failed=failed, log=log)
+        return Finding(subject=name, text=text, causes=[_of_pods(live, verdict, diagnosis, pods)], failed=failed)
 
     @cached_property
     def _resources(self) -> Mapping[str, Sequence[Object]]:
@@ -195,15 +197,16 @@ class Causes:
         return pods
 
 
-def _of_pods(live: Object, verdict: Verdict, diagnosis: Verdict, log: Log | None) -> Finding:
-    """Return what Kubernetes says of the pods of a workload."""
+def _of_pods(live: Object, verdict: Verdict, diagnosis: Verdict, pods: Sequence[Object]) -> Finding:
+    """Return what Kubernetes says of the pods of a workload, with the log of the pod that it names."""
     text = diagnosis.message.removeprefix(verdict.message).removeprefix("; ")
-    subject = f"Pod/{log.pod}" if log else f"pods of {live['metadata']['name']}"
+    name, log = f"pods of {live['metadata']['name']}", None
     words = text.split(" ", 2)
     if len(words) > 2 and words[0] == "pod":
-        subject, text = f"Pod/{words[1]}", words[2]
+        name, text = f"Pod/{words[1]}", words[2]
+        log = next((_log(pod) for pod in pods if pod["metadata"]["name"] == words[1]), None)
     # A cause that Kubernetes reports explains more than a number of pods, also before it counts as lasting.
-    return Finding(subject=subject, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
+    return Finding(subject=name, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
 
 
 def _log(pod: Object) -> Log | None:
@@ -224,10 +227,6 @@ def _all(findings: Iterable[Finding]) -> Iterator[Finding]:
     for finding in findings:
         yield finding
         yield from _all(finding.causes)
-
-
-def _subject(live: Object) -> str:
-    return f"{live['kind']}/{live['metadata']['name']}"
 
 
 def _by_controller(objects: Iterable[Object]) -> Mapping[str, Sequence[Object]]:

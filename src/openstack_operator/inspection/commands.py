@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,20 +16,21 @@ from lightkube.core.exceptions import ConfigError
 from ..api import Resource
 from ..catalogue import RESOURCES
 from ..kube import conditions
-from ..plan import Object, Transient
+from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root, roots
 from .snapshot import Snapshot, read
+from .state import is_ready, printed, reason_of, subject
 from .table import overview
 
 READY, NOT_READY, FAULT = 0, 1, 2
 """Exit statuses: all is ready, something is not, the question could not be answered."""
 _PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
-_MOST, _LINES = 5, 5
-"""Causes shown, and lines of the log of each."""
-_PAUSE = 2.0
-"""Seconds between two looks of `status --watch`."""
+_MOST, _LINES, _WIDEST_LINE = 5, 5, 300
+"""Causes shown, lines of the log of each, and letters of a line."""
+_PAUSE, _SHARE = 2.0, 5
+"""Seconds between two looks of `status --watch`, or so many times as long as a look takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +65,8 @@ def _run(options: Options, command: Callable[[Options, Client], Awaitable[int]])
 
     try:
         return asyncio.run(connected())
-    except (ConfigError, Transient, LookupError) as error:
-        print(f"openstack-operator: {error.args[0] if error.args else error}", file=sys.stderr)
+    except (ConfigError, SpecError, Transient, LookupError) as error:
+        _warn(str(error.args[0] if error.args else error))
         return FAULT
     except KeyboardInterrupt:
         return FAULT
@@ -75,75 +77,100 @@ def _run(options: Options, command: Callable[[Options, Client], Awaitable[int]])
 
 
 async def _status(options: Options, client: Client) -> int:
+    if not options.watch:
+        return await _show(options, client)
     while True:
-        snapshot = await read(client, options.namespace)
-        chosen = _chosen(snapshot, options.resource, whole=True)
-        is_ready = all(_is_ready(each) for each in chosen)
-        if options.as_json:
-            print(json.dumps([_summary(each) for each in chosen], indent=2))
-        else:
-            clear = "\x1b[H\x1b[2J" if options.watch and sys.stdout.isatty() else ""
-            print(clear + overview(snapshot, chosen), flush=True)
-        _report_unreadable(snapshot)
-        if not options.watch:
-            return READY if is_ready else NOT_READY
-        await asyncio.sleep(_PAUSE)
+        began = time.monotonic()
+        try:
+            await _show(options, client)
+        except Transient as error:
+            # An API server that starts again ends no watch.
+            _warn(str(error))
+        await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
+
+
+async def _show(options: Options, client: Client) -> int:
+    snapshot = await read(client, options.namespace, with_workloads=False)
+    _report_unreadable(snapshot)
+    chosen = _chosen(snapshot, options.resource, whole=True)
+    if options.as_json:
+        print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
+    else:
+        clear = "\x1b[H\x1b[2J" if options.watch and sys.stdout.isatty() else ""
+        print(clear + overview(snapshot, chosen, every=options.resource is not None), flush=True)
+    return _exit(snapshot, ready=all(map(is_ready, chosen)))
 
 
 async def _why(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace)
-    chosen = _chosen(snapshot, options.resource, whole=False)
-    findings = [finding for each in chosen if (finding := Causes(snapshot).of(each))]
     _report_unreadable(snapshot)
+    chosen = _chosen(snapshot, options.resource, whole=False)
+    causes = Causes(snapshot)
+    findings = [finding for each in chosen if (finding := causes.of(each))]
     if options.as_json:
         print(json.dumps([{**_as_json(finding), "causes": _roots_as_json(finding)} for finding in findings], indent=2))
-        return NOT_READY if findings else READY
-    if not findings:
-        names = [_name(each) for each in chosen]
+    elif not findings:
+        names = [subject(each) for each in chosen]
         print(f"{', '.join(names) if len(names) <= _MOST else f'all {len(names)} resources'}: Ready")
-        return READY
-    for finding in findings:
-        await _print(client, options.namespace, finding)
-    return NOT_READY
+    else:
+        for finding in findings:
+            for line in _text(options.namespace, finding, await _logs(client, options.namespace, finding)):
+                print(printed(line))
+    return _exit(snapshot, ready=not findings)
 
 
-async def _print(client: Client, namespace: str, finding: Finding) -> None:
+def _exit(snapshot: Snapshot, *, ready: bool) -> int:
+    """Return the exit status: what may not be read may be what is not ready."""
+    if not ready:
+        return NOT_READY
+    return FAULT if snapshot.unreadable else READY
+
+
+def _text(namespace: str, finding: Finding, logs: dict[Log, Sequence[str]]) -> Iterator[str]:
     causes = roots(finding)
-    print(f"{finding.subject} in namespace {namespace} is not Ready: {finding.reason or 'Progressing'}")
+    yield f"{finding.subject} in namespace {namespace} is not Ready: {finding.reason}"
     for number, root in enumerate(causes[:_MOST], 1):
-        print(f"\n{number}. {_headline(root)}")
+        cause = root.finding
+        yield ""
+        yield f"{number}. {f'{cause.reason}: ' if cause.reason else ''}{cause.subject}: {cause.text}"
         if len(root.chain) > 1:
-            print(f"   way:  {' → '.join(root.chain)}")
+            yield f"   way:  {' → '.join(root.chain)}"
         if root.holds_up:
-            print(f"   also: {', '.join(root.holds_up)}")
-        text = advice(root.finding.reason) or ("" if root.finding.failed else "wait; this ends by itself")
-        print(f"   do:   {text or 'change what the message names'}")
-        for line in await _last_lines(client, namespace, root.finding.log):
-            print(f"   log:  {_printed(line)}")
+            yield f"   also: {', '.join(root.holds_up)}"
+        text = advice(cause.reason) or (
+            "change what the message names" if cause.failed else "wait; this ends by itself"
+        )
+        yield f"   do:   {text}"
+        if cause.log:
+            yield from _log_lines(namespace, cause.log, logs.get(cause.log, ()))
     if len(causes) > _MOST:
-        print(f"\nand {len(causes) - _MOST} more; name one resource to see them: why KIND/NAME")
+        yield ""
+        yield f"and {len(causes) - _MOST} more; name one resource to see them: why KIND/NAME"
 
 
-def _headline(root: Root) -> str:
-    finding = root.finding
-    reason = f"{finding.reason}: " if finding.reason else ""
-    return _printed(f"{reason}{finding.subject}: {finding.text}")
+def _log_lines(namespace: str, log: Log, lines: Sequence[str]) -> Iterator[str]:
+    if not lines:
+        yield f"   log:  none; kubectl logs {log.pod} -c {log.container} -n {namespace} may have more"
+        return
+    yield f"   log of {log.pod}, container {log.container}:"
+    for line in lines:
+        yield f"     {line[:_WIDEST_LINE]}"
 
 
-async def _last_lines(client: Client, namespace: str, log: Log | None) -> Sequence[str]:
-    """Return the last lines of a container's log; none where the node does not have it any more."""
-    if log is None:
-        return ()
+async def _logs(client: Client, namespace: str, finding: Finding) -> dict[Log, Sequence[str]]:
+    """Return the last lines of the logs of the causes that are shown."""
+    places = [root.finding.log for root in roots(finding)[:_MOST]]
+    return {each: await _last_lines(client, namespace, each) for each in places if each}
+
+
+async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]:
+    """Return the last lines of a container's log; none if the node does not have it."""
     try:
         text = await client.log(namespace, log.pod, log.container, lines=_LINES, previous=log.previous)
-    except Transient:
+    except (SpecError, Transient):
+        # The API server answers 400 for a container that has not begun, or that never ended.
         return ()
     return [line for line in text.splitlines() if line.strip()]
-
-
-def _printed(text: str) -> str:
-    """Return text as one line of a terminal: what programs write in conditions and logs may move its cursor."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Object]:
@@ -152,6 +179,8 @@ def _chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Ob
     if resource is None:
         planes = [each for each in snapshot.resources if each["kind"] in _PLANES]
         resources = list(snapshot.resources) if whole or not planes else planes
+        if not resources and snapshot.unreadable:
+            raise LookupError(f"you may not list resources of this operator {where}")
         if not resources:
             raise LookupError(f"there is no resource of this operator {where}; name another one with -n")
         return resources
@@ -163,7 +192,7 @@ def _chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Ob
         each for each in snapshot.resources if each["kind"] in kinds and name in ("", each["metadata"]["name"])
     ]
     if not resources:
-        raise LookupError(f"there is no {resource} {where}")
+        raise LookupError(f"there is no {resource} {where}{', or you may not list it' if snapshot.unreadable else ''}")
     return resources
 
 
@@ -175,15 +204,11 @@ def _names(resource: Resource[Any]) -> set[str]:
 
 def _report_unreadable(snapshot: Snapshot) -> None:
     for each in snapshot.unreadable:
-        print(f"not looked at: {each}", file=sys.stderr)
+        print(f"not looked at: {printed(each)}", file=sys.stderr)
 
 
-def _is_ready(live: Object) -> bool:
-    return conditions(live).get("Ready", {}).get("status") == "True"
-
-
-def _name(live: Object) -> str:
-    return f"{live['kind']}/{live['metadata']['name']}"
+def _warn(text: str) -> None:
+    print(f"openstack-operator: {printed(text)}", file=sys.stderr)
 
 
 def _summary(live: Object) -> Object:
@@ -192,8 +217,9 @@ def _summary(live: Object) -> Object:
         "kind": live["kind"],
         "apiVersion": live["apiVersion"],
         "name": live["metadata"]["name"],
-        "ready": condition.get("status") == "True",
-        **{key: condition.get(key, "") for key in ("reason", "message", "lastTransitionTime")},
+        "ready": is_ready(live),
+        "reason": reason_of(live),
+        **{key: condition.get(key, "") for key in ("message", "lastTransitionTime")},
     }
 
 
@@ -202,19 +228,15 @@ def _as_json(finding: Finding) -> Object:
 
 
 def _roots_as_json(finding: Finding) -> list[Object]:
-    return [
-        {
-            **_as_json(root.finding),
-            "chain": list(root.chain),
-            "holdsUp": list(root.holds_up),
-            "advice": advice(root.finding.reason),
-            "failed": root.finding.failed,
-            "log": _place(root.finding.log),
-        }
-        for root in roots(finding)
-    ]
+    return [_root_as_json(root) for root in roots(finding)]
 
 
-def _place(log: Log | None) -> Object | None:
-    """Return a log's place as JSON has it."""
-    return log._asdict() if log else None
+def _root_as_json(root: Root) -> Object:
+    return {
+        **_as_json(root.finding),
+        "chain": list(root.chain),
+        "holdsUp": list(root.holds_up),
+        "advice": advice(root.finding.reason),
+        "failed": root.finding.failed,
+        "log": root.finding.log._asdict() if root.finding.log else None,
+    }

@@ -47,8 +47,12 @@ class Snapshot:
         return [dict(each) for each in self.warnings if (each["kind"], each["name"], each["uid"]) == subject]
 
 
-async def read(client: Client, namespace: str, resources: Iterable[Resource[Any]] = RESOURCES) -> Snapshot:
-    """Return what the namespace holds. Raises Transient if the server does not answer."""
+async def read(
+    client: Client, namespace: str, resources: Iterable[Resource[Any]] = RESOURCES, *, with_workloads: bool = True
+) -> Snapshot:
+    """Return what the namespace holds; workloads, claims and Events only where they are used. Raises Transient if the
+    server does not answer.
+    """
     limit = asyncio.Semaphore(_AT_ONCE)
     refusals: list[str] = []
 
@@ -59,16 +63,18 @@ async def read(client: Client, namespace: str, resources: Iterable[Resource[Any]
     kinds = [Kind.of(resource) for resource in resources]
     resource_lists, workload_lists, pods, events = await asyncio.gather(
         asyncio.gather(*(listed(kind) for kind in kinds)),
-        asyncio.gather(*(listed(kind, labelSelector=_OURS) for kind in WORKLOADS)),
+        asyncio.gather(*(listed(kind, labelSelector=_OURS) for kind in (WORKLOADS if with_workloads else ()))),
         listed(POD, labelSelector=_OURS),
-        listed(WARNING, fieldSelector=SELECTOR),
+        asyncio.gather(*(listed(kind, fieldSelector=SELECTOR) for kind in ((WARNING,) if with_workloads else ()))),
     )
     return Snapshot(
         namespace=namespace,
         resources=[each for objects in resource_lists for each in objects],
         workloads=[each for objects in workload_lists for each in objects],
         pods=pods,
-        warnings=[warning(msgspec.json.encode(each), WARNING).decode() for each in events],
+        warnings=[
+            warning(msgspec.json.encode(each), WARNING).decode() for listed_events in events for each in listed_events
+        ],
         unreadable=refusals,
     )
 

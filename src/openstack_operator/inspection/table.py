@@ -2,67 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from ..catalogue import RESOURCES
-from ..kube import INSTANCE, KIND, conditions
+from ..catalogue import ACTUATORS, RESOURCES
+from ..kube import INSTANCE, KIND, conditions, fitting
 from ..plan import Object
 from .snapshot import Snapshot
+from .state import is_ready, printed, reason_of, subject
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
 """Letters of a message; `why` has all of it."""
 _ROLES = {(each.api_version, each.kind): each.role for each in RESOURCES}
+_SMALL = frozenset((each.resource.api_version, each.resource.kind) for each in ACTUATORS)
+"""Kinds with a counterpart on a server: schemas, users, entries of the catalog."""
 
 
-def overview(snapshot: Snapshot, resources: Sequence[Object]) -> str:
-    """Return the clouds with their addresses, then a line for each resource, in the order of their kinds and names;
-    small resources that are ready are counted only.
+def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = False) -> str:
+    """Return the clouds with their addresses, then a line for each resource, in the order of their kinds and names.
+    Small resources that are ready are only counted, unless `every` one is to be shown.
     """
     planes = [each for each in resources if each["kind"] in ("OpenStackControlPlane", "ControlPlane")]
     services = [each for each in resources if each not in planes]
+    quiet = [] if every else [each for each in services if is_ready(each) and _type(each) in _SMALL]
+    visible = sorted((each for each in services if each not in quiet), key=lambda live: (live["kind"], subject(live)))
     pods = _pods(snapshot)
-    rows, quiet = list[Sequence[str]](), 0
-    for each in (*planes, *sorted(services, key=lambda live: (live["kind"], live["metadata"]["name"]))):
-        count = pods.get((_role(each), each["metadata"]["name"]), (0, 0))
-        if _ready(each) == "True" and not count[1] and each not in planes:
-            quiet += 1
-            continue
-        rows.append(_row(each, count, snapshot.now))
+    rows = [_row(each, pods.get(_owner(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
     lines = [*map(_headline, planes), *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
     if quiet:
-        lines.append(f"and {quiet} resources without pods, all ready")
+        lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
     return "\n".join(lines)
+
+
+def _type(live: Object) -> tuple[str, str]:
+    return live["apiVersion"], live["kind"]
 
 
 def _headline(plane: Object) -> str:
     status, spec = plane.get("status") or {}, plane.get("spec") or {}
-    parts = [status.get("phase") or "new", f"release {spec['release']}" if spec.get("release") else ""]
-    parts.append(status.get("endpoint") or "")
-    return f"{plane['kind']}/{plane['metadata']['name']}: {', '.join(part for part in parts if part)}"
+    parts = (status.get("phase") or "new", spec.get("release") and f"release {spec['release']}", status.get("endpoint"))
+    return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 
 
 def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
-    condition = conditions(live).get("Ready", {})
-    reason, message = (
-        condition.get("reason", ""),
-        "".join(letter if letter.isprintable() else " " for letter in condition.get("message", "")),
-    )
-    state = "" if condition.get("status") == "True" else f"{reason or 'Unknown'}: {message}"
+    condition, reason = conditions(live).get("Ready", {}), reason_of(live)
+    state = printed(f"{reason}: {condition.get('message', '')}") if reason else ""
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     since = condition.get("lastTransitionTime", "")
     age = _age(now - datetime.fromisoformat(since).astimezone(UTC)) if since else ""
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"
-    return (live["kind"], live["metadata"]["name"], _ready(live), count, age, cut)
-
-
-def _ready(live: Object) -> str:
-    return conditions(live).get("Ready", {}).get("status", "Unknown")
+    return (live["kind"], live["metadata"]["name"], "False" if reason else "True", count, age, cut)
 
 
 def _pods(snapshot: Snapshot) -> dict[tuple[str, str], tuple[int, int]]:
-    """Return the ready pods, and all that are to run, of each resource by its role and name."""
+    """Return the ready pods, and all that are to run, of each resource by the labels of its pods."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     for pod in snapshot.pods:
         status, labels = pod.get("status") or {}, pod["metadata"].get("labels") or {}
@@ -70,13 +64,13 @@ def _pods(snapshot: Snapshot) -> dict[tuple[str, str], tuple[int, int]]:
             continue
         owner = labels.get(KIND, ""), labels.get(INSTANCE, "")
         ready, total = counts.get(owner, (0, 0))
-        counts[owner] = ready + (_ready(pod) == "True"), total + 1
+        counts[owner] = ready + (conditions(pod).get("Ready", {}).get("status") == "True"), total + 1
     return counts
 
 
-def _role(live: Object) -> str:
-    """Return the kind by which pods are labeled: that of our own group for those of c5c3's."""
-    return _ROLES[live["apiVersion"], live["kind"]].lower()
+def _owner(live: Object) -> tuple[str, str]:
+    """Return the values of the labels of its pods."""
+    return _ROLES[_type(live)].lower(), fitting(live["metadata"]["name"])
 
 
 def _age(age: timedelta) -> str:
@@ -87,6 +81,6 @@ def _age(age: timedelta) -> str:
     return f"{seconds}s"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

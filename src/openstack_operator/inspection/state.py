@@ -1,0 +1,36 @@
+"""The state of one resource, and its text for a terminal."""
+
+from __future__ import annotations
+
+from ..kube import child_verdict, conditions
+from ..plan import Object
+
+NOT_LOOKED_AT, DELETING = "NotLookedAt", "Deleting"
+"""Reasons that no condition has: the operator has not seen the spec yet, and the resource is being deleted."""
+
+
+def is_ready(live: Object) -> bool:
+    """Return True if the operator has looked at the present spec, and all of it is done."""
+    return not reason_of(live)
+
+
+def reason_of(live: Object) -> str:
+    """Return why a resource of ours is not ready; empty if it is."""
+    if live["metadata"].get("deletionTimestamp"):
+        return DELETING
+    if child_verdict(live).ready:
+        return ""
+    condition = conditions(live).get("Ready", {})
+    if not condition or condition.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
+        return NOT_LOOKED_AT
+    return condition.get("reason") or "Unknown"
+
+
+def subject(live: Object) -> str:
+    """Return `Kind/name`."""
+    return f"{live['kind']}/{live['metadata']['name']}"
+
+
+def printed(text: str) -> str:
+    """Return text as one line of a terminal: programs write conditions and logs, and could move its cursor."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
