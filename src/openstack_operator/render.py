@@ -305,6 +305,7 @@ class OfflineCluster:
             namespace=id_.namespace,
             spec=spec,
             release=self._releases(spec),
+            releases=self._releases,
             refs=refs,
             secrets=self._contents(id_, spec, refs),
             annotations=self._manifests[id_]["metadata"].get("annotations") or {},

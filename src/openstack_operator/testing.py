@@ -38,6 +38,7 @@ def context(
     visible = [ref for _, ref in references(parsed) if ref.kind in contracts or not ref.optional]
     refs = {ref: Referent(contracts.get(ref.kind, {}), namespace=ref.namespace_in("")) for ref in visible}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
+    fields["releases"] = lambda _: release
     fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))
 

@@ -15,13 +15,13 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 714,
+    "cephstorage": 725,
     "cinder": 890,
-    "controlplane": 733,
-    "designate": 1007,
+    "controlplane": 870,
+    "designate": 1020,
     "glance": 428,
     "horizon": 555,
-    "keystone": 595,
+    "keystone": 605,
     "keystone/federation": 590,
     "mariadb": 570,
     "neutron": 457,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.kube import BESIDE
 from openstack_operator.plan import Object, Predecessor, Step, Transient, key
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.rollout_gate import (
@@ -336,3 +337,14 @@ def test_a_resource_that_has_waited_long_enough_keeps_that_during_a_write_of_ano
     cloud.rollouts.end_write(Request("Keystone", "n", "keystone"))
     cloud.put(DEPLOYMENT, "glance", rolls=True, generation=3)
     assert blockers(nova(cloud), API) == [""]
+
+
+async def test_what_nothing_needs_waits_for_nothing_and_takes_no_turn(cloud: Cloud) -> None:
+    cloud.put(*API, rolls=True)
+    gate, step = cloud.gate("cloud", COMPUTE[1]), step_of(COMPUTE)
+    blocker = gate.blocked_by(step)
+    assert blocker
+    assert blocker.name == "Deployment/api"
+    step.objects[0]["metadata"]["annotations"] = {BESIDE: "true"}
+    assert gate.blocked_by(step) is None
+    assert not cloud.rollouts.written_by_another(Request("Nova.openstack.k8s.io", "n", "nova"))

@@ -78,7 +78,7 @@ def annotated(manifest: Object, annotations: Mapping[str, str]) -> Object:
 
 
 BESIDE = "openstack.k8s.io/beside"
-"""Annotation of a Job that nothing needs: what it belongs to is as good while it runs."""
+"""Annotation of a Job or workload that nothing needs: what it belongs to is as good while it runs or starts."""
 
 
 ENDING = "openstack.k8s.io/ending"
@@ -154,6 +154,11 @@ def refused_of_owner(child: Mapping[str, Any], error: SpecError) -> SpecError:
     if place is None:
         return error
     return SpecError(place, as_owner_says(child, str(error).removeprefix(f"{error.path}: ")))
+
+
+def is_dispensable(manifest: Mapping[str, Any]) -> bool:
+    """Return True if nothing needs what an object runs."""
+    return (manifest["metadata"].get("annotations") or {}).get(BESIDE) == "true"
 
 
 def retained(manifest: Object) -> Object:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..api import Dependency, handle
 from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, waiting
-from .objects import BESIDE, as_owner_says
+from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
 
@@ -31,7 +31,7 @@ def _rollout(live: Object) -> Verdict:
     if rollout.is_complete:
         return READY
     text = rollout.progress() if rollout.is_observed else "not yet seen by its controller"
-    return progressing(f"{_name(live)}: {text}")
+    return Verdict(State.READY if is_dispensable(live) else State.PROGRESSING, f"{_name(live)}: {text}")
 
 
 def failure(live: Object) -> str:
@@ -83,8 +83,7 @@ def _job(live: Object) -> Verdict:
         return failed(f"job {_name(live)} failed and is tried again{ended}", "JobFailed")
     tries = (live.get("status") or {}).get("failed", 0)
     text = f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else "")
-    beside = (live["metadata"].get("annotations") or {}).get(BESIDE) == "true"
-    return Verdict(State.READY, text) if beside else progressing(text)
+    return Verdict(State.READY, text) if is_dispensable(live) else progressing(text)
 
 
 def _claim(live: Object) -> Verdict:

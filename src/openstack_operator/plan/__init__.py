@@ -9,11 +9,11 @@ from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Refere
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
-from .image_profile import IMAGE_PROFILE
+from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
-from .release import Component, Release, parse
+from .release import NO_RELEASE, Component, Release, parse
 from .service import (
     C5C3,
     Actuator,
@@ -41,6 +41,7 @@ __all__ = [
     "IMAGE_PROFILE",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
+    "NO_RELEASE",
     "PLACEHOLDER",
     "READY",
     "RECOVERY",
@@ -109,6 +110,7 @@ __all__ = [
     "secret_data",
     "shared_fields",
     "single_copy_verdict",
+    "spec_images",
     "unused",
     "waiting",
     "whom_to_ask",

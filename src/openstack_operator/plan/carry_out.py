@@ -108,7 +108,7 @@ def _reason(predecessors: Sequence[Predecessor]) -> str:
 
 def condition_type(name: str) -> str:
     """`Database` reports as DatabaseReady; a name that already says what is true stays as it is."""
-    return name if name.endswith(("Connected", "Ready")) else f"{name}Ready"
+    return name if name.endswith(("Cached", "Connected", "Ready")) else f"{name}Ready"
 
 
 def ready(summary: Mapping[str, Verdict]) -> Verdict:

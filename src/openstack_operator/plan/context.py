@@ -12,7 +12,7 @@ from ..api import Dependency, Model, Ref
 from .errors import Transient
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, fitting
 from .permissions import NO_PERMISSIONS, Permissions
-from .release import Release
+from .release import NO_RELEASE, Release
 from .steps import Key, Object
 from .verdict import READY, Verdict
 
@@ -138,6 +138,8 @@ class Context(Generic[SpecT]):
     """Ports of the kinds that serve others, by kind."""
     api_service: str = ""
     """Name of a second Service of its API, whose names are in the certificates of a PKI, too; empty for none."""
+    releases: Callable[[Model], Release] = lambda _: NO_RELEASE
+    """Function that returns the release of another spec. Raises SpecError where there is no such release or profile."""
     permissions: Permissions = NO_PERMISSIONS
     """Permissions beyond the namespace that the operator's administrator grants."""
 

@@ -24,7 +24,7 @@ def image_verdict(ctx: Context[Model]) -> dict[str, Verdict]:
     one.
     """
     profile = ctx.release.profile
-    images = {path: image for path, image in _images(ctx.spec) if not _fits(image, profile)}
+    images = {path: image for path, image in spec_images(ctx.spec).items() if not _fits(image, profile)}
     if not profile or not images:
         return {}
     families = {name for image in images.values() for name, pattern in _PATTERNS.items() if pattern.search(image)}
@@ -45,15 +45,25 @@ def _fits(image: str, profile: str) -> bool:
     return pattern is None or bool(pattern.search(image))
 
 
-def _images(value: Any, path: str = "spec") -> Iterator[tuple[str, str]]:
-    """Yield each image that a spec names for programs of a release, with its path; not those of templates."""
+def spec_images(spec: Model) -> dict[str, str]:
+    """Return each image that a spec or a template names for programs of a release, by its path; not those of templates
+    in it.
+    """
+    return dict(_of_model(spec, "spec"))
+
+
+def _images(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, (list, tuple)):
         for index, each in enumerate(value):
             yield from _images(each, f"{path}[{index}]")
     elif isinstance(value, Model) and not isinstance(value, Template):
-        for name, field, may_hold_models in named_fields(type(value)):
-            inner = getattr(value, name)
-            if may_hold_models:
-                yield from _images(inner, f"{path}.{field}")
-            elif inner and name in value.image_fields:
-                yield f"{path}.{field}", str(inner)
+        yield from _of_model(value, path)
+
+
+def _of_model(model: Model, path: str) -> Iterator[tuple[str, str]]:
+    for name, field, may_hold_models in named_fields(type(model)):
+        inner = getattr(model, name)
+        if may_hold_models:
+            yield from _images(inner, f"{path}.{field}")
+        elif inner and name in model.image_fields:
+            yield f"{path}.{field}", str(inner)

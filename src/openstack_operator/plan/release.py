@@ -56,6 +56,10 @@ class Release:
         return component in self.components
 
 
+NO_RELEASE = Release("", "", {})
+"""Release of resources that run nothing."""
+
+
 def parse(
     data: Mapping[str, Any], profile: str, options: Mapping[str, Mapping[str, Sequence[str]]] | None = None
 ) -> Release:

@@ -29,6 +29,7 @@ from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
     ALLOWED_RESOURCES,
     NO_PERMISSIONS,
+    NO_RELEASE,
     PLACEHOLDER,
     Context,
     InstalledKinds,
@@ -36,7 +37,6 @@ from ..plan import (
     Object,
     Permissions,
     Referent,
-    Release,
     Releases,
     Service,
     SpecError,
@@ -57,7 +57,6 @@ from .world import Target, World, condition_kind
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 
-_NO_RELEASE = Release("", "", {})
 _LOOK_AGAIN = 1.0
 """Seconds between looks at a resource whose owner was not planned yet."""
 _PLACEHOLDER = b'"%b"' % base64.b64encode(PLACEHOLDER.encode())
@@ -141,7 +140,7 @@ class Gatherer:
     ) -> None:
         """Take from the `services` the ports at which they serve others, and the Secrets that they share."""
         self._world = world
-        self._releases = releases
+        self._releases: Releases = releases or (lambda _: NO_RELEASE)
         self._domain = domain
         self._operator_namespace = operator_namespace
         self._permissions = permissions
@@ -182,7 +181,8 @@ class Gatherer:
             owner=owner.meta.name,
             namespace=owner.meta.namespace,
             spec=spec,
-            release=self._releases(spec) if self._releases and not admin else _NO_RELEASE,
+            release=NO_RELEASE if admin else self._releases(spec),
+            releases=self._releases,
             refs=refs,
             awaited=waits,
             secrets=data,

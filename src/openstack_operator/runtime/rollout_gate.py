@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ..kube import Rollout
+from ..kube import Rollout, is_dispensable
 from ..plan import Object, Predecessor, Step, key
 from ..plan.carry_out import Apply
 from .kinds import DEPLOYMENT, STATEFUL_SET, Kind
@@ -216,8 +216,10 @@ class RolloutGate:
             self._rollouts.note_wait(self._uid, self._request, self._now, in_line=self._in_line)
 
     def _live_with_older_pods(self, obj: Object) -> Cached | None:
-        """Return the workload that gets another pod template; None for one that rolls out, which may change again."""
-        live = self._find(obj)
+        """Return the workload that gets another pod template; None for one that rolls out, which may change again, or
+        that nothing needs.
+        """
+        live = None if is_dispensable(obj) else self._find(obj)
         if live is None or live.meta.uid not in self._workloads or not self._replaces_pods(obj):
             return None
         return None if self._rollouts.get(live.meta.uid) else live

@@ -15,5 +15,6 @@ SERVICE = Service(
         field="barbican",
         phase="OptionalServices",
         description="Secrets, keys and certificates of users and of other services.",
+        programs={"barbican-api": "image", "barbican-worker": "image"},
     ),
 )

@@ -6,6 +6,7 @@ from ...plan import CloudMember, Listens, MemberReports, Service
 from .health import WATCHER, questions
 from .ignored import ignored
 from .model import CEPH_STORAGE
+from .programs import programs
 from .rook import KINDS
 from .service import plan
 
@@ -15,7 +16,7 @@ SERVICE = Service(
     observes=MemberReports(questions),
     # Any port: its daemons take the first ones that are free.
     listens=Listens(ports={"mon": (), "mgr": (), "osd": ()}),
-    member=CloudMember(field="ceph", phase="Infrastructure"),
+    member=CloudMember(field="ceph", phase="Infrastructure", programs=programs),
     kinds=KINDS,
     ignores=(ignored,),
     dispensable=(f"-{WATCHER}",),

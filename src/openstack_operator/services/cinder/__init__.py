@@ -14,7 +14,18 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8776]}),
-    member=CloudMember(field="cinder", phase="ComputeAndStorage"),
+    member=CloudMember(
+        field="cinder",
+        phase="ComputeAndStorage",
+        programs={
+            "cinder-api": "image",
+            "cinder-scheduler": "image",
+            "cinder-volume": "image",
+            "cinder-backup": "image",
+            "tgtd": "",
+            "iscsid": "",
+        },
+    ),
     c5c3=C5C3(plan=c5c3_plan, status=C5C3CinderStatus),
     ignores=(ignored,),
 )

@@ -15,6 +15,7 @@ from .model import (
     CortexTemplate,
     EtcdTemplate,
     GlanceTemplate,
+    ImagePrecaching,
     KeystoneTemplate,
     KOrc,
     MariaDBTemplate,
@@ -91,6 +92,8 @@ class Global(Model):
     """Encryption of all connections."""
     monitoring: Monitoring = Monitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
+    image_precaching: ImagePrecaching = ImagePrecaching()
+    """Images that nodes pull before the pods of the cloud need them."""
 
 
 _BROKER = "self.infrastructure.rabbitmq"

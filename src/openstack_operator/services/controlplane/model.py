@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import create_model
 from pydantic.fields import FieldInfo
@@ -13,16 +13,19 @@ from ...api import (
     ExistingCephStorageRef,
     Exposure,
     Hostname,
+    Labels,
     Model,
     Monitoring,
     Name,
     NetworkPolicies,
+    Opaques,
     Ref,
     Region,
     ReleaseName,
     Resource,
     Rule,
     Template,
+    bounded,
     host_rules,
     rule,
 )
@@ -100,6 +103,19 @@ class KOrc(Model):
     secret_store_ref: SecretStore | None = None
     """Store that brings K-ORC its login. The same as `catalog.secretStoreRef` of the Keystone's template, which takes
     precedence."""
+
+
+class ImagePrecaching(Model):
+    """Images that nodes pull before the pods of the cloud need them."""
+
+    enabled: bool = False
+    """Run a pod on each node that pulls all images of the cloud's services, at once after each change of an image, so
+    that no roll-out waits for a pull. The condition ImagesCached has the number of nodes that have all images."""
+    node_selector: Labels | None = None
+    """Labels of the nodes that pull them. If unset, the nodes with the default labels of control plane, compute and
+    network; set it if your templates choose nodes by other labels. Empty takes all nodes."""
+    tolerations: Annotated[Opaques, bounded(64)] | None = None
+    """Taints of nodes that pull them, too."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -231,6 +247,8 @@ class ControlPlaneSpec(Model):
     """Restriction of connections to the pods of all services."""
     monitoring: Monitoring = Monitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
+    image_precaching: ImagePrecaching = ImagePrecaching()
+    """Images that nodes pull before the pods of the cloud need them."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
     """SQL server of all services. With three members or more, the cloud is to go on without any one of its nodes: the
     other services then have several pods each, unless their templates say how many."""

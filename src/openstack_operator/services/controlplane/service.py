@@ -35,6 +35,7 @@ from ..members import member_of
 from .availability import default_counts, is_highly_available, single_copies, with_defaults
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .gaps import unsupported, unsupported_services
+from .images import image_cache, images_cached
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
 from .storage import disk_storage, storage
@@ -50,12 +51,13 @@ class Member:
     phase: str
     """Phase of the cloud while this service is not ready."""
     condition: str
+    service: Service = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, service: Service) -> Member:
         """Return the member of a service's record."""
         place, kind = member_of(service), service.resource.kind
-        return cls(place.field, kind, place.phase, place.label or kind)
+        return cls(place.field, kind, place.phase, place.label or kind, service)
 
 
 _PHASES = ("Infrastructure", "Identity", "CoreServices", "ComputeAndStorage", "OptionalServices")
@@ -106,13 +108,17 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     templates = {api.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
     with_tls = {k: each for k, each in templates.items() if isinstance(each, UsesTLS) and not _is_external(each)}
     tls = encryption(ctx, with_tls)
+    of_services = [(each.service, template) for each in enabled if (template := _template(ctx, each))]
+    cache = image_cache(ctx, of_services, encrypted=tls.enabled)
     return Plan(
+        # Before the services, whose pods it shall not delay.
+        *cache,
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
         *(_not_built(each, *gaps[each.field], api) for each in MEMBERS if each.field in gaps),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
-        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx)},
+        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx), **images_cached(ctx, cache)},
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )

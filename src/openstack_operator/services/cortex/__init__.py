@@ -10,7 +10,7 @@ from .service import plan
 SERVICE = Service(
     resource=CORTEX,
     plan=plan,
-    member=CloudMember(field="cortex", phase="OptionalServices"),
+    member=CloudMember(field="cortex", phase="OptionalServices", programs={"cortex-api": "image", "haproxy": ""}),
     ignores=(ignored,),
     # An image of Cortex has its own command.
     has_release_images=False,

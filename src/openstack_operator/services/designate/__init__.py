@@ -7,6 +7,7 @@ from ...plan import CloudMember, Listens, SecretReaders, Service
 from .config import API_PORT
 from .ignored import ignored
 from .model import DESIGNATE
+from .programs import programs
 from .service import plan
 
 SERVICE = Service(
@@ -18,6 +19,7 @@ SERVICE = Service(
         field="designate",
         phase="OptionalServices",
         description="DNS as a service: zones and records, and the servers that answer for them.",
+        programs=programs,
     ),
     ignores=(ignored,),
 )

@@ -10,5 +10,5 @@ SERVICE = Service(
     resource=ETCD,
     plan=plan,
     listens=Listens(ports={"server": [2379]}, closed=True, from_nodes=True),
-    member=CloudMember(field="etcd", phase="Infrastructure"),
+    member=CloudMember(field="etcd", phase="Infrastructure", programs={"etcd": "image"}),
 )

@@ -6,6 +6,7 @@ from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
 from .ignored import ignored
 from .model import GLANCE
+from .programs import programs
 from .service import plan
 
 SERVICE = Service(
@@ -13,7 +14,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [9292], "internal-api": [9292]}),
-    member=CloudMember(field="glance", phase="CoreServices"),
+    member=CloudMember(field="glance", phase="CoreServices", programs=programs),
     c5c3=C5C3(),
     ignores=(ignored,),
 )

@@ -17,5 +17,6 @@ SERVICE = Service(
         field="heat",
         phase="OptionalServices",
         description="Orchestration: stacks of servers, networks, volumes and other resources, from templates.",
+        programs={"heat-api": "image", "heat-api-cfn": "image", "heat-engine": "image"},
     ),
 )

@@ -16,6 +16,7 @@ SERVICE = Service(
         field="horizon",
         phase="OptionalServices",
         description="The dashboard: a web page for the users and administrators of the cloud.",
+        programs={"horizon-api": "image"},
     ),
     ignores=(ignored,),
 )

@@ -9,6 +9,7 @@ from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
 from .ignored import ignored
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
+from .programs import programs
 from .service import plan
 
 _PROJECT = "external-secrets"
@@ -20,7 +21,7 @@ SERVICE = Service(
     observes=SecretReaders(rotation_in_progress),
     teardown=ordered_teardown,
     listens=Listens(ports={"api": [5000]}),
-    member=CloudMember(field="keystone", phase="Identity"),
+    member=CloudMember(field="keystone", phase="Identity", programs=programs),
     c5c3=C5C3(),
     kinds=(
         *KINDS,

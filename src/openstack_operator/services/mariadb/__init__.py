@@ -15,7 +15,7 @@ SERVICE = Service(
     observes=MemberReports(questions),
     listens=Listens(ports={"server": [3306]}, closed=True, from_nodes=True),
     start_tls={"mysql": start_tls},
-    member=CloudMember(field="mariadb", phase="Infrastructure"),
+    member=CloudMember(field="mariadb", phase="Infrastructure", programs={"mariadb": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

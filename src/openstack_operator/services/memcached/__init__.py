@@ -14,7 +14,7 @@ SERVICE = Service(
     observes=SecretReaders(awaits_clients),
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [11211, 11212]}, closed=True),
-    member=CloudMember(field="memcached", phase="Infrastructure"),
+    member=CloudMember(field="memcached", phase="Infrastructure", programs={"memcached": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

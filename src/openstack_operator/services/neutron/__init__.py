@@ -13,7 +13,17 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [9696]}),
-    member=CloudMember(field="neutron", phase="CoreServices"),
+    member=CloudMember(
+        field="neutron",
+        phase="CoreServices",
+        programs={
+            "neutron-api": "image",
+            "neutron-rpc-server": "image",
+            "neutron-periodic-workers": "image",
+            "neutron-ovn-maintenance-worker": "image",
+            "neutron-metadata-agent": "metadata_agent.image",
+        },
+    ),
     c5c3=C5C3(),
     ignores=(ignored,),
 )

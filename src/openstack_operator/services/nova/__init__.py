@@ -12,7 +12,19 @@ SERVICE = Service(
     resource=NOVA,
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
-    member=CloudMember(field="nova", phase="ComputeAndStorage"),
+    member=CloudMember(
+        field="nova",
+        phase="ComputeAndStorage",
+        programs={
+            "nova-api": "image",
+            "nova-metadata": "image",
+            "nova-scheduler": "image",
+            "nova-conductor": "image",
+            "nova-novncproxy": "image",
+            "nova-compute": "compute.image",
+            "libvirt": "compute.libvirt.image",
+        },
+    ),
     c5c3=C5C3(),
     ignores=(ignored,),
 )

@@ -17,5 +17,12 @@ SERVICE = Service(
         field="octavia",
         phase="OptionalServices",
         description="Load balancers for TCP, UDP and SCTP, which OVN carries out on the nodes.",
+        programs={
+            "octavia-api": "image",
+            "octavia-driver-agent": "",
+            "octavia-worker": "",
+            "octavia-health-manager": "",
+            "octavia-housekeeping": "",
+        },
     ),
 )

@@ -19,7 +19,20 @@ SERVICE = Service(
     plan=plan,
     observes=MemberReports(questions),
     listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True),
-    member=CloudMember(field="ovn", phase="CoreServices", label="OVN"),
+    member=CloudMember(
+        field="ovn",
+        phase="CoreServices",
+        label="OVN",
+        programs={
+            "ovn-nb": "image",
+            "ovn-sb": "image",
+            "ovn-relay": "image",
+            "ovn-northd": "image",
+            "ovs-db": "image",
+            "ovs-vswitchd": "image",
+            "ovn-controller": "image",
+        },
+    ),
     shares=_SHARES,
     ignores=(ignored,),
 )

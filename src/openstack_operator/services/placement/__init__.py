@@ -12,6 +12,6 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8778]}),
-    member=CloudMember(field="placement", phase="CoreServices"),
+    member=CloudMember(field="placement", phase="CoreServices", programs={"placement-api": "image"}),
     c5c3=C5C3(),
 )

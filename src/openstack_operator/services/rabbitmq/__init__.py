@@ -12,7 +12,7 @@ SERVICE = Service(
     plan=plan,
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [5671, 5672]}, closed=True, open_to_nodes=True),
-    member=CloudMember(field="rabbitmq", phase="Infrastructure"),
+    member=CloudMember(field="rabbitmq", phase="Infrastructure", programs={"rabbitmq": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

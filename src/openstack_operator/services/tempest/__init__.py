@@ -9,5 +9,5 @@ from .service import plan
 SERVICE = Service(
     resource=TEMPEST,
     plan=plan,
-    member=CloudMember(field="tempest", phase="OptionalServices"),
+    member=CloudMember(field="tempest", phase="OptionalServices", programs={"tempest": "image"}),
 )

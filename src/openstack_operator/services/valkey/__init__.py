@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudMember, Listens, Service
 from .model import VALKEY
+from .programs import programs
 from .providers import KINDS, ignored
 from .service import plan
 
@@ -11,7 +12,7 @@ SERVICE = Service(
     resource=VALKEY,
     plan=plan,
     listens=Listens(closed=True),
-    member=CloudMember(field="valkey", phase="Infrastructure"),
+    member=CloudMember(field="valkey", phase="Infrastructure", programs=programs),
     kinds=KINDS,
     ignores=(ignored,),
 )
