@@ -117,6 +117,8 @@ def test_each_service_has_a_broker_of_its_own_where_it_is_asked_for(release: Rel
             "rabbitmqRef": {"name": f"rabbitmq-{service}"},
             "notificationsRef": {"name": "rabbitmq-notifications"},
         }
+    # An API without RPC sends notifications alone.
+    assert made["keystone"]["spec"]["messaging"] == {"notificationsRef": {"name": "rabbitmq-notifications"}}
     assert "messaging" not in made["placement"]["spec"]
     assert {planned.condition[step] for step in planned if step.name.startswith("rabbitmq-")} == {"RabbitMQ"}
 

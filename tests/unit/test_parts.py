@@ -97,7 +97,19 @@ def test_notifications_go_to_a_virtual_host_of_their_own() -> None:
     sent = base.sections["oslo_messaging_notifications"]
     assert sent["driver"] == "messagingv2"
     assert sent["transport_url"].endswith("@bus:5672/widget-notifications")
+    assert "retry" not in sent
     assert parts.foundation(widget()).sections["oslo_messaging_notifications"] == {"driver": "noop"}
+
+
+def test_an_api_without_rpc_does_not_wait_for_the_broker_of_its_notifications() -> None:
+    text = oslo.options.notifications("rabbit://bus/news", clustered=True)
+    assert text["oslo_messaging_notifications"] == {
+        "driver": "messagingv2",
+        "transport_url": "rabbit://bus/news",
+        "retry": 2,
+    }
+    assert "DEFAULT" not in text
+    assert text["oslo_messaging_rabbit"].items() >= oslo.options.CLUSTERED.items()
 
 
 def test_clients_of_several_members_notice_within_seconds_that_one_is_silent() -> None:

@@ -143,6 +143,7 @@ from .wiring import (
     DatabaseSource,
     IdentitySource,
     MessagingSource,
+    NotificationsSource,
     ResultsSource,
     ServiceMessaging,
     UsesCache,
@@ -150,6 +151,7 @@ from .wiring import (
     UsesIdentity,
     UsesKeyManager,
     UsesMessaging,
+    UsesNotifications,
 )
 
 __all__ = [
@@ -235,6 +237,7 @@ __all__ = [
     "NetworkPolicies",
     "NeutronRef",
     "NodeField",
+    "NotificationsSource",
     "OVNNetworkRef",
     "OVNSecretRef",
     "Opaque",
@@ -287,6 +290,7 @@ __all__ = [
     "UsesKeyManager",
     "UsesMessaging",
     "UsesMonitoring",
+    "UsesNotifications",
     "UsesStorageClass",
     "UsesTLS",
     "UsesVolume",

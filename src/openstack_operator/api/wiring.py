@@ -118,6 +118,16 @@ class ServiceMessaging(MessagingSource):
     each queue keeps the newest 256 MiB; unset sends none."""
 
 
+class NotificationsSource(Model):
+    """Broker of the notifications of a service without RPC."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ServiceMessaging.rules[-1:]
+
+    notifications_ref: RabbitMQRef | None = None
+    """RabbitMQ for the service's notifications (oslo.messaging's messagingv2), in a virtual host of their own, where
+    each queue keeps the newest 256 MiB; unset sends none."""
+
+
 class CacheSource(Model):
     """Cache of a service's tokens."""
 
@@ -215,6 +225,13 @@ class UsesMessaging(Model):
 
     messaging: ServiceMessaging = ServiceMessaging()
     """Broker of this service."""
+
+
+class UsesNotifications(Model):
+    """Mixed into the spec of a service that has no RPC and sends notifications over RabbitMQ."""
+
+    messaging: NotificationsSource = NotificationsSource()
+    """Broker of this service's notifications."""
 
 
 class UsesCache(Model):

@@ -116,6 +116,16 @@ def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> 
     }
 
 
+def notifications(url: str, *, clustered: bool) -> Sections:
+    """Notifications of an API without RPC, which answers without them if the broker does not take them: by default it
+    would wait for the broker without end.
+    """
+    sections = messaging("", clustered=clustered, notifications=url)
+    del sections["DEFAULT"]
+    sections["oslo_messaging_notifications"]["retry"] = 2
+    return sections
+
+
 def token_cache(wired: Sections) -> Sections:
     """Options that bound how long an API that caches tokens takes a revoked one: it asks Keystone once a minute. The
     middleware's own is five minutes.

@@ -21,6 +21,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    UsesNotifications,
 )
 from ...plan import Context, SpecError, State, Step, Verdict, fitting, worst
 from ..delegate.korc import KORC, managed, service_user
@@ -153,17 +154,15 @@ def _vhost(
 
 
 _NOTIFICATIONS = "notifications"
-_NOTIFICATIONS_LIMIT = "256Mi"
-"""Maximum size of a queue of notifications, which may have no consumer."""
 
 
 def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef | None) -> Messaging | None:
-    """RabbitMQVhost `<owner>-notifications` for the service's notifications; None without a broker for them. The
-    password is that of `notifying`.
+    """RabbitMQVhost `<owner>-notifications` for the service's notifications; None without a broker for them. A
+    queue has a maximum size, since it may have no consumer.
     """
     if broker is None:
         return None
-    return _vhost(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit=_NOTIFICATIONS_LIMIT)
+    return _vhost(ctx, creds, _NOTIFICATIONS, broker=broker, name=_NOTIFICATIONS, limit="256Mi")
 
 
 def password_names(spec: Any) -> tuple[str, ...]:
@@ -172,7 +171,7 @@ def password_names(spec: Any) -> tuple[str, ...]:
         "database": isinstance(spec, UsesDatabase) and not spec.database.secret_ref,
         "messaging": isinstance(spec, UsesMessaging) and not spec.messaging.secret_ref,
         "identity": isinstance(spec, UsesIdentity) and not spec.keystone.auth_url,
-        _NOTIFICATIONS: isinstance(spec, UsesMessaging) and spec.messaging.notifications_ref,
+        _NOTIFICATIONS: isinstance(spec, (UsesMessaging, UsesNotifications)) and spec.messaging.notifications_ref,
         TOKEN_CACHE: caches_tokens(spec),
     }
     return tuple(name for name, is_used in password_uses.items() if is_used)
@@ -378,6 +377,10 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         bus = messaging(ctx, creds, "messaging", source=spec.messaging)
         notifications_step = notifications(ctx, creds, broker=spec.messaging.notifications_ref)
         layers.append(bus.options(notifications_step))
+    if isinstance(spec, UsesNotifications) and (
+        notifications_step := notifications(ctx, creds, broker=spec.messaging.notifications_ref)
+    ):
+        layers.append(oslo.options.notifications(notifications_step.url, clustered=notifications_step.clustered))
     if isinstance(spec, UsesIdentity):
         user = identity(ctx, creds, "identity")
         layers.append(keystone_authtoken(ctx, user.options, creds))

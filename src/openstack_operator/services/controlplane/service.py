@@ -9,7 +9,7 @@ from typing import Any
 from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube
-from ...api import ServiceMessaging, ServiceSpec, Template, UsesMessaging, UsesTLS, as_c5c3, handle
+from ...api import ServiceSpec, Template, UsesMessaging, UsesNotifications, UsesTLS, as_c5c3, handle
 from ...parts.connect.remote import API
 from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
@@ -268,11 +268,16 @@ def _brokers(spec: ControlPlaneSpec, enabled: Sequence[Member]) -> list[str]:
 
 def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> dict[str, dict[str, str]]:
     """Return the references of a service to its own brokers; none for fields that its template sets."""
-    if not (spec.rabbitmq.enabled and spec.rabbitmq.per_service and isinstance(template, UsesMessaging)):
+    if not (spec.rabbitmq.enabled and spec.rabbitmq.per_service):
         return {}
-    messaging: ServiceMessaging = template.messaging
-    brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
-    set_fields = messaging.model_fields_set | ({"rabbitmq_ref"} if messaging.secret_ref else set())
+    if isinstance(template, UsesNotifications):
+        brokers = {"notifications_ref": _NOTIFICATIONS}
+    elif isinstance(template, UsesMessaging):
+        brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
+    else:
+        return {}
+    messaging = template.messaging
+    set_fields = messaging.model_fields_set | ({"rabbitmq_ref"} if getattr(messaging, "secret_ref", None) else set())
     return {to_camel(field): {"name": name} for field, name in brokers.items() if field not in set_fields}
 
 

@@ -24,6 +24,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesKeyManager,
+    UsesNotifications,
     UsesStorageClass,
     by_group,
     immutable,
@@ -171,7 +172,7 @@ def _immutable_location(change: str, field: str) -> Rule:
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
 
-class GlanceSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity, UsesKeyManager):
+class GlanceSpec(ServiceSpec, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -22,6 +22,7 @@ from ...api import (
     SecretKeyRef,
     ServiceSpec,
     UsesDatabase,
+    UsesNotifications,
     immutable_optional,
     rule,
     validated,
@@ -90,7 +91,7 @@ class Catalog(Model):
     Secret `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
 
 
-class KeystoneSpec(ServiceSpec, UsesDatabase, CachesResults):
+class KeystoneSpec(ServiceSpec, UsesDatabase, UsesNotifications, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
