@@ -167,6 +167,10 @@ e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is 
 	$(PY) -m localcluster build --only vault
 	$(E2E) tests/e2e/on_services
 
+.PHONY: e2e-per-service
+e2e-per-service: venv ## The cloud of controlplane_per_service.yaml: a RabbitMQ for each service, notifications, locks in etcd, images that are pulled before
+	$(E2E) tests/e2e/on_per_service
+
 .PHONY: e2e-reasons
 e2e-reasons: venv ## Ten reasons why a pod does not start, made in a cloud, and the seconds until its conditions say so
 	$(E2E) -s tests/e2e/on_reasons

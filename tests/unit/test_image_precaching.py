@@ -85,7 +85,7 @@ def test_a_cloud_that_does_not_ask_for_it_has_none() -> None:
 def test_nothing_is_made_before_it_and_nothing_comes_after_it() -> None:
     planned = cloud(ON)
     first, *others = planned
-    assert [obj["kind"] for obj in first.objects] == ["DaemonSet"]
+    assert [obj["kind"] for obj in first.objects] == ["DaemonSet", "NetworkPolicy", "NetworkPolicy"]
     assert not [step.name for step in others if first in step.after]
 
 
@@ -96,6 +96,9 @@ def test_its_pods_have_no_rights_and_hold_nothing_up() -> None:
     assert is_dispensable(made)
     assert (pod["automountServiceAccountToken"], pod["terminationGracePeriodSeconds"]) == (False, 0)
     assert "volumes" not in pod
+    policies = [obj["spec"] for obj in cloud(ON).objects if obj["kind"] == "NetworkPolicy"]
+    pods = made["spec"]["selector"]
+    assert policies == [{"podSelector": pods, "policyTypes": [direction]} for direction in ("Ingress", "Egress")]
     for container in containers(made):
         security, resources = container["securityContext"], container["resources"]
         assert security["capabilities"] == {"drop": ["ALL"]}

@@ -50,7 +50,7 @@ def image_cache(ctx: Context[ControlPlaneSpec], members: Members, *, encrypted: 
     )
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0}}
     daemons = kube.workload(ctx, "DaemonSet", _COMPONENT, template, updateStrategy=strategy)
-    return (Step(name=CONDITION, objects=(kube.annotated(daemons, {kube.BESIDE: "true"}),)),)
+    return (Step(name=CONDITION, objects=(kube.annotated(daemons, {kube.BESIDE: "true"}), *_isolation(ctx))),)
 
 
 def images_cached(ctx: Context[ControlPlaneSpec], steps: Sequence[Step]) -> Mapping[str, Verdict]:
@@ -65,6 +65,21 @@ def ignored(ctx: Context[Any], plan: Plan) -> IgnoredFields:
     advice = "no image is pulled before a pod needs it; set enabled, or remove it"
     paths = ("imagePrecaching", "global.imagePrecaching")
     return {f"{path}.{field}": advice for path in paths for field in ("nodeSelector", "tolerations")}
+
+
+def _isolation(ctx: Context[ControlPlaneSpec]) -> list[Object]:
+    """Return the policies that let these pods connect to nothing, and be reached by nothing."""
+    pods = {"matchLabels": kube.selector(ctx, _COMPONENT)}
+    return [
+        kube.obj(
+            ctx,
+            "NetworkPolicy",
+            ctx.name(_COMPONENT, *suffix),
+            "networking.k8s.io/v1",
+            spec={"podSelector": pods, "policyTypes": [direction]},
+        )
+        for direction, suffix in (("Ingress", ()), ("Egress", ("egress",)))
+    ]
 
 
 def _verdict(ctx: Context[ControlPlaneSpec], daemons: Object) -> Verdict:

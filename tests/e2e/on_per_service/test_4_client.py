@@ -1,0 +1,45 @@
+"""The pod with the openstack command, and the commands of each service's plug-in."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cloud.kubernetes import Kubernetes
+from cloud.session import Cloud
+
+ENABLED = (
+    "endpoint list",
+    "image list",
+    "network list",
+    "server list",
+    "volume list",
+    "resource provider list",
+    "stack list",
+    "loadbalancer list",
+)
+OTHERS = ("secret list", "zone list")
+
+
+def openstack(cluster: Kubernetes, cloud: Cloud, command: str, *options: str) -> str:
+    """Output of a command in the pod."""
+    words = (*command.split(), *options)
+    return cluster.kubectl("exec", "-n", cloud.namespace, "deploy/keystoneclient", "--", "openstack", *words)
+
+
+@pytest.mark.parametrize("command", ENABLED)
+def test_it_runs_the_commands_of_each_enabled_service(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
+    assert isinstance(json.loads(openstack(cluster, cloud, command, "-f", "json")), list)
+
+
+@pytest.mark.parametrize("command", OTHERS)
+def test_it_has_the_commands_of_services_that_may_come(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
+    assert f"usage: openstack {command}" in openstack(cluster, cloud, command, "--help")
+
+
+def test_its_login_is_no_part_of_its_environment(cluster: Kubernetes, cloud: Cloud) -> None:
+    read = ("exec", "-n", cloud.namespace, "deploy/keystoneclient", "--", "env")
+    names = {line.partition("=")[0] for line in cluster.kubectl(*read).splitlines()}
+    assert {name for name in names if name.startswith("OS_") and "PASSWORD" in name} == set()
+    assert "OS_CLOUD" in names
