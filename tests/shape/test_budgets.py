@@ -17,7 +17,7 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 725,
     "cinder": 890,
-    "controlplane": 870,
+    "controlplane": 890,
     "designate": 1020,
     "glance": 428,
     "horizon": 555,

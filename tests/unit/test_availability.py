@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from openstack_operator.api import handle
 from openstack_operator.catalogue import SERVICES
@@ -15,6 +17,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import context
 
 THREE = {"mariadb": {"replicas": 3}}
+EXTERNAL = {"provider": "external", "external": {"host": "db.example.org", "secretRef": {"name": "db"}}}
 OPTIONAL = ("cinder", "heat", "horizon", "barbican", "designate", "octavia", "cortex")
 BY_HANDLE = {each.resource.handle: each for each in SERVICES}
 
@@ -253,3 +256,51 @@ def test_the_cloud_tells_what_its_resources_say_and_is_ready_all_the_same(releas
     )
     assert SINGLE_COPY not in cloud(release, {}).outcome.extra_conditions
     assert SINGLE_COPY not in cloud(release, {"mariadb": {}}, *live).outcome.extra_conditions
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"rabbitmq": {"replicas": 3}}, "spec.rabbitmq with"),
+        (
+            {"ovn": {"northbound": {"replicas": 3}}, "etcd": {"enabled": True, "replicas": 3}},
+            "spec.ovn, spec.etcd with",
+        ),
+        ({}, ""),
+        # Nobody runs it; a store for other programs; a server of somebody else.
+        ({"etcd": {"replicas": 3}}, ""),
+        ({"valkey": {"enabled": True, "replicas": 3, "sentinel": {"enabled": True}}}, ""),
+        ({"rabbitmq": {"replicas": 3}, "mariadb": EXTERNAL}, ""),
+    ],
+)
+def test_one_mariadb_beside_servers_with_several_members_is_told(
+    spec: dict[str, Any], named: str, release: Release
+) -> None:
+    planned = cloud(release, {"mariadb": {"replicas": 1}, **spec})
+    found = planned.outcome.extra_conditions.get(SINGLE_COPY)
+    assert (found.state if found else None) is (State.READY if named else None)
+    assert named in (found.message if found else "")
+    assert ("spec.mariadb.replicas" in found.message) if found else not named
+
+
+def test_fields_are_called_as_in_the_kind_of_the_cloud(release: Release) -> None:
+    spec = {"infrastructure": {"rabbitmq": {"replicas": 3}}}
+    planned = controlplane.C5C3_SERVICE.make_plan(context(C5C3_CONTROL_PLANE, spec, release=release, owner="cloud"))
+    message = planned.outcome.extra_conditions[SINGLE_COPY].message
+    assert "spec.infrastructure.rabbitmq with" in message
+    assert "spec.infrastructure.mariadb.replicas" in message
+
+
+VOTING = ("MariaDB", "RabbitMQ", "Etcd", "OVNNetwork", "Valkey")
+
+
+@pytest.mark.parametrize("kind", VOTING)
+def test_an_even_number_of_voting_members_is_refused(kind: str, root: Path) -> None:
+    """Two are worse than one: both have to run for a majority."""
+    [service] = [each for each in SERVICES if each.resource.kind == kind and each.resource.group == "openstack.k8s.io"]
+    text = (root / "deploy" / "crds" / f"{service.resource.plural}.yaml").read_text(encoding="utf-8")
+    [version] = yaml.load(text, yaml.CSafeLoader)["spec"]["versions"]
+    field = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["replicas"]
+    [rule] = field["x-kubernetes-validations"]
+    assert (rule["rule"], field["minimum"]) == ("self % 2 == 1", 1)
+    assert "use 1, 3 or 5" in rule["message"]

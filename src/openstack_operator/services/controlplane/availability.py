@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from pydantic.alias_generators import to_snake
@@ -50,9 +50,29 @@ def with_defaults(spec: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
     return merged
 
 
-def single_copies(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
-    """Return the condition with what exists once, as the resources of a highly available cloud report it."""
+def single_copies(ctx: Context[ControlPlaneSpec], path: Callable[[str], str]) -> Mapping[str, Verdict]:
+    """Return the condition with what exists once, as the resources of a highly available cloud report it; in another
+    cloud with the MariaDB, if a server beside it has several members, which are of no use without it. `path` returns
+    the path of a field as users write it.
+    """
     if not is_highly_available(ctx.spec):
-        return {}
+        return single_copy_verdict(_single_database(ctx.spec, path))
     reports = [kube.conditions(child).get(SINGLE_COPY) for child in ctx.children.values()]
     return single_copy_verdict(*(report["message"] for report in reports if report))
+
+
+def _single_database(spec: ControlPlaneSpec, path: Callable[[str], str]) -> str:
+    """Return the message about a MariaDB with one member beside servers with several; empty without such servers."""
+    mariadb, ovn = spec.mariadb, spec.ovn
+    counts = {
+        "rabbitmq": spec.rabbitmq.replicas if spec.rabbitmq.provider != "external" else 1,
+        "ovn": max(ovn.members("nb"), ovn.members("sb")),
+        "etcd": spec.etcd.replicas,
+    }
+    several = [path(f"spec.{name}") for name, count in counts.items() if count > 1 and getattr(spec, name).enabled]
+    if not several or not mariadb.enabled or mariadb.provider == "external":
+        return ""
+    return (
+        f"MariaDB/mariadb (1 replica; {', '.join(several)} with several members cannot keep the cloud running without "
+        f"it: set {path('spec.mariadb.replicas')} to 3, or keep one member of each)"
+    )

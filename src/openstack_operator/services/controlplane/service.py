@@ -118,7 +118,7 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         *(_not_built(each, *gaps[each.field], api) for each in MEMBERS if each.field in gaps),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
-        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx), **images_cached(ctx, cache)},
+        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )
