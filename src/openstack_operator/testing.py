@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from .api import Resource, references
+from .api import Model, Resource, references
 from .catalogue import SERVERS
 from .plan import Context, InstalledKinds, Object, Referent, Release, SpecError, Transient
 from .runtime.client import Client
@@ -38,7 +38,11 @@ def context(
     visible = [ref for _, ref in references(parsed) if ref.kind in contracts or not ref.optional]
     refs = {ref: Referent(contracts.get(ref.kind, {}), namespace=ref.namespace_in("")) for ref in visible}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
-    fields["releases"] = lambda _: release
+
+    def releases(_: Model) -> Release:
+        return release
+
+    fields["releases"] = releases
     fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -93,7 +94,9 @@ class CloudMember:
     description: str = ""
     """Description of the template; for services that the spec of a cloud does not name itself. These are off by
     default."""
-    programs: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = field(default_factory=dict[str, str], hash=False)
+    programs: Mapping[str, str] | Callable[[Any], Mapping[str, str]] = dataclasses.field(
+        default_factory=dict[str, str], hash=False
+    )
     """Components of a release that its pods run, each with the field of the spec that replaces its image wherever it
     runs, empty for none; a function of the spec if they differ within a kind. A profile may lack some of them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -51,7 +52,7 @@ class Member:
     phase: str
     """Phase of the cloud while this service is not ready."""
     condition: str
-    service: Service = field(compare=False, repr=False)
+    service: Service = dataclasses.field(compare=False, repr=False)
 
     @classmethod
     def of(cls, service: Service) -> Member:
