@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.catalogue import RESOURCES, SERVICES
-from openstack_operator.plan import ALLOWED_RESOURCES, allowed_elsewhere, allows, with_entry
+from openstack_operator.plan import ALLOWED_RESOURCES, allowed_elsewhere, allows, with_entry, without_effect
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gathered, Gatherer
@@ -42,13 +42,14 @@ PUBLISHED = {"northbound": "ssl:nb:16641", "southbound": "ssl:sb:16642", "client
         ("*/Neutron/neutron", False, False),
         ("openstack/*/neutron", False, False),
         ("openstack/*", False, False),
+        ("openstack/neutron/neutron", False, False),
     ],
 )
 def test_an_entry_names_a_resource(annotation: str, *, in_namespace: bool, elsewhere: bool) -> None:
     annotations = {ALLOWED_RESOURCES: annotation}
     assert allows(annotations, "Neutron", "neutron") == in_namespace
     assert allows(annotations, "Neutron", "neutron", namespace="openstack") == elsewhere
-    opened = [(user.namespace, user.kind) for user in allowed_elsewhere(annotations)]
+    opened = [(user.namespace, user.kind) for user in allowed_elsewhere(annotations, ["Neutron"])]
     assert (("openstack", "Neutron") in opened) == elsewhere
 
 
@@ -110,6 +111,20 @@ async def test_a_message_does_not_tell_what_another_namespace_has(namespaces: Na
     assert await namespaces.message() == absent
 
 
+@pytest.mark.parametrize("entry", ["a-/Neutron/neutron", f"{'a' * 64}/Neutron/b", f"a/N{'n' * 63}/b", "a/Neutron/b-"])
+def test_an_entry_that_is_no_label_opens_nothing(entry: str) -> None:
+    """Kubernetes refuses a policy with such a value, and the OVN would have no policies at all."""
+    annotations = {ALLOWED_RESOURCES: entry}
+    assert list(allowed_elsewhere(annotations, ["Neutron", f"N{'n' * 63}"])) == []
+    assert without_effect(annotations, ["Neutron"]) == [entry]
+
+
+async def test_a_namespace_that_the_operator_does_not_serve_is_named(namespaces: Namespaces) -> None:
+    """It has no objects of it, whatever there are."""
+    namespaces.world.__dict__["_namespaces"] = frozenset({"openstack"})
+    assert "the operator does not serve namespace 'ovn-system'" in await namespaces.message()
+
+
 async def test_what_allows_it_is_used(namespaces: Namespaces) -> None:
     namespaces.ovn(ENTRY)
     namespaces.secret("ovn-client-tls", OWN)
@@ -128,10 +143,14 @@ async def test_a_status_cannot_name_any_secret(namespaces: Namespaces) -> None:
     assert gathered.missing
     assert "waiting for Secret/root-password of OVNNetwork/ovn" in gathered.missing.message
     assert not any("root-password" in name for name in gathered.context.secrets)
+    # Nor another one of the OVN's.
+    namespaces.ovn(ENTRY, clientSecret="ovn-relay-tls")
+    namespaces.secret("ovn-relay-tls", OWN)
+    assert "waiting for Secret/ovn-relay-tls" in await namespaces.message()
 
 
 def test_databases_are_open_to_what_they_allow() -> None:
-    annotations = {ALLOWED_RESOURCES: f"{ENTRY},b/Neutron/*"}
+    annotations = {ALLOWED_RESOURCES: f"{ENTRY},b/Neutron/*,openstack/Keystone/keystone"}
     made = plan(context(OVN_NETWORK, release=release_of("debian"), annotations=annotations))
     policies = {obj["metadata"]["name"]: obj["spec"] for obj in made.objects if obj["kind"] == "NetworkPolicy"}
     [rule] = policies["ovnnetwork-nb-allowed"]["ingress"]
@@ -142,4 +161,6 @@ def test_databases_are_open_to_what_they_allow() -> None:
         ({"kubernetes.io/metadata.name": "openstack"}, kube.pods_of("Neutron", "neutron")),
         ({"kubernetes.io/metadata.name": "b"}, {kube.KIND: "neutron"}),
     ]
+    [verdict] = [step.verdict for step in made if step.name == "NetworkPolicies" and step.verdict]
+    assert "openstack/Keystone/keystone: no effect; write NAMESPACE/Neutron/NAME" in verdict.message
     assert "ovnnetwork-nb-allowed" not in str(plan(context(OVN_NETWORK, release=release_of("debian"))).objects)

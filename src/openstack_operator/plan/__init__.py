@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .allowed import ALLOWED_RESOURCES, ANY_NAME, AllowedUser, allowed_elsewhere, allows, with_entry
+from .allowed import ALLOWED_RESOURCES, ANY_NAME, AllowedUser, allowed_elsewhere, allows, with_entry, without_effect
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
@@ -115,6 +115,7 @@ __all__ = [
     "waiting",
     "whom_to_ask",
     "with_entry",
+    "without_effect",
     "worst",
     "wrong_entry",
 ]

@@ -6,7 +6,7 @@ Gateway API has a ReferenceGrant for that, an object of its own (decision 0085).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 ALLOWED_RESOURCES = "openstack.k8s.io/allowed-resources"
@@ -15,7 +15,8 @@ is one of the same namespace, `namespace/Kind/name` one of another; `*` stands f
 every resource of the same namespace."""
 
 ANY_NAME = "*"
-_ELSEWHERE = re.compile(r"([a-z0-9][-a-z0-9]*)/([A-Z][A-Za-z0-9]*)/(\*|[a-z0-9][-.a-z0-9]*)")
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_ELSEWHERE = re.compile(rf"({_LABEL})/([A-Z][A-Za-z0-9]{{0,62}})/(\*|{_LABEL}(?:\.{_LABEL})*)")
 
 
 class AllowedUser(NamedTuple):
@@ -41,11 +42,21 @@ def allows(annotations: Mapping[str, str], kind: str, name: str, *, namespace: s
     return not entries.isdisjoint(allowed_resources(annotations))
 
 
-def allowed_elsewhere(annotations: Mapping[str, str]) -> Iterator[AllowedUser]:
-    """Yield each resource of another namespace that may use the object; entries of another form have no effect."""
+def allowed_elsewhere(annotations: Mapping[str, str], kinds: Sequence[str]) -> Iterator[AllowedUser]:
+    """Yield each resource of another namespace that may use the object, of the kinds that can name it."""
     for entry in allowed_resources(annotations):
-        if match := _ELSEWHERE.fullmatch(entry):
+        match = _ELSEWHERE.fullmatch(entry)
+        if match and match[2] in kinds:
             yield AllowedUser(*match.groups())
+
+
+def without_effect(annotations: Mapping[str, str], kinds: Sequence[str]) -> list[str]:
+    """Return the entries that allow no resource of these kinds in another namespace anything."""
+    return [
+        entry
+        for entry in allowed_resources(annotations)
+        if not any(allowed_elsewhere({ALLOWED_RESOURCES: entry}, kinds))
+    ]
 
 
 def with_entry(annotations: Mapping[str, str], kind: str, name: str, *, namespace: str = "") -> str:

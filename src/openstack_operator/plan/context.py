@@ -85,6 +85,8 @@ class Listens:
     """True if programs on the network of nodes use it in some clouds, and their own plans open it."""
     open_to_nodes: bool = False
     """True if programs on the network of nodes use it in every cloud."""
+    elsewhere: Sequence[str] = ()
+    """Kinds whose resources of other namespaces use it, if an annotation of its own allows them."""
 
 
 def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:

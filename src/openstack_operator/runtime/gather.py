@@ -146,6 +146,8 @@ class Gatherer:
         self._permissions = permissions
         self._servers = {each.resource.role: each.listens for each in services if each.listens}
         self._sharing = SecretSharing(world, services)
+        self._shared = {each.resource.role: tuple(each.shares) for each in services}
+        """Patterns of the names of Secrets that resources share, by role."""
 
     async def gather(self, resource: Resource[Any], owner: Cached, spec: Model, *, admin: bool = False) -> Gathered:
         """Return the context of one resource, with the Secrets its referents publish; the admin's only with `admin`.
@@ -265,6 +267,8 @@ class Gatherer:
     def _not_allowed(self, request: Request, path: str, ref: Ref) -> str:
         """Return the same message whether the resource exists or not: what is in another namespace is not told."""
         namespace, kind = ref.namespace_in(request.namespace), self._world.resource(request.kind).kind
+        if not self._world.serves(namespace):
+            return f"{path}: the operator does not serve namespace {namespace!r}; its administrator may add it"
         entry = f"{request.namespace}/{kind}/{request.name}"
         return (
             f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}; to allow it, add"
@@ -338,11 +342,19 @@ class Gatherer:
         for (namespace, name), ref in publishers.items():
             secret = await self._world.secret(namespace, name)
             is_far = namespace != request.namespace
-            if secret is None or (is_far and not _is_of(secret, ref)):
+            if secret is None or (is_far and not self._is_shared(secret, ref)):
                 missing.unpublished.append(f"waiting for Secret/{name} of {ref.kind}/{ref.name}")
             else:
                 contents[f"{namespace}/{name}" if is_far else name] = secret_data(secret.decode())
         return contents
+
+    def _is_shared(self, secret: Cached, ref: Ref) -> bool:
+        """Return True if a Secret of another namespace is one that the resource, which names it, shares. A status may
+        name any, and a user who may write a status need not be allowed to read Secrets.
+        """
+        names = {fitting(pattern.format(name=ref.name)) for pattern in self._shared.get(ref.kind, ())}
+        is_its_own = secret.meta.owner_labels[1:] == (ref.kind.lower(), fitting(ref.name))
+        return is_its_own and secret.meta.name in names
 
     def _pods(self, request: Request) -> list[Cached]:
         role = self._world.resource(request.kind).role
@@ -356,13 +368,6 @@ def _orders(request: Request, spec: Model) -> list[tuple[str, OptionalSecretRef]
     """Return references to the Secrets that order a service to replace its passwords, whatever writes them."""
     names = [order_name(request.name, sort) for sort in SORTS] if isinstance(spec, ServiceSpec) else []
     return [("", OptionalSecretRef(name=name)) for name in names]
-
-
-def _is_of(secret: Cached, ref: Ref) -> bool:
-    """Return True if a Secret of another namespace was made for the resource that names it. A status may name any, and
-    a user who may write a status need not be allowed to read Secrets.
-    """
-    return secret.meta.owner_labels[1:] == (ref.kind.lower(), fitting(ref.name))
 
 
 def _belongs(child: Cached, owner: Cached) -> bool:

@@ -82,6 +82,7 @@ class World:
         """
         self.is_pending = is_pending
         self.client = client
+        self._namespaces = frozenset(namespaces)
         self.catalog = catalog
         self.references = References()
         self._notify = notify
@@ -200,6 +201,10 @@ class World:
             owner_labels = change.meta.owner_labels
             if owner_labels not in self._returning and self.labeled_owner(change.meta) is None:
                 self.stores[change.kind].forget(owner_labels)
+
+    def serves(self, namespace: str) -> bool:
+        """Return True if this process knows the objects of a namespace."""
+        return not self._namespaces or namespace in self._namespaces
 
     def resource(self, handle: str) -> Kind:
         """Return one of our own kinds by its handle. Raises KeyError for other kinds."""

@@ -17,7 +17,20 @@ from typing import Any, Literal
 
 from ... import kube
 from ...api import Expose, NetworkPolicies, Ref, RunSpec, references
-from ...plan import ANY_NAME, READY, AllowedUser, Context, Listens, Object, State, Step, Verdict, allowed_elsewhere
+from ...plan import (
+    ALLOWED_RESOURCES,
+    ANY_NAME,
+    READY,
+    AllowedUser,
+    Context,
+    Listens,
+    Object,
+    State,
+    Step,
+    Verdict,
+    allowed_elsewhere,
+    without_effect,
+)
 
 _API = "api"
 _ON_NODES: tuple[Object, ...] = (
@@ -86,7 +99,7 @@ def policies(ctx: Context[Any], *ingress_rules: IngressRule, on_nodes: Sequence[
         Step(
             name="NetworkPolicies",
             objects=(_egress(ctx), *member_policies, *used),
-            verdict=_verdict(settings, open_to_nodes),
+            verdict=_verdict(settings, open_to_nodes, _without_effect(ctx, server)),
         ),
     )
 
@@ -100,12 +113,21 @@ def _for_other_namespaces(ctx: Context[Any], server: Listens) -> list[Object]:
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}},
             "podSelector": {"matchLabels": _labels(user)},
         }
-        for user in allowed_elsewhere(ctx.annotations)
+        for user in allowed_elsewhere(ctx.annotations, server.elsewhere)
     ]
     return [
         kube.network_policy(ctx, ctx.name(component, "allowed"), kube.selector(ctx, component), [_rule(ports, peers)])
         for component, ports in (server.ports.items() if peers else ())
     ]
+
+
+def _without_effect(ctx: Context[Any], server: Listens) -> str:
+    """Return a message about entries of the annotation that a server does not understand."""
+    entries = without_effect(ctx.annotations, server.elsewhere) if server.elsewhere else []
+    if not entries:
+        return ""
+    form = " or ".join(f"NAMESPACE/{kind}/NAME" for kind in server.elsewhere)
+    return f"metadata.annotations[{ALLOWED_RESOURCES}]: {', '.join(entries)}: no effect; write {form}"
 
 
 def _labels(user: AllowedUser) -> dict[str, str]:
@@ -214,8 +236,9 @@ def _rule(ports: Sequence[int], peers: Sequence[Object] | None) -> Object:
     )
 
 
-def _verdict(settings: NetworkPolicies, open_to_nodes: Sequence[str]) -> Verdict:
-    if settings.nodes or not open_to_nodes:
-        return READY
-    text = f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {', '.join(open_to_nodes)}"
-    return Verdict(State.READY, text)
+def _verdict(settings: NetworkPolicies, open_to_nodes: Sequence[str], wrong_entries: str) -> Verdict:
+    messages = [wrong_entries] if wrong_entries else []
+    if not settings.nodes and open_to_nodes:
+        ports = ", ".join(open_to_nodes)
+        messages.append(f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {ports}")
+    return Verdict(State.READY, "; ".join(messages)) if messages else READY

@@ -18,7 +18,7 @@ SERVICE = Service(
     resource=OVN_NETWORK,
     plan=plan,
     observes=MemberReports(questions),
-    listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True),
+    listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True, elsewhere=("Neutron",)),
     member=CloudMember(
         field="ovn",
         phase="CoreServices",
