@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from . import build, cluster, doctor, existing, kind, network, node
+from . import build, cluster, doctor, existing, kind, network, node, registry
 from .commands import CommandError
 from .layout import DEFAULT_NAME, Cluster
 from .target import target
@@ -20,6 +20,7 @@ _ERRORS = (
     cluster.ClusterError,
     doctor.MissingError,
     node.NodeError,
+    registry.RegistryError,
     CommandError,
     TimeoutError,
     ValueError,
@@ -56,6 +57,11 @@ def _run(arguments: argparse.Namespace) -> int:
             return doctor.report()
         case "build":
             build.build(arguments.only)
+            return 0
+        case "registry":
+            if _backend(arguments) is not cluster:
+                raise CommandError("registry: only the embedded cluster has one; push to a registry of your own")
+            print(cluster.start_registry(Cluster(arguments.name)))
             return 0
         case _:
             return _work(_backend(arguments), Cluster(arguments.name), arguments)
@@ -153,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     load = command("load", "import image archives into every node")
     load.add_argument("files", nargs="+", type=Path, metavar="FILE")
     command("images", "list the images on every node")
+    command("registry", "start an image registry beside the cluster; print its address")
     command("status", "say what runs")
     command("kubeconfig", "print the path of the kubeconfig")
     run = command("kubectl", "run kubectl")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 
-from . import archives, build, cgroups, components, network, node
+from . import archives, build, cgroups, components, network, node, registry
 from .apiserver import ready
 from .commands import run
 from .furnish import SHARED_VOLUMES, SIZED_VOLUMES
@@ -99,6 +99,16 @@ def lose_node(cluster: Cluster, name: str) -> None:
         kubectl(cluster, "delete", "node", name, "--ignore-not-found", "--wait=false")
 
 
+def start_registry(cluster: Cluster) -> str:
+    """The image registry beside the cluster runs; return its address. Raises ClusterError if no cluster runs."""
+    build.ensure(build.REGISTRY)
+    with _alone(cluster):
+        subnet = network.subnet_of(cluster)
+        if subnet is None:
+            raise ClusterError(f"cluster {cluster.name} does not run; start it with `python -m localcluster up`")
+        return registry.start(cluster, subnet).address
+
+
 def load(cluster: Cluster, files: list[Path]) -> None:
     """Every running node has the images of the archives, OCI layouts or Docker's; those it has already are skipped."""
     for archive in files:
@@ -160,6 +170,8 @@ def status(cluster: Cluster) -> bool:
     for each, pid in states.items():
         address = each.address(subnet) if subnet else "no address"
         print(each.name, address, f"pid {pid}" if pid else "down")
+    if (beside := registry.Registry(cluster)).address:
+        print("registry", beside.address, "runs" if beside.is_running() else "down")
     if any(states.values()):
         print(kubectl(cluster, "get", "nodes,pods", "--all-namespaces", "--output=wide"))
     return bool(states) and all(states.values())
@@ -231,7 +243,7 @@ def _clear(cluster: Cluster) -> None:
         node.kill(each)
     cgroups.clear(cluster.cgroup)
     network.remove(cluster)
-    for leftover in ("nodes", "etcd", "pki", "shared", "discovered", "kubeconfig"):
+    for leftover in ("nodes", "etcd", "pki", "shared", "discovered", "registry", "kubeconfig"):
         path = cluster.home / leftover
         if path.is_dir():
             shutil.rmtree(path)

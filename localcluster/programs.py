@@ -10,6 +10,7 @@ from typing import Any
 from . import archives, build, clock, components, paths
 from .furnish import CACHE, SIZED_VOLUMES, STATE
 from .layout import API_PORT, Node
+from .registry import CERTIFICATES
 
 _KUBELET_ROOT = "/var/lib/kubelet"
 _CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
@@ -142,12 +143,18 @@ sandbox_image = "{archives.reference_of("pause")}"
 # Lowering the score takes CAP_SYS_RESOURCE, which root in a container often lacks; the runtime dies of the refusal.
 restrict_oom_score_adj = true
 
+# Looked at for each pull: a registry may be started later, or never.
+[plugins."io.containerd.grpc.v1.cri".registry]
+config_path = "{CERTIFICATES}"
+
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{plugins}"
 conf_dir = "{home}/cni"
 
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "overlayfs"
+# Layers are kept unpacked alone; the registry has them packed.
+discard_unpacked_layers = true
 default_runtime_name = "crun"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.crun]

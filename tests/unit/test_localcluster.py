@@ -143,7 +143,7 @@ def test_a_part_that_no_cluster_needs_is_built_by_its_name_alone(monkeypatch: py
 
     monkeypatch.setattr(build, "ensure", note)
     build.build()
-    assert "vault" not in parts
+    assert not {"vault", "registry"} & set(parts)
     build.build("vault")
     assert parts[-1] == "vault"
     with pytest.raises(build.BuildError, match="vault is not built: run `python -m localcluster build --only vault`"):
