@@ -115,7 +115,10 @@ def test_an_image_that_cannot_be_pulled_is_the_one_cause_of_all() -> None:
     assert root.chain == [PLANE, "Keystone/keystone", "Deployment/keystone-api", "Pod/keystone-api-1-a"]
     assert root.finding.reason == "ImagePullFailed"
     assert root.holds_up == ["Glance/glance"]
-    assert advice(root.finding.reason) == "correct `image`, or let the nodes reach the registry"
+    assert (
+        advice(root.finding.reason)
+        == "correct `image`, let the nodes reach the registry, or give the pods a login to it"
+    )
 
 
 @pytest.mark.parametrize(

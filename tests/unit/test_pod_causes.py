@@ -89,6 +89,16 @@ def diagnose(
 
 
 NO_IMAGE = 'failed to pull and unpack image "example.org/api:9": example.org/api:9: not found'
+# As containerd says it of a registry that got no login, and of one that got a wrong one.
+NO_LOGIN = (
+    'failed to resolve reference "example.org/api:9": pull access denied, repository does not exist or may require'
+    " authorization: authorization failed: no basic auth credentials"
+)
+WRONG_LOGIN = "pulling from host example.org failed with status code [manifests 9]: 401 Unauthorized"
+LOG_IN = (
+    "create a Secret of type kubernetes.io/dockerconfigjson in this namespace, name it in imagePullSecrets of the"
+    " ServiceAccount default, and delete the pod"
+)
 QUOTA = "exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9"
 NO_CLASS = 'storageclass.storage.k8s.io "fast" not found'
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data-api-0"}}
@@ -114,6 +124,26 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
         f"pod api-5b9-x on node node1 cannot pull the image example.org/api:9 of container main: {NO_IMAGE}; correct",
         workload(),
         [pod(**container(waiting("ErrImagePull", NO_IMAGE)))],
+        [],
+    ),
+    "no login": (
+        "ImagePullFailed",
+        f"of container main: {NO_LOGIN}; correct the image, or log in to its registry: {LOG_IN}",
+        workload(),
+        [pod(**container(waiting("ErrImagePull", NO_LOGIN)))],
+        [],
+    ),
+    "wrong login": (
+        "ImagePullFailed",
+        f"{WRONG_LOGIN}; correct the image, or log in to its registry: create a Secret",
+        workload(),
+        [
+            pod(
+                **container(
+                    waiting("ImagePullBackOff", f'Back-off pulling image "r.org/api:9": ErrImagePull: {WRONG_LOGIN}')
+                )
+            )
+        ],
         [],
     ),
     "back-off": (

@@ -13,7 +13,7 @@ ADVICE: Mapping[str, str] = {
     "NotBuilt": "change the field that the message names; everything runs on meanwhile",
     "MissingReference": "create the Secret, the key or the resource that the message names",
     "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
-    "ImagePullFailed": "correct `image`, or let the nodes reach the registry",
+    "ImagePullFailed": "correct `image`, let the nodes reach the registry, or give the pods a login to it",
     "ContainerStartFailed": "correct `image`, or let the nodes reach the registry",
     "CrashLoop": "read the log of the container, then undo the last change of an option or an image",
     "ProbeFailed": "read the log of the container, then undo the last change of an option or an image",

@@ -38,6 +38,14 @@ _STARTING = {"ContainerCreating", "PodInitializing", ""}
 
 _FAILED_PULL = "Failed to pull image"
 """The beginning of an Event that says why; another one, `Error: ErrImagePull`, only says that."""
+_LOGIN = re.compile(
+    r"\b401\b|\bunauthorized\b|no basic auth credentials|authorization failed|authentication required"
+    r"|may require authorization|insufficient_scope|access denied",
+    re.IGNORECASE,
+)
+"""Words of container runtimes for a registry that wants a login. Some registries use them, too, for an image that does
+not exist, since they tell strangers nothing.
+"""
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 
 
@@ -53,7 +61,7 @@ def _container_cause(
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
     if reason in _PULL | _NO_IMAGE:
-        return _image(pod, container, reason, message, about)
+        return _image(workload, pod, container, reason, message, about)
     if reason in _CONFIG:
         text = f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
         return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
@@ -76,7 +84,14 @@ def _loops(container: Mapping[str, Any], reason: str, ended: Mapping[str, Any], 
     return repeats and now - parse_time(running_state.get("startedAt") or ended.get("finishedAt"), now) < _RESET
 
 
-def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str, about: Sequence[Object]) -> Cause:
+def _image(
+    workload: Mapping[str, Any],
+    pod: Object,
+    container: Mapping[str, Any],
+    reason: str,
+    message: str,
+    about: Sequence[Object],
+) -> Cause:
     said = _BACK_OFF.sub("", message)
     pulls = (event for event in with_reasons(about, {"Failed"}) if event["message"].startswith(_FAILED_PULL))
     if not said and (event := latest(pulls)):
@@ -84,7 +99,17 @@ def _image(pod: Object, container: Mapping[str, Any], reason: str, message: str,
         said = event["message"].partition(": ")[2]
     text = f"cannot pull the image {container.get('image', '')} of container {container['name']}: {one_line(said)}"
     stalls = timedelta(0) if reason in _NO_IMAGE else STALLED_AFTER
-    return cause_of(pod, IMAGE_PULL, f"{text}; correct the image, or let the node reach its registry", stalls)
+    return cause_of(pod, IMAGE_PULL, f"{text}; {_pull_advice(workload, said)}", stalls)
+
+
+def _pull_advice(workload: Mapping[str, Any], said: str) -> str:
+    if not _LOGIN.search(said):
+        return "correct the image, or let the node reach its registry"
+    account = _pod_spec(workload).get("serviceAccountName") or "default"
+    return (
+        "correct the image, or log in to its registry: create a Secret of type kubernetes.io/dockerconfigjson in this"
+        f" namespace, name it in imagePullSecrets of the ServiceAccount {account}, and delete the pod"
+    )
 
 
 def _crash(
@@ -143,8 +168,12 @@ def _ending(ended: Mapping[str, Any], containers: int) -> str:
     return f"{how}; its log {'ends' if log.endswith(said) else 'says'}: {one_line(said)}"
 
 
+def _pod_spec(workload: Mapping[str, Any]) -> Object:
+    return workload.get("spec", {}).get("template", {}).get("spec", {})
+
+
 def _containers(workload: Mapping[str, Any]) -> list[Object]:
-    spec = workload.get("spec", {}).get("template", {}).get("spec", {})
+    spec = _pod_spec(workload)
     return [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
 
 
