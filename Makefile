@@ -32,10 +32,12 @@ lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra cli --group dev pyproject.toml -o requirements-dev.lock
 
 SAMPLE ?= minimal
+# `local`: a registry that is started beside the embedded cluster.
+REGISTRY ?=
 
 .PHONY: cloud
-cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample
-	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml
+cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample, REGISTRY=local pulls images
+	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(REGISTRY),--registry $(REGISTRY))
 
 .PHONY: proof
 proof: venv ## Boots a server in the cloud that runs
@@ -174,6 +176,10 @@ e2e-per-service: venv ## The cloud of controlplane_per_service.yaml: a RabbitMQ 
 .PHONY: e2e-reasons
 e2e-reasons: venv ## Ten reasons why a pod does not start, made in a cloud, and the seconds until its conditions say so
 	$(E2E) -s tests/e2e/on_reasons
+
+.PHONY: e2e-registry
+e2e-registry: venv ## A cloud whose nodes pull its images, with a login, from a registry started here, and a pod without that login
+	$(E2E) tests/e2e/on_registry
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost

@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from localcluster.target import target
 
-from . import proof
+from . import proof, registry
 from .kubernetes import ROOT, CloudError, existing_cluster, module
 from .session import MINIMAL, Session
 from .stopwatch import Stopwatch
@@ -26,9 +26,9 @@ from .stopwatch import Stopwatch
 REPORT = ROOT / "build" / "cloud.json"
 
 
-def up(sample: Path, nodes: int, timeout: float) -> None:
-    """From nothing to a server that answers."""
-    session = Session.start(sample, nodes)
+def up(sample: Path, nodes: int, timeout: float, *, pulls: bool) -> None:
+    """From nothing to a server that answers; with `pulls`, nodes pull all images from a registry beside the cluster."""
+    session = Session.start(sample, nodes, pulls=pulls)
     cloud = session.converge(sample, timeout=timeout)
     facts = session.prove(cloud)
     session.watch.write(REPORT, proof=facts)
@@ -75,7 +75,7 @@ def main() -> int:
     try:
         match arguments.command:
             case "up":
-                up(arguments.sample, arguments.nodes, arguments.timeout)
+                up(arguments.sample, arguments.nodes, arguments.timeout, pulls=bool(arguments.registry))
             case "proof":
                 prove_again(arguments.namespace, console)
             case _:
@@ -96,6 +96,7 @@ def _arguments() -> argparse.Namespace:
     start.add_argument("--sample", type=Path, default=MINIMAL)
     start.add_argument("--nodes", type=int, default=1, metavar="N", help="of the cluster on this machine (%(default)s)")
     start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
+    start.add_argument("--registry", choices=[registry.LOCAL], help="pull images from a registry started here")
     proved = commands.add_parser("proof", help="boot a server in the cloud that runs")
     proved.add_argument("--namespace", default="openstack")
     commands.add_parser("down", help="remove the embedded cluster and all in it")

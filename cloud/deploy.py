@@ -14,6 +14,7 @@ import yaml
 from openstack_operator.kube import diagnose, judge
 
 from .kubernetes import ROOT, CloudError, Kubernetes, module
+from .registry import Login, with_pull_secret
 
 OPERATOR_NAMESPACE = "openstack-operator"
 BUILD = "OPERATOR_BUILD"
@@ -89,7 +90,7 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> No
     # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
-        objects = pool.submit(operator, cluster.registry, replicas)
+        objects = pool.submit(operator, cluster.registry, replicas, cluster.login)
         shares = [crds[0::2], crds[1::2], access()]
         for share in [pool.submit(cluster.apply, *objs) for objs in shares]:
             share.result()
@@ -116,9 +117,9 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
     return []
 
 
-def operator(registry: str, replicas: int = 1) -> list[Object]:
+def operator(registry: str, replicas: int = 1, login: Login | None = None) -> list[Object]:
     """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
-    `registry` if set.
+    `registry` if set, which its pods pull with the login.
     """
     deploy = ROOT / "deploy"
     paths = [deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml")), deploy / "operator.yaml"]
@@ -126,7 +127,10 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     manifests.sort(key=lambda doc: doc["kind"] != "Namespace")
     origin = [f"--registry={registry}"] if registry else []
     with ThreadPoolExecutor() as pool:
-        listed, pinned = (pool.submit(module, "images", command, *origin) for command in ("list", "release"))
+        variables = login.environment() if login else None
+        listed, pinned = (
+            pool.submit(module, "images", command, *origin, environment=variables) for command in ("list", "release")
+        )
     image = json.loads(listed.result())["operator"]
     data = {"2025.1.yaml": pinned.result()}
     for doc in manifests:
@@ -136,6 +140,8 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
             container["image"] = image
             # Two images of the same version are told apart by their tags, which follow from what is in them.
             container["env"].append({"name": BUILD, "value": image.partition("@")[0].rpartition(":")[2]})
+    if login:
+        manifests = [with_pull_secret(doc) if doc["kind"] == "ServiceAccount" else doc for doc in manifests]
     release = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -145,6 +151,7 @@ def operator(registry: str, replicas: int = 1) -> list[Object]:
     # The Deployment comes last: its pods would wait for the ConfigMap in a back-off otherwise.
     return [
         *(doc for doc in manifests if doc["kind"] != "Deployment"),
+        *([login.pull_secret(OPERATOR_NAMESPACE)] if login else []),
         release,
         *(d for d in manifests if d["kind"] == "Deployment"),
     ]
@@ -175,6 +182,9 @@ def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = Non
         # The host has no route to ClusterIPs, on purpose; a NodePort on the node's address it reaches.
         plane["spec"]["expose"] = {"type": "NodePort", "host": cluster.address()}
     _await_removal(cluster, plane["metadata"])
+    if cluster.login:
+        # Before any pod is made: Kubernetes gives none the Secret later.
+        cluster.apply(*cluster.login.objects(plane["metadata"]["namespace"]))
     cluster.apply(*objects)
     return plane
 

@@ -6,8 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from localcluster.build import BuildError
 from localcluster.cluster import kubectl_command
 from localcluster.layout import Cluster
 from localcluster.target import target
+
+from .registry import Login
 
 ROOT = Path(__file__).resolve().parent.parent
 NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
@@ -41,11 +43,21 @@ def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
     return result.stdout
 
 
-def module(name: str, *arguments: str, timeout: float = 3600) -> str:
-    """Standard output of one of the project's own command line modules; its messages go to the terminal."""
+def module(name: str, *arguments: str, timeout: float = 3600, environment: Mapping[str, str] | None = None) -> str:
+    """Standard output of one of the project's own command line modules; its messages go to the terminal. It has the
+    variables in `environment` besides those of this process.
+    """
     command = [sys.executable, "-m", name, *arguments]
     try:
-        result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, timeout=timeout, check=False)
+        result = subprocess.run(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=timeout,
+            env=os.environ | (environment or {}),
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         raise CloudError(f"python -m {name} {' '.join(arguments)} did not end within {timeout:.0f} s") from None
     if result.returncode:
@@ -63,6 +75,8 @@ class Kubernetes:
     """None leaves it to kubectl's own rules."""
     registry: str = ""
     """Registry from which its nodes pull this checkout's images; empty if they were loaded onto them."""
+    login: Login | None = field(default=None, kw_only=True)
+    """The login there that pods get from here; None if the nodes pull by their own rules."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Standard output of kubectl."""

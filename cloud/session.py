@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,8 @@ from rich.console import Console
 
 from localcluster.target import target
 
-from . import deploy, own, proof, view
-from .kubernetes import ROOT, Kubernetes, module, started
+from . import deploy, own, proof, registry, view
+from .kubernetes import ROOT, CloudError, Kubernetes, module, started
 from .stopwatch import Stopwatch
 
 SAMPLES = ROOT / "deploy" / "samples"
@@ -29,17 +29,24 @@ class Session:
     console: Console
 
     @classmethod
-    def start(cls, sample: Path = MINIMAL, nodes: int = 1) -> Session:
+    def start(cls, sample: Path = MINIMAL, nodes: int = 1, *, pulls: bool = False) -> Session:
         """The operator runs, in the user's own cluster or one of `nodes` nodes started here, and its nodes can have all
-        images `sample` needs.
+        images `sample` needs: loaded onto them, or with `pulls` from a registry beside the cluster.
+
+        Raises CloudError for `pulls` with another than the embedded cluster.
         """
         console = Console()
+        if pulls and (chosen := target()).kind != "embedded":
+            raise CloudError(
+                f"REGISTRY={registry.LOCAL} is a registry beside the embedded cluster, and {chosen.why}. For a cluster"
+                f" of your own, set {own.REGISTRY} to a registry of your own. Nothing was done."
+            )
         watch = Stopwatch(console)
         images = deploy.images(sample)
         if target().kind == "existing":
             cluster = _own_cluster(watch, sample, images)
         else:
-            cluster = _local_cluster(watch, sample, images, nodes)
+            cluster = _local_cluster(watch, sample, images, nodes, pulls=pulls)
         with watch.step("install the operator"):
             deploy.install(cluster, replicas=min(nodes, 2), c5c3=deploy.asks_for_c5c3(sample))
         return cls(cluster, watch, console)
@@ -64,8 +71,8 @@ class Session:
         return proof.prove(self.cluster, cloud.namespace, self.watch)
 
 
-def _local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int) -> Kubernetes:
-    """Builds what is missing, starts the cluster, loads the images."""
+def _local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int, *, pulls: bool) -> Kubernetes:
+    """Builds what is missing, starts the cluster, loads the images, or pushes them to a registry beside it."""
     with watch.step("check this machine"):
         module("localcluster", "doctor")
     with watch.step("build Kubernetes (once)"):
@@ -75,9 +82,21 @@ def _local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int
     with watch.step("start Kubernetes"):
         # Where nodes' own interfaces are in the external bridge, the router of that network is this machine.
         cluster = started(nodes, f"{proof.GATEWAY}/24" if deploy.cabled(sample) else "")
+    if pulls:
+        return _with_registry(watch, cluster, images)
     with watch.step("load images (once)"):
         module("images", "load", *images)
     return cluster
+
+
+def _with_registry(watch: Stopwatch, cluster: Kubernetes, images: list[str]) -> Kubernetes:
+    """The cluster, with a registry beside it that has the images."""
+    with watch.step("start a registry"):
+        address = module("localcluster", "registry").strip().splitlines()[-1]
+    login, prefix = registry.local(), f"{address}/openstack-operator"
+    with watch.step(f"push images to {prefix} (once)"):
+        module("images", "push", prefix, *images, environment=login.environment())
+    return replace(cluster, registry=prefix, login=login)
 
 
 def _own_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kubernetes:

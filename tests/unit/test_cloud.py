@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import base64
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import yaml
 from cloud import __main__ as command
 from cloud import deploy, own, view
 from cloud.kubernetes import CloudError, Kubernetes, existing_cluster
-from cloud.session import MINIMAL
+from cloud.registry import PULL_SECRET, Login
+from cloud.session import MINIMAL, Session
 from images import catalog
 from images.registry import prefix
 from openstack_operator import __version__
@@ -114,6 +116,53 @@ def test_images_that_were_loaded_keep_their_names() -> None:
     documents = deploy.operator("")
     release = next(doc["data"]["2025.1.yaml"] for doc in documents if doc["metadata"]["name"] == deploy.RELEASES)
     assert catalog.reference("nova") in release
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Login:
+    (tmp_path / "auth.json").write_text('{"auths": {}}')
+    return Login(tmp_path / "auth.json", tmp_path / "ca.crt")
+
+
+@pytest.mark.usefixtures("users_own")
+def test_a_registry_of_this_machine_is_for_its_own_cluster() -> None:
+    with pytest.raises(CloudError, match=f"/home/somebody/.kube/config.*set {own.REGISTRY} .* Nothing was done"):
+        Session.start(MINIMAL, pulls=True)
+
+
+def test_the_operator_pulls_with_the_login(login: Login) -> None:
+    documents = deploy.operator("", login=login)
+    kinds = [doc["kind"] for doc in documents]
+    secret, account = (documents[kinds.index(kind)] for kind in ("Secret", "ServiceAccount"))
+    assert secret["metadata"] == {"name": PULL_SECRET, "namespace": deploy.OPERATOR_NAMESPACE}
+    assert base64.b64decode(secret["data"][".dockerconfigjson"]) == login.file.read_bytes()
+    assert account["metadata"]["name"] == "openstack-operator"
+    assert account["imagePullSecrets"] == [{"name": PULL_SECRET}]
+    # Its pod would wait for the Secret otherwise.
+    assert kinds.index("Secret") < kinds.index("Deployment")
+
+
+def test_pods_of_a_cloud_pull_with_the_login_from_the_first_on(sample: Path, login: Login) -> None:
+    taken = Recorded("embedded", None, REGISTRY, login=login)
+    deploy.control_plane(taken, write(sample, {}))
+    assert [doc["kind"] for doc in taken.applied] == ["Namespace", "Secret", "ServiceAccount", "OpenStackControlPlane"]
+    assert {doc["metadata"].get("namespace") for doc in taken.applied[1:]} == {"openstack"}
+    assert taken.applied[2]["metadata"]["name"] == "default"
+    assert taken.applied[2]["imagePullSecrets"] == [{"name": PULL_SECRET}]
+
+
+def test_without_a_login_of_ours_accounts_stay_as_they_are(sample: Path) -> None:
+    taken = cluster()
+    deploy.control_plane(taken, write(sample, {}))
+    assert [doc["kind"] for doc in taken.applied] == ["OpenStackControlPlane"]
+    assert not [doc for doc in deploy.operator("") if "imagePullSecrets" in doc or doc["kind"] == "Secret"]
+
+
+def test_no_command_line_has_the_password(login: Login) -> None:
+    """Commands get the name of a file, in a variable: every user of a machine reads the command lines of others."""
+    (login.file).write_text("the-password")
+    assert "the-password" not in repr([login, login.environment()])
+    assert login.environment() == {"REGISTRY_AUTH_FILE": str(login.file), "SSL_CERT_FILE": str(login.authority)}
 
 
 @dataclass(frozen=True)

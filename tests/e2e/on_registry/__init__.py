@@ -1,0 +1,1 @@
+"""A cloud whose nodes pull its images from a registry with a login."""
