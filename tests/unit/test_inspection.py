@@ -213,7 +213,12 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
             return snapshot
 
         monkeypatch.setattr(commands, "read", read)
-        monkeypatch.setattr(commands.Client, "connect", lambda context=None: FakeClient())
+
+        def connect(context: str | None = None) -> FakeClient:
+            assert context is None
+            return FakeClient()
+
+        monkeypatch.setattr(commands.Client, "connect", connect)
         return command(Options(**options))
 
     return asked
