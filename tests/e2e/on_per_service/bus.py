@@ -33,7 +33,7 @@ with Connection(
     while message := channel.basic_get("notifications.info"):
         body = json.loads(message.body)
         events.append(json.loads(body["oslo.message"])["event_type"])
-        message.ack()
+        channel.basic_ack(message.delivery_tag)
 print(json.dumps([url.hostname, events]))
 """
 

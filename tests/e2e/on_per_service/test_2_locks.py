@@ -42,7 +42,7 @@ def test_each_of_them_is_a_member_in_etcd(cluster: Kubernetes, cloud: Cloud) -> 
 def test_a_lock_on_a_volume_is_a_key_in_etcd(cluster: Kubernetes, cloud: Cloud, conn: Connection) -> None:
     held = volume(conn, "locked")
     watch = (*cluster.command(), *etcdctl(cloud, "watch --prefix /tooz"))
-    with subprocess.Popen(watch, stdout=subprocess.PIPE, text=True) as watcher:
+    with subprocess.Popen(watch, stdout=subprocess.PIPE) as watcher:
         try:
             # Until the watch has begun.
             time.sleep(3)
@@ -52,4 +52,5 @@ def test_a_lock_on_a_volume_is_a_key_in_etcd(cluster: Kubernetes, cloud: Cloud, 
         finally:
             watcher.terminate()
         seen, _ = watcher.communicate(timeout=30)
-    assert f"/tooz/lockscinder-{held.id}-delete_volume" in seen
+    # The values are no text.
+    assert f"/tooz/lockscinder-{held.id}-delete_volume".encode() in seen
