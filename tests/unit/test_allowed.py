@@ -11,7 +11,14 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.catalogue import RESOURCES, SERVICES
-from openstack_operator.plan import ALLOWED_RESOURCES, allowed_elsewhere, allows, with_entry, without_effect
+from openstack_operator.plan import (
+    ALLOWED_RESOURCES,
+    MOST_ENTRIES,
+    allowed_elsewhere,
+    allows,
+    with_entry,
+    without_effect,
+)
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gathered, Gatherer
@@ -117,6 +124,19 @@ def test_an_entry_that_is_no_label_opens_nothing(entry: str) -> None:
     annotations = {ALLOWED_RESOURCES: entry}
     assert list(allowed_elsewhere(annotations, ["Neutron", f"N{'n' * 63}"])) == []
     assert without_effect(annotations, ["Neutron"]) == [entry]
+
+
+def test_an_annotation_of_any_size_opens_to_a_bounded_number() -> None:
+    annotations = {ALLOWED_RESOURCES: ",".join(["a/Neutron/*"] * 1000 + [f"a/Neutron/n{n}" for n in range(1000)])}
+    assert len(list(allowed_elsewhere(annotations, ["Neutron"]))) == MOST_ENTRIES
+    assert allows(annotations, "Neutron", "n1", namespace="a")
+    late = {ALLOWED_RESOURCES: ",".join(f"b/Neutron/n{n}" for n in range(1000))}
+    assert not allows(late, "Neutron", "n999", namespace="b")
+    wrong = {ALLOWED_RESOURCES: ",".join(f"{'x' * 300}{n}" for n in range(50))}
+    made = plan(context(OVN_NETWORK, release=release_of("debian"), annotations=wrong))
+    [verdict] = [step.verdict for step in made if step.name == "NetworkPolicies" and step.verdict]
+    assert "and 45 more: no effect" in verdict.message
+    assert len(verdict.message) < 1000
 
 
 async def test_a_namespace_that_the_operator_does_not_serve_is_named(namespaces: Namespaces) -> None:

@@ -16,7 +16,7 @@ from openstack_operator.api import handle
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.inspection import commands
 from openstack_operator.inspection.advice import ADVICE, advice
-from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root, roots
+from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
@@ -92,9 +92,9 @@ def cloud(*resources: Object, workloads: Sequence[Object] = (), pods: Sequence[O
 
 
 def found(snapshot: Snapshot) -> list[Root]:
-    finding = Causes(snapshot).of(snapshot.resources[0])
-    assert finding
-    return roots(finding)
+    answer = Causes(snapshot).of(snapshot.resources[0])
+    assert answer
+    return answer[1]
 
 
 PLANE = "OpenStackControlPlane/cloud"
@@ -167,6 +167,36 @@ def test_a_circle_of_dependencies_is_named() -> None:
         (CYCLE, "Glance/glance → Placement/placement → Glance/glance")
     ]
     assert advice(CYCLE) == "remove one of these references"
+
+
+def waiting(kind: str, count: int, needs: Mapping[int, Sequence[int]]) -> list[Object]:
+    """Resources of which each waits for others, by their numbers."""
+    return [
+        resource(
+            f"{kind}/p{number}",
+            PLANE,
+            reason="Waiting",
+            message="waits",
+            dependsOn=[{"kind": kind, "name": f"p{other}"} for other in needs.get(number, ())],
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [30, 32])
+def test_all_that_wait_for_all_are_circles_and_found_at_once(count: int) -> None:
+    """A user who may write resources must not keep the administrator's program busy."""
+    needs = {number: [other for other in range(count) if other != number] for number in range(count)}
+    causes = found(cloud(*waiting("Placement", count, needs)))
+    assert {root.finding.reason for root in causes} == {CYCLE}
+    assert len(causes) <= count
+
+
+def test_a_long_chain_has_one_cause_at_its_end() -> None:
+    chain = {number: [number + 1] for number in range(999)}
+    [root] = found(cloud(*waiting("Placement", 1000, chain)))
+    assert (root.finding.subject, root.finding.text) == ("Placement/p999", "waits")
+    assert len(root.holds_up) == 999
 
 
 def test_a_cloud_that_is_ready_has_no_cause() -> None:

@@ -18,7 +18,7 @@ from ..plan import Object, State, Verdict
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .snapshot import Snapshot
-from .state import DELETING, NOT_LOOKED_AT, reason_of, subject
+from .state import DELETING, NOT_LOOKED_AT, is_ready, reason_of, subject
 
 CYCLE = "DependencyCycle"
 """Reason of resources of which each waits for the next one, and the last for the first."""
@@ -36,7 +36,7 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """An object that is not ready, and the objects because of which it is not."""
+    """An object that is not ready."""
 
     subject: str
     """`Kind/name`."""
@@ -44,7 +44,6 @@ class Finding:
     reason: str = ""
     failed: bool = False
     """True for what does not get better by itself."""
-    causes: Sequence[Finding] = ()
     log: Log | None = None
 
 
@@ -58,79 +57,71 @@ class Root(NamedTuple):
     """Resources beside that way that are not ready because of it."""
 
 
-def roots(finding: Finding) -> list[Root]:
-    """Return what is behind a finding, the likeliest cause first: what does not heal by itself, then what holds up most
-    resources.
-    """
-    chains: dict[str, Sequence[Finding]] = {}
-    parents: dict[str, list[Finding]] = {}
-    visited = set[int]()
-    queue: deque[Sequence[Finding]] = deque([[finding]])
-    # By breadth, so that the first way to each finding is a shortest one.
-    while queue:
-        chain = queue.popleft()
-        last = chain[-1]
-        if len(chain) > 1:
-            parents.setdefault(last.subject, []).append(chain[-2])
-        chains.setdefault(last.subject, chain)
-        # Within a circle of dependencies, a resource has a finding for each way to it.
-        if id(last) not in visited:
-            visited.add(id(last))
-            queue.extend([*chain, cause] for cause in last.causes)
-    causes = [_root(chain, parents) for chain in chains.values() if not chain[-1].causes]
-    return sorted(causes, key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain)))
-
-
-def _root(chain: Sequence[Finding], parents: Mapping[str, Sequence[Finding]]) -> Root:
-    subjects = [each.subject for each in chain]
-    held_up: dict[str, None] = {}
-    queue = [chain[-1]]
-    while queue:
-        for parent in parents.get(queue.pop().subject, ()):
-            if parent.subject not in held_up:
-                held_up[parent.subject] = None
-                queue.append(parent)
-    return Root(chain[-1], subjects, sorted(held_up.keys() - set(subjects)))
-
-
 @dataclass
 class Causes:
-    """The search within one snapshot; each object is looked at once."""
+    """The search within one snapshot; each object is looked at once, however many wait for it."""
 
     snapshot: Snapshot
-    _findings: dict[str, Finding | None] = field(default_factory=dict[str, "Finding | None"])
+    _findings: dict[str, Finding] = field(default_factory=dict[str, Finding])
+    _edges: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    """Subjects of the causes of each finding."""
 
-    def of(self, live: Object) -> Finding | None:
-        """Return the finding about a resource of ours; None for one that is ready."""
-        return self._resource(live, ())
-
-    def _resource(self, live: Object, path: tuple[str, ...]) -> Finding | None:
-        name, reason = subject(live), reason_of(live)
-        if name in path:
-            members = path[path.index(name) :]
-            first = members.index(min(members))
-            circle = " → ".join([*members[first:], *members[:first], members[first]])
-            return Finding(subject=circle, text="each waits for the next one", reason=CYCLE, failed=True)
-        if not reason:
+    def of(self, live: Object) -> tuple[Finding, list[Root]] | None:
+        """Return the finding about a resource of ours, with what is behind it, the likeliest first: what does not heal
+        by itself, then what holds up most resources. None for a resource that is ready.
+        """
+        if is_ready(live):
             return None
-        if name not in self._findings:
-            verdict, causes = child_verdict(live), self._causes(live, (*path, name))
-            text = "is being deleted" if reason == DELETING else verdict.message.removeprefix(f"{name}: ")
-            failed = verdict.state is State.FAILED and reason != NOT_LOOKED_AT
-            finding = Finding(subject=name, text=text, reason=reason, failed=failed, causes=causes)
-            if any(cause.reason == CYCLE for cause in _all(causes)):
-                return finding
-            self._findings[name] = finding
-        return self._findings[name]
+        self._findings.clear()
+        self._edges.clear()
+        self._follow(live)
+        for circle in _circles(self._edges):
+            self._close(circle)
+        return self._findings[subject(live)], self._roots(subject(live))
 
-    def _causes(self, live: Object, path: tuple[str, ...]) -> list[Finding]:
-        uid = live["metadata"].get("uid", "")
-        children = [self._resource(each, path) for each in self._resources.get(uid, ())]
-        children += [self._workload(each) for each in self._workloads.get(uid, ())]
-        findings = [each for each in children if each]
-        if any(each.failed for each in findings):
-            return findings
-        return [*findings, *(each for used in self._used(live) if (each := self._resource(used, path)))]
+    def _follow(self, live: Object) -> None:
+        """Look at a resource, and at all that it leads to."""
+        queue = deque([live])
+        while queue:
+            each = queue.popleft()
+            own_name = subject(each)
+            if own_name in self._findings:
+                continue
+            self._findings[own_name] = _finding(each)
+            uid = each["metadata"].get("uid", "")
+            children = [child for child in self._resources.get(uid, ()) if not is_ready(child)]
+            edges = [subject(child) for child in children]
+            edges += [name for name in map(self._workload, self._workloads.get(uid, ())) if name]
+            failed = any(self._findings[edge].failed for edge in edges if edge in self._findings)
+            used = [] if failed else [target for target in self._used(each) if not is_ready(target)]
+            self._edges[own_name] = list(dict.fromkeys([*edges, *map(subject, used)]))
+            queue.extend([*children, *used])
+
+    def _close(self, circle: Sequence[str]) -> None:
+        """Let a circle itself be the cause of its members."""
+        name = " → ".join([*circle, circle[0]])
+        self._findings[name] = Finding(subject=name, text="each waits for the next one", reason=CYCLE, failed=True)
+        for member in circle:
+            self._edges[member] = [name, *(edge for edge in self._edges[member] if edge not in circle)]
+
+    def _roots(self, top: str) -> list[Root]:
+        chains: dict[str, Sequence[str]] = {top: [top]}
+        parents: dict[str, list[str]] = {}
+        queue = deque([top])
+        # By breadth, so that the first way to each finding is a shortest one.
+        while queue:
+            name = queue.popleft()
+            for edge in self._edges.get(name, ()):
+                parents.setdefault(edge, []).append(name)
+                if edge not in chains:
+                    chains[edge] = [*chains[name], edge]
+                    queue.append(edge)
+        roots = [
+            Root(self._findings[name], chain, _held_up(chain, parents))
+            for name, chain in chains.items()
+            if not self._edges.get(name)
+        ]
+        return sorted(roots, key=lambda root: (not root.finding.failed, -len(root.holds_up), len(root.chain)))
 
     def _used(self, live: Object) -> Iterator[Object]:
         """Yield the resources that it cannot do without: those that the spec names, or that are defaults, and that
@@ -163,20 +154,21 @@ class Causes:
         )
         return min(candidates, key=lambda each: each["metadata"].get("creationTimestamp", ""), default=None)
 
-    def _workload(self, live: Object) -> Finding | None:
-        verdict = judge(live)
-        if verdict.ready:
-            return None
-        pods = self._pods.get((live["kind"], live["metadata"]["name"]), ())
-        if live["kind"] == JOB.kind and job_succeeded(live, pods):
-            return None
+    def _workload(self, live: Object) -> str:
+        """Look at a workload; return its subject, empty if it does its work."""
+        verdict, pods = judge(live), self._pods.get((live["kind"], live["metadata"]["name"]), ())
+        if verdict.ready or (live["kind"] == JOB.kind and job_succeeded(live, pods)):
+            return ""
         name, text = subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
         diagnosis = diagnose(live, verdict, pods, self.snapshot.about, self.snapshot.now).verdict
         failed = State.FAILED in (verdict.state, diagnosis.state)
-        if diagnosis.message == verdict.message:
-            log = next((each for each in map(_log, pods) if each), None)
-            return Finding(subject=name, text=text, reason=verdict.reason, failed=failed, log=log)
-        return Finding(subject=name, text=text, causes=[_of_pods(live, verdict, diagnosis, pods)], failed=failed)
+        log = next((each for each in map(_log, pods) if each), None)
+        if diagnosis.message != verdict.message:
+            cause = _of_pods(live, verdict, diagnosis, pods)
+            self._findings[cause.subject], self._edges[name] = cause, [cause.subject]
+            failed, log = failed or cause.failed, None
+        self._findings[name] = Finding(subject=name, text=text, reason=verdict.reason, failed=failed, log=log)
+        return name
 
     @cached_property
     def _resources(self) -> Mapping[str, Sequence[Object]]:
@@ -223,10 +215,45 @@ def _log(pod: Object) -> Log | None:
     return None
 
 
-def _all(findings: Iterable[Finding]) -> Iterator[Finding]:
-    for finding in findings:
-        yield finding
-        yield from _all(finding.causes)
+def _finding(live: Object) -> Finding:
+    """Return the finding about a resource of ours that is not ready."""
+    name, reason, verdict = subject(live), reason_of(live), child_verdict(live)
+    text = "is being deleted" if reason == DELETING else verdict.message.removeprefix(f"{name}: ")
+    failed = verdict.state is State.FAILED and reason != NOT_LOOKED_AT
+    return Finding(subject=name, text=text, reason=reason, failed=failed)
+
+
+def _held_up(chain: Sequence[str], parents: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return all that leads to the end of a chain, beside the chain itself."""
+    ancestors: set[str] = set()
+    queue = [chain[-1]]
+    while queue:
+        for parent in parents.get(queue.pop(), ()):
+            if parent not in ancestors:
+                ancestors.add(parent)
+                queue.append(parent)
+    return sorted(ancestors - set(chain))
+
+
+def _circles(edges: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
+    """Yield circles, each from its least member on, until every one that is left shares a member with one of them."""
+    remaining = _trimmed(edges, set(edges))
+    while remaining:
+        path = [min(remaining)]
+        while (following := min(set(edges[path[-1]]) & remaining)) not in path:
+            path.append(following)
+        circle = path[path.index(following) :]
+        first = circle.index(min(circle))
+        yield [*circle[first:], *circle[:first]]
+        remaining = _trimmed(edges, remaining - set(circle))
+
+
+def _trimmed(edges: Mapping[str, Sequence[str]], names: set[str]) -> set[str]:
+    """Return those of the names that lead to another one without end."""
+    remaining = set(names)
+    while ends := {name for name in remaining if not remaining.intersection(edges[name])}:
+        remaining -= ends
+    return remaining
 
 
 def _by_controller(objects: Iterable[Object]) -> Mapping[str, Sequence[Object]]:

@@ -19,7 +19,7 @@ from ..kube import conditions
 from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from .advice import advice
-from .causes import Causes, Finding, Log, Root, roots
+from .causes import Causes, Finding, Log, Root
 from .snapshot import Snapshot, read
 from .state import is_ready, printed, reason_of, subject
 from .table import overview
@@ -106,17 +106,20 @@ async def _why(options: Options, client: Client) -> int:
     _report_unreadable(snapshot)
     chosen = _chosen(snapshot, options.resource, whole=False)
     causes = Causes(snapshot)
-    findings = [finding for each in chosen if (finding := causes.of(each))]
+    answers = [answer for each in chosen if (answer := causes.of(each))]
     if options.as_json:
-        print(json.dumps([{**_as_json(finding), "causes": _roots_as_json(finding)} for finding in findings], indent=2))
-    elif not findings:
+        listed = [
+            {**_as_json(finding), "causes": [_root_as_json(root) for root in roots]} for finding, roots in answers
+        ]
+        print(json.dumps(listed, indent=2))
+    elif not answers:
         names = [subject(each) for each in chosen]
         print(f"{', '.join(names) if len(names) <= _MOST else f'all {len(names)} resources'}: Ready")
     else:
-        for finding in findings:
-            for line in _text(options.namespace, finding, await _logs(client, options.namespace, finding)):
+        for finding, roots in answers:
+            for line in _text(options.namespace, finding, roots, await _logs(client, options.namespace, roots)):
                 print(printed(line))
-    return _exit(snapshot, ready=not findings)
+    return _exit(snapshot, ready=not answers)
 
 
 def _exit(snapshot: Snapshot, *, ready: bool) -> int:
@@ -126,8 +129,7 @@ def _exit(snapshot: Snapshot, *, ready: bool) -> int:
     return FAULT if snapshot.unreadable else READY
 
 
-def _text(namespace: str, finding: Finding, logs: dict[Log, Sequence[str]]) -> Iterator[str]:
-    causes = roots(finding)
+def _text(namespace: str, finding: Finding, causes: Sequence[Root], logs: dict[Log, Sequence[str]]) -> Iterator[str]:
     yield f"{finding.subject} in namespace {namespace} is not Ready: {finding.reason}"
     for number, root in enumerate(causes[:_MOST], 1):
         cause = root.finding
@@ -157,9 +159,9 @@ def _log_lines(namespace: str, log: Log, lines: Sequence[str]) -> Iterator[str]:
         yield f"     {line[:_WIDEST_LINE]}"
 
 
-async def _logs(client: Client, namespace: str, finding: Finding) -> dict[Log, Sequence[str]]:
+async def _logs(client: Client, namespace: str, roots: Sequence[Root]) -> dict[Log, Sequence[str]]:
     """Return the last lines of the logs of the causes that are shown."""
-    places = [root.finding.log for root in roots(finding)[:_MOST]]
+    places = [root.finding.log for root in roots[:_MOST]]
     return {each: await _last_lines(client, namespace, each) for each in places if each}
 
 
@@ -225,10 +227,6 @@ def _summary(live: Object) -> Object:
 
 def _as_json(finding: Finding) -> Object:
     return {"subject": finding.subject, "reason": finding.reason, "message": finding.text}
-
-
-def _roots_as_json(finding: Finding) -> list[Object]:
-    return [_root_as_json(root) for root in roots(finding)]
 
 
 def _root_as_json(root: Root) -> Object:

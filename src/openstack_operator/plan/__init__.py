@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from .allowed import ALLOWED_RESOURCES, ANY_NAME, AllowedUser, allowed_elsewhere, allows, with_entry, without_effect
+from .allowed import (
+    ALLOWED_RESOURCES,
+    ANY_NAME,
+    MOST_ENTRIES,
+    AllowedUser,
+    allowed_elsewhere,
+    allows,
+    with_entry,
+    without_effect,
+)
 from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
@@ -39,6 +48,7 @@ __all__ = [
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
     "IMAGE_PROFILE",
+    "MOST_ENTRIES",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "NO_RELEASE",

@@ -14,6 +14,8 @@ ALLOWED_RESOURCES = "openstack.k8s.io/allowed-resources"
 is one of the same namespace, `namespace/Kind/name` one of another; `*` stands for every name. Alone, it stands for
 every resource of the same namespace."""
 
+MOST_ENTRIES = 64
+"""Entries that have an effect: each becomes a part of NetworkPolicies, which the network of the whole cluster reads."""
 ANY_NAME = "*"
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 _ELSEWHERE = re.compile(rf"({_LABEL})/([A-Z][A-Za-z0-9]{{0,62}})/(\*|{_LABEL}(?:\.{_LABEL})*)")
@@ -29,8 +31,9 @@ class AllowedUser(NamedTuple):
 
 
 def allowed_resources(annotations: Mapping[str, str]) -> list[str]:
-    """Return the entries of the annotation."""
-    return [entry for each in annotations.get(ALLOWED_RESOURCES, "").split(",") if (entry := each.strip())]
+    """Return the entries of the annotation, each once; those beyond the limit have no effect."""
+    entries = (each.strip() for each in annotations.get(ALLOWED_RESOURCES, "").split(","))
+    return list(dict.fromkeys(entry for entry in entries if entry))[:MOST_ENTRIES]
 
 
 def allows(annotations: Mapping[str, str], kind: str, name: str, *, namespace: str = "") -> bool:

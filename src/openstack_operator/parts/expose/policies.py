@@ -20,6 +20,7 @@ from ...api import Expose, NetworkPolicies, Ref, RunSpec, references
 from ...plan import (
     ALLOWED_RESOURCES,
     ANY_NAME,
+    MOST_ENTRIES,
     READY,
     AllowedUser,
     Context,
@@ -43,6 +44,8 @@ _ON_NODES: tuple[Object, ...] = (
 controller.
 Metadata services answer at ports below 1024."""
 
+_MOST_NAMED, _LONGEST_NAMED = 5, 80
+"""Entries of an annotation that a message names, and letters of each."""
 _PROMETHEUS = {
     "namespaceSelector": {},
     "podSelector": {
@@ -127,7 +130,9 @@ def _without_effect(ctx: Context[Any], server: Listens) -> str:
     if not entries:
         return ""
     form = " or ".join(f"NAMESPACE/{kind}/NAME" for kind in server.elsewhere)
-    return f"metadata.annotations[{ALLOWED_RESOURCES}]: {', '.join(entries)}: no effect; write {form}"
+    rest = f" and {len(entries) - _MOST_NAMED} more" if len(entries) > _MOST_NAMED else ""
+    first = ", ".join(entry[:_LONGEST_NAMED] for entry in entries[:_MOST_NAMED])
+    return f"metadata.annotations[{ALLOWED_RESOURCES}]: {first}{rest}: no effect; write {form}, at most {MOST_ENTRIES}"
 
 
 def _labels(user: AllowedUser) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import CallsAPIs, PKIRef, UsesTLS, logins
-from ...plan import Context, Incomplete, MissingReference, SpecError, Step, failed, is_own_service
+from ...plan import Context, Incomplete, MissingReference, Referent, SpecError, Step, failed, is_own_service
 from .issued import ordered, serves_cluster
 
 TRUST = "/etc/openstack-trust"
@@ -263,11 +263,16 @@ def _forms(ctx: Context[Any], service: str) -> list[str]:
 
 def trusts(ctx: Context[Any]) -> dict[str, str]:
     """The authorities of all servers the spec points at, and of its own, by Secret."""
-    names = {secret for ref in ctx.refs.values() if (secret := ref.published.get(TRUSTED))}
+    names = {secret for ref in ctx.refs.values() if (secret := _trusted(ref))}
     names |= {ref.name for _, ref in logins(ctx.spec) if authority(ctx.secrets.get(ref.name, {}))}
     if bundle := _own_bundle(ctx):
         names.add(bundle)
     return {name: ctx.secrets[name][authority(ctx.secrets[name]) or "ca.crt"] for name in sorted(names)}
+
+
+def _trusted(referent: Referent) -> str:
+    """Return the Secret with the authorities of a server; that of another namespace has them beside its certificate."""
+    return "" if referent.namespace else referent.published.get(TRUSTED, "")
 
 
 def authority(data: Mapping[str, str]) -> str:
