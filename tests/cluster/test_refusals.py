@@ -175,12 +175,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "Neutron",
-        {"ovn": {"clusterRef": {"name": "a", "namespace": "infrastructure"}}},
-        "spec.ovn.clusterRef.namespace",
-        "write its addresses in nbConnection",
-    ),
-    (
-        "Neutron",
         {"ovn": {"nbConnection": "ssl:nb:6641", "sbConnection": "tcp:sb:6642"}},
         "spec.ovn.tlsSecretRef",
         "needs the Secret with tls.crt",
