@@ -333,6 +333,15 @@ def test_a_spec_that_the_operator_has_not_looked_at_is_not_ready(ask: Any, capsy
         assert advice(reason) in printed
 
 
+def test_events_are_found_by_name_where_no_uid_is_known() -> None:
+    events = [{"kind": "PersistentVolumeClaim", "name": "data", "uid": "1", "reason": "ProvisioningFailed"}]
+    snapshot = Snapshot(namespace="openstack", warnings=events)
+    assert snapshot.about("PersistentVolumeClaim", "data", "") == events
+    assert snapshot.about("PersistentVolumeClaim", "data", "1") == events
+    assert snapshot.about("PersistentVolumeClaim", "data", "2") == []
+    assert snapshot.about("Pod", "data", "") == []
+
+
 def test_the_log_is_of_the_pod_that_the_cause_names() -> None:
     snapshot = broken_api(PULL)
     starts = pod("keystone-api-1-0", "keystone-api", "keystone", {"running": {"startedAt": "2026-01-01T12:29:59Z"}})

@@ -42,9 +42,12 @@ class Snapshot:
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def about(self, kind: str, name: str, uid: str) -> Sequence[Object]:
-        """Return the Warning Events about an object."""
-        subject = (kind, name, uid)
-        return [dict(each) for each in self.warnings if (each["kind"], each["name"], each["uid"]) == subject]
+        """Return the Warning Events about an object; without a uid, about any of that name."""
+        return [
+            dict(each)
+            for each in self.warnings
+            if (each["kind"], each["name"]) == (kind, name) and (not uid or each["uid"] in ("", uid))
+        ]
 
 
 async def read(
