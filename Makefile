@@ -32,12 +32,13 @@ lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra cli --group dev pyproject.toml -o requirements-dev.lock
 
 SAMPLE ?= minimal
-# `local`: a registry that is started beside the embedded cluster.
+# `local`: a registry that is started beside the embedded cluster. Only from the command line: other programs have a
+# variable of this name in the environment.
 REGISTRY ?=
 
 .PHONY: cloud
 cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample, REGISTRY=local pulls images
-	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(REGISTRY),--registry $(REGISTRY))
+	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(findstring command,$(origin REGISTRY)),--registry $(REGISTRY))
 
 .PHONY: proof
 proof: venv ## Boots a server in the cloud that runs

