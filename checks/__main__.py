@@ -1,4 +1,4 @@
-"""kubeconform and kube-score over what the samples become: `python -m checks`."""
+"""kubeconform and kube-score over what the samples become, promtool over their alerts: `python -m checks`."""
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from localcluster.build import CHECKS, BuildError, ensure
+from localcluster.build import CHECKS, PROMTOOL, BuildError, ensure
 
-from . import schemas
+from . import alerts, schemas
 from .findings import Finding, explained, unused
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,8 +34,12 @@ def main() -> int:
         tools = ensure(CHECKS)
         with tempfile.TemporaryDirectory() as folder:
             schemas.write(Path(folder), sorted((ROOT / "deploy" / "crds").glob("*.yaml")))
-            return _look(tools, Path(folder))
-    except BuildError as error:
+            is_failed = _look(tools, Path(folder))
+            promtool = ensure(PROMTOOL) / "promtool"
+            count = alerts.check(promtool, alerts.documents(_monitored()), Path(folder))
+            print(f"promtool: {count} alerts fire when they should, and only then")
+            return is_failed
+    except (BuildError, alerts.AlertsError) as error:
         print(error, file=sys.stderr)
         return 1
 
@@ -72,11 +76,28 @@ def _pattern(folder: Path) -> str:
 def _rendered(sample: str) -> str:
     """The objects of a sample, without those of the user that the operator reads."""
     manifest = ROOT / "deploy" / "samples" / f"controlplane_{sample}.yaml"
-    command = [sys.executable, "-m", "openstack_operator.cli", "render", "-f", str(manifest)]
+    return _render(manifest)
+
+
+def _render(manifest: Path, *options: str) -> str:
+    command = [sys.executable, "-m", "openstack_operator.cli", "render", "-f", str(manifest), *options]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if result.returncode:
         raise BuildError(f"render of {manifest.name} failed:\n{result.stderr}")
     return result.stdout
+
+
+def _monitored() -> str:
+    """The objects of a small cloud in a cluster that has the kinds of Prometheus' operator."""
+    spec = {"release": "2025.1", "monitoring": {"enabled": True}}
+    metadata = {"name": "cloud", "namespace": alerts.NAMESPACE}
+    cloud = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": metadata}
+    kinds = (f"{kind}.monitoring.coreos.com" for kind in ("PodMonitor", "PrometheusRule"))
+    serves = [word for kind in kinds for word in ("--serves", kind)]
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        json.dump({**cloud, "spec": spec}, file)
+        file.flush()
+        return _render(Path(file.name), *serves)
 
 
 def _run(command: list[str], text: str) -> subprocess.CompletedProcess[str]:

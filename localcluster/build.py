@@ -82,6 +82,14 @@ CHECKS = Part(
     minutes=3,
 )
 """Tools that look at manifests."""
+PROMTOOL = Part(
+    "promtool",
+    {"promtool": "github.com/prometheus/prometheus/cmd/promtool"},
+    minutes=5,
+    # Without the ways in which Prometheus finds its targets.
+    flags=("-trimpath", "-tags=remove_all_sd"),
+)
+"""Prometheus' own tests of alerts."""
 VAULT = Part(
     "vault",
     {"vault": "."},
@@ -115,7 +123,7 @@ VAULT = Part(
 """HashiCorp's Vault, in which tests of Barbican store secrets."""
 REGISTRY = Part("registry", {"registry": ".", "login": "./login"}, minutes=1)
 """The image registry beside a cluster, and what makes the login to it."""
-OPTIONAL = {part.name: part for part in (CHECKS, VAULT, REGISTRY)}
+OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY)}
 """Parts that no cluster needs: built if a command names them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
 """Sets of parts that a caller may build by one name; a part is also a set of its own."""
