@@ -147,6 +147,56 @@ def test_the_plug_in_of_heat_gets_a_login_since_it_uses_no_users_of_tempests() -
     assert "p4ss" not in json.dumps(without_passwords({**found, "auth": {"admin_password": "p4ss"}}))
 
 
+PROVIDERS = "load-balancer/v2/lbaas/providers"
+OVN = {"name": "ovn", "description": "Open Virtual Network"}
+AMPHORA = {"name": "amphora", "description": "Octavia amphora"}
+
+
+def with_providers(*providers: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    return options(**{PROVIDERS: {"providers": [*providers]}})
+
+
+def test_load_balancers_are_tested_with_ovn_where_the_cloud_has_it_and_without_what_ovn_lacks() -> None:
+    found = with_providers(AMPHORA, OVN)
+    assert found["service_available"]["load_balancer"] is True
+    assert found["load_balancer"] == {
+        "provider": "ovn",
+        "enabled_provider_drivers": "amphora:Octavia amphora,ovn:Open Virtual Network",
+    }
+    features = found["loadbalancer-feature-enabled"]
+    # OVN has health monitors, so the plug-in's own default holds.
+    assert "health_monitor_enabled" not in features
+    assert set(features.values()) == {False}
+    assert features.keys() >= {"not_implemented_is_error", "terminated_tls_enabled", "l7_protocol_enabled"}
+
+
+def test_load_balancers_of_octavias_own_provider_are_tested_with_all_features() -> None:
+    found = with_providers({"name": "octavia", "description": ""}, AMPHORA)
+    assert found["load_balancer"]["provider"] == "amphora"
+    assert "loadbalancer-feature-enabled" not in found
+
+
+def test_another_provider_need_not_do_everything() -> None:
+    found = with_providers({"name": "f5", "description": "BIG-IP"})
+    assert found["load_balancer"]["provider"] == "f5"
+    assert found["loadbalancer-feature-enabled"] == {"not_implemented_is_error": False}
+
+
+@pytest.mark.parametrize("answer", [{"providers": []}, None])
+def test_an_octavia_that_lists_no_providers_leaves_the_plug_ins_options(answer: Any) -> None:
+    found = options(**{PROVIDERS: answer, "load-balancer/": {}})
+    assert found["service_available"]["load_balancer"] is True
+    assert not {"load_balancer", "loadbalancer-feature-enabled"} & found.keys()
+
+
+def test_load_balancers_that_are_not_to_be_tested_are_not_looked_up() -> None:
+    wanted: dict[str, Any] = dict.fromkeys(("image", "flavor", "network"))
+    cloud = Served({**SERVED, PROVIDERS: {"providers": [OVN]}})
+    with ExitStack() as end:
+        found = discover(cloud, {**wanted, "services": ["compute"], "administrator": ""}, end)
+    assert "load_balancer" not in found
+
+
 def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:
     class Broken(Served):
         def ask(self, method: str, url: str, body: Any = None, **query: str) -> Any:

@@ -30,6 +30,18 @@ _LOGIN = ("admin_username", "admin_password", "admin_project_name", "admin_domai
 """Options of [auth] that are the login of an administrator."""
 _SIZES = {"tempest": 256, "tempest-alt": 384}
 """Flavors that a run makes in a cloud without any, and their memory in MiB."""
+_AMPHORA = ("amphora", "amphorav2", "octavia")
+"""Names of Octavia's own provider, which has all features."""
+_PROVIDERS = ("ovn", *_AMPHORA)
+"""Providers of load balancers, the one to test first: no API tells which one is the default."""
+_NOT_OF_OVN = (
+    "l7_protocol_enabled",
+    "pool_algorithms_enabled",
+    "prometheus_listener_enabled",
+    "session_persistence_enabled",
+    "terminated_tls_enabled",
+)
+"""Features that OVN lacks. Octavia's plug-in tests each of them unless its option is false."""
 _SECONDS = 60
 
 
@@ -107,7 +119,31 @@ def discover(cloud: Cloud, settings: Mapping[str, Any], end: ExitStack) -> dict[
         options |= {"network": _network(cloud, settings["network"]), "network-feature-enabled": _extensions(cloud)}
     if available["heat"]:
         options["heat_plugin"] = _stacks(cloud, settings, options)
+    if available["load_balancer"]:
+        options |= _load_balancers(cloud)
     return options
+
+
+def _load_balancers(cloud: Cloud) -> dict[str, dict[str, Any]]:
+    """Return options of Octavia's plug-in: the providers by their descriptions, which it compares, and what the tested
+    one lacks. A provider other than Octavia's own refuses what it cannot do (501), so that tests of it are skipped.
+    """
+    try:
+        providers = cloud.ask("GET", f"{cloud.endpoint('load-balancer')}/v2/lbaas/providers")["providers"]
+    except NotOfferedError:
+        return {}
+    descriptions = {provider["name"]: provider.get("description") or "" for provider in providers}
+    tested = next((name for name in (*_PROVIDERS, *descriptions) if name in descriptions), None)
+    if tested is None:
+        return {}
+    drivers = ",".join(f"{name}:{description}" for name, description in descriptions.items())
+    features = {} if tested in _AMPHORA else {"not_implemented_is_error": False}
+    if tested == "ovn":
+        features |= dict.fromkeys(_NOT_OF_OVN, False)
+    return {
+        "load_balancer": {"provider": tested, "enabled_provider_drivers": drivers},
+        **({"loadbalancer-feature-enabled": features} if features else {}),
+    }
 
 
 def _stacks(cloud: Cloud, settings: Mapping[str, Any], options: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

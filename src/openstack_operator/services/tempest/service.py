@@ -197,7 +197,7 @@ def _plugins(region: str, interface: str) -> Sections:
         "enforce_scope": {"barbican": True, "designate": True, "octavia": True},
         "heat_plugin": of_region,
         "key_manager": of_region,
-        "load_balancer": {**of_region, "provider": "ovn", "enabled_provider_drivers": "ovn:OVN"},
+        "load_balancer": of_region,
     }
 
 
