@@ -148,7 +148,7 @@ e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them 
 	$(E2E) tests/e2e/on_two
 
 .PHONY: e2e-tempest
-e2e-tempest: venv ## A cloud that is tested by Tempest: its smoke set with volumes, also on schedule, all of Identity, Image and Network, and each test that is skipped, with the reason
+e2e-tempest: venv ## A cloud that is tested by Tempest: its smoke set with volumes, also on schedule, all of Identity, Image and Network, the APIs of Barbican, Designate, Heat and Octavia, and each test that is skipped, with the reason
 	$(E2E) tests/e2e/on_tempest
 
 .PHONY: e2e-identity

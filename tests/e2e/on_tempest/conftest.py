@@ -20,6 +20,8 @@ from .expectations import excluding
 WEB = "tempest-web"
 """A web server in the cluster, whose image Glance fetches."""
 IMAGE = "tiny.qcow2"
+TIMEOUT = "90m"
+"""Maximum duration of a set. That of load balancers waits five seconds for each of its changes."""
 
 
 def tempest(namespace: str) -> dict[str, Any]:
@@ -29,13 +31,16 @@ def tempest(namespace: str) -> dict[str, Any]:
         "tests": {
             "includeRegex": "nothing-yet",
             "excludeRegex": excluding(),
-            "timeout": "1h",
+            "timeout": TIMEOUT,
             "image": proof.NAME,
             "network": "public",
         },
         "config": {
             # The small guest has no SSH.
             "validation": {"run_validation": False},
+            # OVN makes a load balancer in a second or two. Not build_interval: a test of several changes in one request
+            # takes the first of them for all.
+            "load_balancer": {"lb_build_interval": 2, "check_interval": 2},
             "image": {"http_qcow2_image": f"http://{WEB}.{namespace}.svc.cluster.local/{IMAGE}"},
         },
     }
@@ -48,7 +53,7 @@ def choose(spec: dict[str, Any]) -> None:
     spec["tempest"] = tempest("openstack")
     spec["ceph"] = {"enabled": True}
     spec["cinder"] = {"enabled": True}
-    for service in ("barbican", "designate", "heat"):
+    for service in ("barbican", "designate", "heat", "octavia"):
         spec[service] = {"enabled": True}
     options = spec.setdefault("glance", {}).setdefault("config", {}).setdefault("DEFAULT", {})
     options["enabled_import_methods"] = "[glance-direct,web-download]"

@@ -1,5 +1,5 @@
-"""Tempest's smoke set and its tests of the Identity, Image and Network APIs, in runs that are ordered; then what the
-status tells of runs, and whether Keystone obeys what it acknowledged.
+"""Tempest's smoke set and its tests of the Identity, Image and Network APIs, and those of its plug-ins, in runs that
+are ordered; then what the status tells of runs, and whether Keystone obeys what it acknowledged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
 from .acknowledged import Identity, watched
-from .expectations import SETS, Outcome, listing, surprises, unused
+from .expectations import IPV4, SETS, Outcome, listing, surprises, unused
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"
@@ -33,6 +33,8 @@ PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
 WELL, SILENT = 15.0, 45.0
 """Seconds for which Keystone's cache works before and after it is frozen, and for which it is."""
 LEAST_LOOKS = 100
+LONGEST = 5700
+"""Seconds after which a run has ended: some minutes more than its own timeout."""
 
 
 def live(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
@@ -94,7 +96,8 @@ def test_a_set_passes(
 ) -> None:
     cloud = stood[1]
     before = live(cluster, cloud).get("status", {}).get("lastRun")
-    change(cluster, cloud, tests={"includeRegex": SETS[name]})
+    balancers = {"test_with_ipv6": name not in IPV4}
+    change(cluster, cloud, tests={"includeRegex": SETS[name]}, config={"load_balancer": balancers})
 
     def wanted() -> bool:
         tempest = live(cluster, cloud)
@@ -102,7 +105,7 @@ def test_a_set_passes(
 
     until("the set in Tempest's configuration", wanted, 120, 1)
     order(cluster, cloud, name)
-    until("the end of the run", lambda: live(cluster, cloud)["status"].get("lastRun", before) != before, 3900, 5)
+    until("the end of the run", lambda: live(cluster, cloud)["status"].get("lastRun", before) != before, LONGEST, 5)
     status = live(cluster, cloud)["status"]
     outcome = outcomes[name] = Outcome.of(logged(cluster, cloud))
     results = status["results"]
