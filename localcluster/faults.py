@@ -35,7 +35,7 @@ __all__ = [
     "thaw",
 ]
 
-_TIMEOUT = 20.0
+_TIMEOUT = 60.0
 _LOOK = 0.05
 """Seconds between two checks whether a program runs again, as often as the node's init checks whether it may: only that
 init, its parent, can wait for it.
