@@ -91,7 +91,7 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
 
 .PHONY: check-manifests
-check-manifests: venv ## kubeconform and kube-score over what the samples become; builds both tools once
+check-manifests: venv ## kubeconform and kube-score over what the samples become, promtool over alerts; builds the tools once
 	$(PY) -m checks
 
 .PHONY: mutants

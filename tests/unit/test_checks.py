@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from checks import schemas
+import pytest
+import yaml
+
+from checks import alerts, schemas
 from checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
 
 PRIVILEGED = Finding(
@@ -64,3 +70,41 @@ def test_a_property_may_be_called_properties() -> None:
 def test_a_pattern_of_a_number_or_text_is_for_text_alone() -> None:
     port = {"type": "string", "pattern": "^[0-9]+%$", "x-kubernetes-int-or-string": True}
     assert schemas.strict(port) == {"anyOf": [{"type": "string", "pattern": "^[0-9]+%$"}, {"type": "integer"}]}
+
+
+def _cloud(*names: str) -> list[dict[str, Any]]:
+    rules = [{"alert": name, "for": "5m", "labels": {"severity": "critical"}} for name in names]
+    return [{"kind": "Service"}, {"kind": "PrometheusRule", "spec": {"groups": [{"name": "cloud", "rules": rules}]}}]
+
+
+NAMES = list(dict.fromkeys(fault.alert for fault in alerts.FAULTS))
+
+
+def _promtool(folder: Path, exit_status: int) -> Path:
+    path = folder / "promtool"
+    path.write_text(f"#!/bin/sh\necho words of promtool; exit {exit_status}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def test_each_alert_is_expected_at_its_time_and_no_other_beside_it(tmp_path: Path) -> None:
+    assert alerts.check(_promtool(tmp_path, 0), _cloud(*NAMES), tmp_path) == len(NAMES)
+    healthy, *faulty = yaml.safe_load((tmp_path / "tests.yaml").read_text(encoding="utf-8"))["tests"]
+    assert [each["exp_alerts"] for each in healthy["alert_rule_test"]] == [[]] * len(NAMES)
+    for fault, test in zip(alerts.FAULTS, faulty, strict=True):
+        before, after, *others = test["alert_rule_test"]
+        assert (before["alertname"], before["exp_alerts"]) == (fault.alert, [])
+        assert after["exp_alerts"][0]["exp_annotations"] == {"summary": fault.summary}
+        assert {each["alertname"] for each in others} == set(NAMES) - {fault.alert}
+        assert not any(each["exp_alerts"] for each in others)
+
+
+@pytest.mark.parametrize("names", [NAMES[1:], [*NAMES, "OpenStackNew"]])
+def test_an_alert_without_a_fault_is_named_and_a_fault_without_an_alert(names: list[str], tmp_path: Path) -> None:
+    with pytest.raises(alerts.AlertsError, match="OpenStackNew" if "OpenStackNew" in names else NAMES[0]):
+        alerts.check(_promtool(tmp_path, 0), _cloud(*names), tmp_path)
+
+
+def test_words_of_promtool_are_in_the_error(tmp_path: Path) -> None:
+    with pytest.raises(alerts.AlertsError, match="words of promtool"):
+        alerts.check(_promtool(tmp_path, 1), _cloud(*NAMES), tmp_path)

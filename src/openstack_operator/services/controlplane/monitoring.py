@@ -47,8 +47,9 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
     alerts = [
         _alert(
             "OpenStackBrokerBlocked",
-            f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{scope}}}"
-            f" or rabbitmq_alarms_free_disk_space_watermark{{{scope}}}) > 0",
+            # Compared before `or`, which drops what has the same labels as a sample before it.
+            f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{scope}}}) > 0"
+            f" or max by (namespace, pod) (rabbitmq_alarms_free_disk_space_watermark{{{scope}}}) > 0",
             "2m",
             "{{ $labels.pod }} has no memory or no disk left: clients that publish wait, at all members",
         ),
