@@ -70,8 +70,10 @@ class Api:
         self._session = Session(connect_retries=0)
         self._refused = 0
 
-    def call(self, service: str, method: str, path: str, **options: Any) -> Response:
-        """The answer to one request. Raises what keystoneauth raises, after one try."""
+    def call(self, service: str, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any) -> Response:
+        """The answer to one request, which takes at most `timeout` seconds, or those of the scenario if these are more.
+        Raises what keystoneauth raises, after one try.
+        """
         try:
             endpoint = {"service_type": service, "interface": "public"}
             plugin = self._access.plugin()
@@ -85,7 +87,7 @@ class Api:
                 connect_retries=0,
                 status_code_retries=0,
                 redirect=0,
-                timeout=self._access.timeout,
+                timeout=max(timeout, self._access.timeout),
                 **options,
             )
         except ConnectTimeout:

@@ -101,7 +101,8 @@ class LoadBalancers(Turnover):
 
     def create(self, key: str) -> str:
         body = {"loadbalancer": {"name": key, "vip_subnet_id": self._subnet}}
-        answer = self._api.json(self.service, "POST", "/v2/lbaas/loadbalancers", json=body)
+        # Octavia answers after it has asked Keystone and Neutron several times.
+        answer = self._api.json(self.service, "POST", "/v2/lbaas/loadbalancers", json=body, timeout=self.interval)
         return f"/v2/lbaas/loadbalancers/{answer['loadbalancer']['id']}"
 
     def listed(self) -> set[str]:
