@@ -78,7 +78,7 @@ class Server:
             raise self.answers.pop()
         return None
 
-    def json(self, _service: str, method: str, path: str, *, json: Any = None) -> Any:
+    def json(self, _service: str, method: str, path: str, *, json: Any = None, timeout: float = 10.0) -> Any:
         if method == "GET":
             assert path == "/stacks"
             return {"stacks": self.listed("", "", "")}
