@@ -24,6 +24,10 @@ from . import toy
 
 PATIENCE = 300.0
 """Seconds after which a test is taken for hung. No test measures time: the machine may do many other things, too."""
+DISCOVERY_PERIOD = 1.0
+"""Seconds between two looks of an operator at the kinds that the API serves. The usual 20 are time in which a test
+whose kind comes later does nothing.
+"""
 _ROUNDS = 100
 
 

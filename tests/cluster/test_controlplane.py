@@ -21,7 +21,7 @@ from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
-from .harness import Cluster, eventually, running
+from .harness import DISCOVERY_PERIOD, Cluster, eventually, running
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
 SMALL: Mapping[str, Any] = {name: {"enabled": False} for name in ("nova", "neutron", "glance", "ovn", "rabbitmq")}
@@ -58,7 +58,15 @@ async def operator(
     ]
     releases = releases or ReleaseFiles(root / "releases")
     patience = Patience(initial=0.2, later=0.2, retrying=0.5, missing=0.2)
-    manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace, *also], patience=patience)
+    manager = Manager(
+        client,
+        SERVICES,
+        remotes,
+        releases,
+        [cluster.namespace, *also],
+        patience=patience,
+        discovery_period=DISCOVERY_PERIOD,
+    )
     async with running(manager.run()), cluster.simulator(*skip):
         yield manager
     await client.close()

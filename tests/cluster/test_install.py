@@ -28,7 +28,7 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.tempest.model import TEMPEST
 
 from .etcd import etcd_data
-from .harness import PATIENCE, Cluster, eventually, running
+from .harness import DISCOVERY_PERIOD, PATIENCE, Cluster, eventually, running
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -178,7 +178,8 @@ async def _without_c5c3(kubectl: Kubectl, client: Client, served: Client) -> Non
         NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plain", "namespace": None}}
     )
     cluster = Cluster(client, "plain")
-    manager = Manager(served, SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), ["plain"])
+    releases = ReleaseFiles(ROOT / "releases")
+    manager = Manager(served, SERVICES, ACTUATORS, releases, ["plain"], discovery_period=DISCOVERY_PERIOD)
     async with running(manager.run()):
         await asyncio.wait_for(manager.world.wait_until_synced(), PATIENCE)
         await cluster.create(CONTROL_PLANE, "cloud", tempest={"enabled": True})

@@ -18,6 +18,7 @@ from ..plan import ALLOWED_RESOURCES, NO_PERMISSIONS, Actuator, Permissions, Rel
 from . import metrics
 from .actuate import ActuatorReconciler
 from .client import Client
+from .discovery import PERIOD
 from .events import Recorder
 from .exposition import ResourceCollector
 from .finalizers import is_deletion_pending
@@ -66,10 +67,21 @@ class Manager:
         version: str = __version__,
         release_versions: Callable[[], object] = tuple,
         permissions: Permissions = NO_PERMISSIONS,
+        discovery_period: float = PERIOD,
     ) -> None:
-        """Require that `release_versions` returns another value once a release file has changed."""
+        """Require that `release_versions` returns another value once a release file has changed. `discovery_period` is
+        the number of seconds between two looks at the kinds that the API serves.
+        """
         catalog = Catalog([entry.resource for entry in (*services, *actuators)], external_kinds(services))
-        self.world = World(client, catalog, namespaces, self._on_change, self._wake_all, self._is_pending)
+        self.world = World(
+            client,
+            catalog,
+            namespaces,
+            self._on_change,
+            self._wake_all,
+            self._is_pending,
+            discovery_period=discovery_period,
+        )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self.cluster_domain = domain
         self._client = client

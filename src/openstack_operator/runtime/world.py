@@ -15,7 +15,7 @@ from ..plan import Transient
 from .budget import Budget
 from .claims import Claims
 from .client import Client
-from .discovery import Discovery
+from .discovery import PERIOD, Discovery
 from .informer import Informer
 from .kinds import CLAIM, DAEMON_SET, NODE, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
 from .pods import SELECTOR, trimmed
@@ -76,9 +76,11 @@ class World:
         notify: Callable[[Change], None],
         on_kinds_changed: Callable[[], None] = lambda: None,
         is_pending: Callable[[Request], bool] = lambda _: False,
+        *,
+        discovery_period: float = PERIOD,
     ) -> None:
-        """Call `on_kinds_changed` when the API begins or stops to serve an optional kind; `is_pending` returns True for
-        a resource that is queued for reconciliation.
+        """Call `on_kinds_changed` when the API begins or stops to serve an optional kind, which is looked for every
+        `discovery_period` seconds; `is_pending` returns True for a resource that is queued for reconciliation.
         """
         self.is_pending = is_pending
         self.client = client
@@ -116,7 +118,8 @@ class World:
         self._roles: dict[str, list[Kind]] = {}
         for kind in catalog.resources:
             self._roles.setdefault(kind.role, []).append(kind)
-        self.discovery = Discovery(client, (kind for kind in catalog.all if kind.optional))
+        optional = (kind for kind in catalog.all if kind.optional)
+        self.discovery = Discovery(client, optional, period=discovery_period)
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
         if catalog.on_nodes:
