@@ -29,6 +29,11 @@ from .harness import Cluster, eventually
 
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 
+_LONG = (
+    *("test_crash_points.py", "test_install.py", "test_korc.py", "test_takeover.py", "test_providers.py"),
+    *("test_recreation.py", "test_nodes.py", "test_hostile.py", "test_budget.py", "test_metrics.py"),
+)
+"""Files with tests that take ten seconds or more, many of them waiting for what takes its time: a lease that ends."""
 _names = itertools.count()
 
 
@@ -42,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker(ignored)
-    items.sort(key=lambda item: item.path.name != "test_crash_points.py")
+    items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
 @pytest.hookimpl(wrapper=True)
