@@ -9,7 +9,6 @@ use_venv("images")
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable
 
@@ -75,11 +74,10 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _add_pristine(command: argparse.ArgumentParser) -> None:
-    is_default = os.environ.get("PRISTINE", "0") not in ("", "0")
     text = (
         "without the patches of images/patches; PRISTINE=1 does the same for all commands, as in `PRISTINE=1 make e2e`"
     )
-    command.add_argument("--pristine", action="store_true", default=is_default, help=text)
+    command.add_argument("--pristine", action="store_true", default=catalog.is_pristine(), help=text)
 
 
 def _chosen(names: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,11 @@ class File(NamedTuple):
 
     content: bytes
     executable: bool = False
+
+
+def is_pristine() -> bool:
+    """Return True if `PRISTINE=1` asks for images without the patches of images/patches."""
+    return os.environ.get("PRISTINE", "0") not in ("", "0")
 
 
 @functools.cache

@@ -19,25 +19,31 @@ class Known:
     pattern: re.Pattern[str]
     why: str
     """Where they come from."""
+    is_patched: bool = False
+    """True if a patch of images/patches is what ended them: a pristine image still writes them."""
 
 
-def _known(why: str, pattern: str) -> Known:
-    return Known(re.compile(pattern), why)
+def _known(why: str, pattern: str, *, is_patched: bool = False) -> Known:
+    return Known(re.compile(pattern), why, is_patched)
 
 
 NOISE = (
     _known(
+        # Also a client of Memcached without images/patches/keystonemiddleware/02-cache-over-tls.patch.
         "something connects to a port that speaks TLS and ends without a handshake, as a TCP probe does",
         r"SSL_accept: |receive error: Protocol error|connection dropped \(Protocol error\)"
         r"|accept4?\(\): (Resource temporarily unavailable|Invalid argument)|Error accepting a client connection: ",
+        is_patched=True,
     ),
     _known(
         "Python tidies up greenthreads in the child of a fork (images/patches/eventlet/01-fork.patch)",
         r"Exception ignored in: <function _after_fork |^    assert ident == get_ident\(greenthread\)$",
+        is_patched=True,
     ),
     _known(
         "Keystone logs a request that it refuses as its own fault (images/patches/keystone/02-refusals.patch)",
         r" ERROR keystone\.server\.flask\.application .*\b(Forbidden|Conflict|ValidationError|NotFound)\b",
+        is_patched=True,
     ),
     _known(
         "Keystone warns of its keys' mount with each request (services/keystone/serving.py: default_log_levels)",
@@ -66,6 +72,8 @@ NOISE = (
     ),
 )
 """Of each of these the cause was mended: one that is back has another one."""
+PATCHED = frozenset(each.why for each in NOISE if each.is_patched)
+"""What a cloud of pristine images may write."""
 
 OF_THE_MACHINE = (
     _known("the node has no KVM", r": error : \S+ : Unable to open /dev/kvm: "),
