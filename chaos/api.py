@@ -70,9 +70,9 @@ class Api:
         self._session = Session(connect_retries=0)
         self._refused = 0
 
-    def call(self, service: str, method: str, path: str, *, timeout: float = TIMEOUT, **options: Any) -> Response:
-        """The answer to one request, which takes at most `timeout` seconds, or those of the scenario if these are more.
-        Raises what keystoneauth raises, after one try.
+    def call(self, service: str, method: str, path: str, *, timeout: float = 0.0, **options: Any) -> Response:
+        """The answer to one request. Waits at most `timeout` seconds for it; by default, and at least, as long as the
+        scenario says. Raises what keystoneauth raises, after one try.
         """
         try:
             endpoint = {"service_type": service, "interface": "public"}

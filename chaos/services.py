@@ -88,6 +88,10 @@ class Stacks(Turnover):
         return {stack["stack_name"] for stack in stacks if not stack["stack_status"].endswith("_FAILED")}
 
 
+_CREATE_TIMEOUT = 30.0
+"""Seconds: Octavia asks Keystone and Neutron several times before it answers."""
+
+
 class LoadBalancers(Turnover):
     """Load balancers in Octavia, without listeners."""
 
@@ -101,8 +105,8 @@ class LoadBalancers(Turnover):
 
     def create(self, key: str) -> str:
         body = {"loadbalancer": {"name": key, "vip_subnet_id": self._subnet}}
-        # Octavia answers after it has asked Keystone and Neutron several times.
-        answer = self._api.json(self.service, "POST", "/v2/lbaas/loadbalancers", json=body, timeout=self.interval)
+        path = "/v2/lbaas/loadbalancers"
+        answer = self._api.json(self.service, "POST", path, json=body, timeout=_CREATE_TIMEOUT)
         return f"/v2/lbaas/loadbalancers/{answer['loadbalancer']['id']}"
 
     def listed(self) -> set[str]:

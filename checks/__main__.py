@@ -1,4 +1,6 @@
-"""kubeconform and kube-score over what the samples become, promtool over their alerts: `python -m checks`."""
+"""Check the objects of the samples with kubeconform and kube-score, and the alerts of a monitored cloud with promtool:
+`python -m checks`.
+"""
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
@@ -28,23 +30,23 @@ _CRITICAL = 1
 
 
 def main() -> int:
-    """0 where every object is valid and every critical finding is explained."""
+    """Return 0 if every object is valid, every critical finding is explained and every alert fires when it should."""
     argparse.ArgumentParser(prog="python -m checks", description=__doc__).parse_args()
     try:
         tools = ensure(CHECKS)
         with tempfile.TemporaryDirectory() as folder:
             schemas.write(Path(folder), sorted((ROOT / "deploy" / "crds").glob("*.yaml")))
-            is_failed = _look(tools, Path(folder))
+            exit_status = _check_manifests(tools, Path(folder))
             promtool = ensure(PROMTOOL) / "promtool"
-            count = alerts.check(promtool, alerts.documents(_monitored()), Path(folder))
+            count = alerts.check(promtool, alerts.parse_objects(_render_monitored_cloud()), Path(folder))
             print(f"promtool: {count} alerts fire when they should, and only then")
-            return is_failed
+            return exit_status
     except (BuildError, alerts.AlertsError) as error:
         print(error, file=sys.stderr)
         return 1
 
 
-def _look(tools: Path, folder: Path) -> int:
+def _check_manifests(tools: Path, folder: Path) -> int:
     failed, everything = False, list[Finding]()
     for sample in SAMPLES:
         text = _rendered(sample)
@@ -87,7 +89,7 @@ def _render(manifest: Path, *options: str) -> str:
     return result.stdout
 
 
-def _monitored() -> str:
+def _render_monitored_cloud() -> str:
     """The objects of a small cloud in a cluster that has the kinds of Prometheus' operator."""
     spec = {"release": "2025.1", "monitoring": {"enabled": True}}
     metadata = {"name": "cloud", "namespace": alerts.NAMESPACE}

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 NAMESPACE = "openstack"
-"""Of the cloud in the samples."""
+"""Namespace of the cloud under test."""
 _RULES, _TESTS = "rules.yaml", "tests.yaml"
 _LENGTH = 30
 """Minutes of the series; the longest alert waits for ten."""
@@ -32,12 +32,12 @@ HEALTHY: Mapping[str, str] = {
     _MEMORY: f"0x{_LENGTH}",
     _DISK: f"0x{_LENGTH}",
     _UNREACHABLE: f"0x{_LENGTH}",
-    _ANSWERED: f"0+100x{_LENGTH}",
-    _FAILED: f"0+1x{_LENGTH}",
+    _ANSWERED: f"0+91x{_LENGTH}",
+    _FAILED: f"0+9x{_LENGTH}",
     _UP: f"1x{_LENGTH}",
     _LEADER: f"1x{_LENGTH}",
 }
-"""Series of a cloud that works, in promtool's notation, with a sample each minute; one request of a hundred fails."""
+"""Series of a cloud that works, in promtool's notation, with a sample each minute; nine requests of a hundred fail."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Fault:
     """Of the alert, beside its severity."""
     summary: str
     """Of the alert, with its values."""
+    first_minute: int = 0
+    """The first one in which the alert's expression is true."""
 
 
 _OF_MEMBER = {"namespace": NAMESPACE, "pod": "rabbitmq-server-0"}
@@ -60,6 +62,7 @@ _NO_OPERATOR = (
     "no openstack-operator acts, or Prometheus does not read its metrics: what fails may not be healed, and "
     "certificates and keys may not be renewed"
 )
+_SILENT = "no pod of openstack/keystone-api answers Prometheus"
 FAULTS = (
     Fault("OpenStackBrokerBlocked", {_MEMORY: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
     Fault("OpenStackBrokerBlocked", {_DISK: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
@@ -71,11 +74,14 @@ FAULTS = (
     ),
     Fault(
         "OpenStackAPIFails",
-        {_FAILED: f"0+100x{_LENGTH}"},
+        {_FAILED: f"0+13x{_LENGTH}"},
         _OF_JOB,
-        "of the requests to openstack/keystone-api, 50% are answered with 5xx",
+        "of the requests to openstack/keystone-api, 12.5% are answered with 5xx",
+        first_minute=1,  # a rate needs two samples
     ),
-    Fault("OpenStackSilent", {_UP: f"0x{_LENGTH}"}, _OF_JOB, "no pod of openstack/keystone-api answers Prometheus"),
+    Fault("OpenStackSilent", {_UP: f"0x{_LENGTH}"}, _OF_JOB, _SILENT),
+    # Samples of minutes 0 to 2, and then no target; Prometheus repeats the last one for five minutes.
+    Fault("OpenStackSilent", {_UP: f"1x2 _x{_LENGTH - 3}"}, _OF_JOB, _SILENT, first_minute=7),
     Fault("OpenStackOperatorGone", {_LEADER: _NO_SAMPLE}, {}, _NO_OPERATOR),
     Fault("OpenStackOperatorGone", {_LEADER: f"0x{_LENGTH}"}, {}, _NO_OPERATOR),
 )
@@ -107,23 +113,24 @@ def check(promtool: Path, documents: Iterable[Mapping[str, Any]], folder: Path) 
 
 
 def _healthy(rules: Mapping[str, Any]) -> dict[str, Any]:
-    return _test("a cloud that works", HEALTHY, [_expected(alert, _LENGTH) for alert in rules])
+    return _test("a cloud that works", HEALTHY, _silent(rules))
 
 
 def _faulty(fault: Fault, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The alert fires once it has lasted, and not a minute before; no other one fires until the end."""
-    (changed,) = fault.series
-    minutes = int(rules[fault.alert]["for"].removesuffix("m"))
+    """The alert fires in the minute in which it has lasted, and still at the end, and not a minute before; no other one
+    fires in any minute.
+    """
+    (series,) = fault.series
+    begin = fault.first_minute + int(rules[fault.alert]["for"].removesuffix("m"))
     labels = {**rules[fault.alert]["labels"], **fault.labels}
     alerts = [{"exp_labels": labels, "exp_annotations": {"summary": fault.summary}}]
-    other_alerts = [_expected(alert, _LENGTH) for alert in rules if alert != fault.alert]
-    before, after = _expected(fault.alert, _first(fault) + minutes - 1), _expected(fault.alert, _LENGTH, alerts)
-    return _test(f"{fault.alert}: {changed}", {**HEALTHY, **fault.series}, [before, after, *other_alerts])
+    expected = [_expected(fault.alert, begin - 1), *(_expected(fault.alert, each, alerts) for each in (begin, _LENGTH))]
+    expected += _silent(rules.keys() - {fault.alert})
+    return _test(f"{fault.alert}: {series}", {**HEALTHY, **fault.series}, expected)
 
 
-def _first(fault: Fault) -> int:
-    """The first minute in which the alert's expression is true: a rate needs two samples."""
-    return 1 if _FAILED in fault.series else 0
+def _silent(alerts: Iterable[str]) -> list[dict[str, Any]]:
+    return [_expected(alert, minute) for alert in sorted(alerts) for minute in range(_LENGTH + 1)]
 
 
 def _expected(alert: str, minute: int, alerts: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:
@@ -135,6 +142,6 @@ def _test(name: str, series: Mapping[str, str], expected: list[dict[str, Any]]) 
     return {"name": name, "interval": "1m", "input_series": inputs, "alert_rule_test": expected}
 
 
-def documents(text: str) -> Iterator[dict[str, Any]]:
+def parse_objects(text: str) -> Iterator[dict[str, Any]]:
     """Objects of a rendered cloud."""
     return (each for each in yaml.safe_load_all(text) if each)

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _TIMEOUT = 60.0
+"""Seconds that processes have to end, to stop, or to start again."""
 _LOOK = 0.05
 """Seconds between two checks whether a program runs again, as often as the node's init checks whether it may: only that
 init, its parent, can wait for it.

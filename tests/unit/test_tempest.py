@@ -185,8 +185,10 @@ def test_passwords_and_addresses_are_the_operators(release: Release) -> None:
 
 
 def test_what_is_asked_for_reaches_the_program_and_no_secret_the_pod(release: Release) -> None:
-    made = planned(release, {"tests": {"services": ["volume"], "includeRegex": "smoke", "concurrency": 4}})
+    tests = {"services": ["volume"], "includeRegex": "smoke", "concurrency": 4}
+    made = planned(release, {"tests": tests, "config": {"load_balancer": {"provider": "amphora"}}})
     wanted = json.loads(files(made)["run.json"])
+    assert wanted["loadBalancerProvider"] == "amphora"
     assert (wanted["services"], wanted["include"], wanted["concurrency"]) == (["volume"], "smoke", 4)
     assert wanted["trust"] == "/etc/openstack-trust/internal-bundle/ca.crt"
     assert "ca_certificates_file = /etc/openstack-trust/internal-bundle/ca.crt" in files(made)["tempest.conf"]

@@ -38,6 +38,10 @@ SERVED: Mapping[str, Any] = {
 }
 
 
+_WISHES = ("services", "image", "flavor", "network", "loadBalancerProvider")
+"""Keys of run.json that a spec leaves empty unless it names something."""
+
+
 class Served(Cloud):
     """A cloud that answers from a table; what is not in it is not offered."""
 
@@ -60,7 +64,7 @@ class Served(Cloud):
 def options(**changes: Any) -> dict[str, dict[str, Any]]:
     """tempest.conf of a cloud whose answers differ from SERVED so; None is no such API."""
     answers = {path: answer for path, answer in {**SERVED, **changes}.items() if answer is not None}
-    wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
+    wanted: dict[str, Any] = dict.fromkeys(_WISHES)
     with ExitStack() as end:
         return discover(Served(answers), {**wanted, "administrator": ""}, end)
 
@@ -132,7 +136,7 @@ def test_the_plug_in_of_heat_gets_a_login_since_it_uses_no_users_of_tempests() -
         "scope": {"project": {"name": "service", "domain": account["domain"]}},
     }
     settings = {
-        **dict.fromkeys(("services", "image", "flavor", "network", "administrator")),
+        **dict.fromkeys((*_WISHES, "administrator")),
         "auth": auth,
         "trust": "/ca.crt",
     }
@@ -182,6 +186,15 @@ def test_another_provider_need_not_do_everything() -> None:
     assert found["loadbalancer-feature-enabled"] == {"not_implemented_is_error": False}
 
 
+def test_the_provider_of_the_spec_is_tested_with_the_features_it_has() -> None:
+    cloud = Served({**SERVED, PROVIDERS: {"providers": [AMPHORA, OVN]}})
+    wishes = {**dict.fromkeys(_WISHES), "administrator": "", "loadBalancerProvider": "amphora"}
+    with ExitStack() as end:
+        found = discover(cloud, wishes, end)
+    assert found["load_balancer"]["provider"] == "amphora"
+    assert "loadbalancer-feature-enabled" not in found
+
+
 @pytest.mark.parametrize("answer", [{"providers": []}, None])
 def test_an_octavia_that_lists_no_providers_leaves_the_plug_ins_options(answer: Any) -> None:
     found = options(**{PROVIDERS: answer, "load-balancer/": {}})
@@ -190,7 +203,7 @@ def test_an_octavia_that_lists_no_providers_leaves_the_plug_ins_options(answer: 
 
 
 def test_load_balancers_that_are_not_to_be_tested_are_not_looked_up() -> None:
-    wanted: dict[str, Any] = dict.fromkeys(("image", "flavor", "network"))
+    wanted: dict[str, Any] = dict.fromkeys(_WISHES)
     cloud = Served({**SERVED, PROVIDERS: {"providers": [OVN]}})
     with ExitStack() as end:
         found = discover(cloud, {**wanted, "services": ["compute"], "administrator": ""}, end)
@@ -204,6 +217,6 @@ def test_an_api_that_breaks_is_not_one_that_lacks_something() -> None:
                 raise CloudError(f"{method} {url}: 500")
             return super().ask(method, url, body, **query)
 
-    wanted: dict[str, Any] = dict.fromkeys(("services", "image", "flavor", "network"))
+    wanted: dict[str, Any] = dict.fromkeys(_WISHES)
     with ExitStack() as end, pytest.raises(CloudError, match="500"):
         discover(Broken(SERVED), {**wanted, "administrator": ""}, end)

@@ -20,7 +20,7 @@ from .expectations import excluding
 WEB = "tempest-web"
 """A web server in the cluster, whose image Glance fetches."""
 IMAGE = "tiny.qcow2"
-TIMEOUT = "90m"
+TIMEOUT_MINUTES = 90
 """Maximum duration of a set. That of load balancers waits five seconds for each of its changes."""
 
 
@@ -31,15 +31,15 @@ def tempest(namespace: str) -> dict[str, Any]:
         "tests": {
             "includeRegex": "nothing-yet",
             "excludeRegex": excluding(),
-            "timeout": TIMEOUT,
+            "timeout": f"{TIMEOUT_MINUTES}m",
             "image": proof.NAME,
             "network": "public",
         },
         "config": {
             # The small guest has no SSH.
             "validation": {"run_validation": False},
-            # OVN makes a load balancer in a second or two. Not build_interval: a test of several changes in one request
-            # takes the first of them for all.
+            # OVN makes a load balancer in a second or two. Not build_interval: with less of it, tests that make several
+            # changes in one request see only the first.
             "load_balancer": {"lb_build_interval": 2, "check_interval": 2},
             "image": {"http_qcow2_image": f"http://{WEB}.{namespace}.svc.cluster.local/{IMAGE}"},
         },

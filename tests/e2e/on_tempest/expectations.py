@@ -19,8 +19,8 @@ SETS: Mapping[str, str] = {
 }
 """The sets, by what their tests' names have in common."""
 IPV4 = frozenset({"load-balancer-ipv4"})
-"""Sets whose load balancers have addresses of IPv4. Others have addresses of IPv6, to which OVN refuses most members
-that the plug-in adds: these have addresses of IPv4.
+"""Sets whose load balancers have IPv4 addresses. The others have IPv6 addresses; OVN then refuses the plug-in's
+members, most of which have IPv4 ones.
 """
 
 

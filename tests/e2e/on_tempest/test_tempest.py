@@ -23,6 +23,7 @@ from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
 from .acknowledged import Identity, watched
+from .conftest import TIMEOUT_MINUTES
 from .expectations import IPV4, SETS, Outcome, listing, surprises, unused
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
@@ -33,8 +34,8 @@ PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
 WELL, SILENT = 15.0, 45.0
 """Seconds for which Keystone's cache works before and after it is frozen, and for which it is."""
 LEAST_LOOKS = 100
-LONGEST = 5700
-"""Seconds after which a run has ended: some minutes more than its own timeout."""
+LONGEST = TIMEOUT_MINUTES * 60 + 300
+"""Seconds after which a run has ended: five minutes more than its own timeout."""
 
 
 def live(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:

@@ -34,7 +34,7 @@ _AMPHORA = ("amphora", "amphorav2", "octavia")
 """Names of Octavia's own provider, which has all features."""
 _PROVIDERS = ("ovn", *_AMPHORA)
 """Providers of load balancers, the one to test first: no API tells which one is the default."""
-_NOT_OF_OVN = (
+_MISSING_IN_OVN = (
     "l7_protocol_enabled",
     "pool_algorithms_enabled",
     "prometheus_listener_enabled",
@@ -120,28 +120,29 @@ def discover(cloud: Cloud, settings: Mapping[str, Any], end: ExitStack) -> dict[
     if available["heat"]:
         options["heat_plugin"] = _stacks(cloud, settings, options)
     if available["load_balancer"]:
-        options |= _load_balancers(cloud)
+        options |= _load_balancers(cloud, settings["loadBalancerProvider"])
     return options
 
 
-def _load_balancers(cloud: Cloud) -> dict[str, dict[str, Any]]:
+def _load_balancers(cloud: Cloud, chosen: str | None) -> dict[str, dict[str, Any]]:
     """Return options of Octavia's plug-in: the providers by their descriptions, which it compares, and what the tested
-    one lacks. A provider other than Octavia's own refuses what it cannot do (501), so that tests of it are skipped.
+    one lacks, which is `chosen` or the first of `_PROVIDERS`. A provider other than Octavia's own refuses what it
+    cannot do (501), so that tests of it are skipped.
     """
     try:
         providers = cloud.ask("GET", f"{cloud.endpoint('load-balancer')}/v2/lbaas/providers")["providers"]
     except NotOfferedError:
         return {}
-    descriptions = {provider["name"]: provider.get("description") or "" for provider in providers}
-    tested = next((name for name in (*_PROVIDERS, *descriptions) if name in descriptions), None)
-    if tested is None:
+    descriptions = {each["name"]: each.get("description") or "" for each in providers}
+    provider = chosen or next((name for name in (*_PROVIDERS, *descriptions) if name in descriptions), None)
+    if provider is None:
         return {}
     drivers = ",".join(f"{name}:{description}" for name, description in descriptions.items())
-    features = {} if tested in _AMPHORA else {"not_implemented_is_error": False}
-    if tested == "ovn":
-        features |= dict.fromkeys(_NOT_OF_OVN, False)
+    features = {} if provider in _AMPHORA else {"not_implemented_is_error": False}
+    if provider == "ovn":
+        features |= dict.fromkeys(_MISSING_IN_OVN, False)
     return {
-        "load_balancer": {"provider": tested, "enabled_provider_drivers": drivers},
+        "load_balancer": {"provider": provider, "enabled_provider_drivers": drivers},
         **({"loadbalancer-feature-enabled": features} if features else {}),
     }
 

@@ -39,7 +39,7 @@ def _missing_kinds(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
 
 def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
     scope = f'namespace="{ctx.namespace}"'
-    api = f'{scope}, proxy="api"'
+    api, targets = f'{scope}, proxy="api"', f'{scope}, job=~"{ctx.namespace}/.+"'
     failed, all_ = (
         f"sum by (namespace, job) (rate(haproxy_backend_http_responses_total{{{which}}}[5m]))"
         for which in (f'{api}, code="5xx"', api)
@@ -47,7 +47,7 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
     alerts = [
         _alert(
             "OpenStackBrokerBlocked",
-            # Compared before `or`, which drops what has the same labels as a sample before it.
+            # `or` drops a sample on its right with the labels of one on its left, so compare first.
             f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{scope}}}) > 0"
             f" or max by (namespace, pod) (rabbitmq_alarms_free_disk_space_watermark{{{scope}}}) > 0",
             "2m",
@@ -67,7 +67,9 @@ def _rules(ctx: Context[ControlPlaneSpec]) -> Object:
         ),
         _alert(
             "OpenStackSilent",
-            f'sum by (namespace, job) (up{{{scope}, job=~"{ctx.namespace}/.+"}}) == 0',
+            # Without any pod there is no target, and so no `up`; for an hour Prometheus knows that there was one.
+            f"(sum by (namespace, job) (up{{{targets}}})"
+            f" or 0 * sum by (namespace, job) (max_over_time(up{{{targets}}}[1h]))) == 0",
             "5m",
             "no pod of {{ $labels.job }} answers Prometheus",
         ),

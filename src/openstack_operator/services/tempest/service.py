@@ -176,6 +176,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
         "region": spec.region,
         "interface": interface,
         **{name: getattr(tests, name) for name in ("services", "concurrency", "seconds", "image", "flavor", "network")},
+        "loadBalancerProvider": spec.config.get("load_balancer", {}).get("provider"),
         "include": tests.include_regex,
         "exclude": tests.exclude_regex,
     }
