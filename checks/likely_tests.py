@@ -22,11 +22,17 @@ def tests_of(path: Path, definition: str) -> list[str]:
 
 
 def likely_tests(path: Path, definition: str = "") -> list[str]:
-    """Return the files of tests that have the name of a module or a program in theirs, then those that have the name
-    of the definition, and then those that have the names which the module defines most often.
+    """Return the files of tests that have the name of a module or a program in theirs, or begin with the same word, as
+    `test_pod_causes` for `pod_admission`; then those that have the name of the definition, and then those that have the
+    names which the module defines most often.
     """
     name, folder, texts = path.stem, path.parent.name, _texts()
-    chosen = [each for each in texts if name in each.stem or folder in each.stem.split("_")]
+    topic = f"test_{name.partition('_')[0]}_"
+    chosen = [
+        each
+        for each in texts
+        if name in each.stem or folder in each.stem.split("_") or ("_" in name and each.stem.startswith(topic))
+    ]
     # Programs that run in pods have tests of their own.
     chosen.sort(key=lambda each: (each.parent.name == "agents") != ("agents" in path.parts))
     words = re.compile(rf"\b(?:{'|'.join([*_names(path), re.escape(f'{folder}/{path.name}')])})\b")
