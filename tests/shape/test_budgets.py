@@ -15,7 +15,7 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 725,
+    "cephstorage": 750,
     "cinder": 890,
     "controlplane": 890,
     "designate": 1020,

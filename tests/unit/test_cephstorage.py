@@ -12,7 +12,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.api import references, whole_secrets
 from openstack_operator.parts.connect.ceph import coordinates, login, logins
-from openstack_operator.plan import MissingReference, Object, Plan, Release, State, Verdict, key
+from openstack_operator.plan import MissingReference, Object, Plan, Release, SpecError, State, Verdict, key
 from openstack_operator.services.cephstorage import config, health
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cephstorage.service import plan
@@ -279,3 +279,48 @@ def test_rook_is_told_to_encrypt_beside_what_the_user_says_of_its_network(releas
     found = objects(made)["CephCluster.ceph.rook.io", "ceph"]["spec"]["network"]
     assert found["provider"] == "host"
     assert found["connections"] == {**connections, "encryption": {"enabled": True}, "requireMsgr2": True}
+
+
+def rook_cluster(release: Release, **spec: Any) -> Object:
+    """The spec of the CephCluster."""
+    return objects(planned(release, {"mode": "rook", **spec}))["CephCluster.ceph.rook.io", "ceph"]["spec"]
+
+
+def test_rook_is_told_what_else_the_user_wants_of_the_cluster(release: Release) -> None:
+    wanted = {"mon": {"allowMultiplePerNode": True}, "mgr": {"count": 2}, "resources": {"osd": {"limits": {}}}}
+    found = rook_cluster(release, rook={"cluster": wanted, "monitors": 1})
+    assert found["mon"] == {"count": 1, "allowMultiplePerNode": True}
+    assert found["mgr"] == {"count": 2}
+    assert found["resources"] == wanted["resources"]
+    assert found["crashCollector"] == {"disable": True}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "path", "own"),
+    [
+        ({"storage": {}}, "storage", "storage"),
+        ({"mon": {"count": 5}}, "mon.count", "monitors"),
+        ({"mon": 5}, "mon.count", "monitors"),
+        ({"cephVersion": {"image": "other"}}, "cephVersion.image", "image"),
+    ],
+)
+def test_a_field_of_the_cluster_is_set_in_one_place(release: Release, cluster: Object, path: str, own: str) -> None:
+    with pytest.raises(SpecError, match=rf"spec\.rook\.cluster\.{path}: set spec\.rook\.{own} instead"):
+        rook_cluster(release, rook={"cluster": cluster})
+
+
+def test_the_pool_of_ceph_itself_has_no_more_copies_than_the_largest_of_ours(release: Release) -> None:
+    def sizes(*numbers: int) -> Any:
+        names = ("volumes", "images", "vms", "backups")
+        pools = {name: {"size": size} for name, size in zip(names, numbers, strict=True)}
+        return rook_cluster(release, pools=pools).get("cephConfig")
+
+    assert sizes(1, 1, 1, 1) == {
+        "global": {"osd_pool_default_size": "1", "mon_warn_on_pool_no_redundancy": "false"},
+    }
+    assert sizes(1, 2, 1, 1) == {"global": {"osd_pool_default_size": "2"}}
+    assert sizes(1, 1, 1, 3) is None
+    options = {"global": {"osd_pool_default_size": "2", "debug_osd": "1"}}
+    single = {name: {"size": 1} for name in ("volumes", "images", "vms", "backups")}
+    found = rook_cluster(release, pools=single, rook={"cluster": {"cephConfig": options}})["cephConfig"]["global"]
+    assert found == {**options["global"], "mon_warn_on_pool_no_redundancy": "false"}

@@ -119,7 +119,7 @@ class External(Model):
 class Rook(Model):
     """A Ceph that Rook runs in this namespace, which must have the service accounts that Rook needs for a cluster."""
 
-    on_nodes = ("image", "storage", "network")
+    on_nodes = ("image", "storage", "network", "cluster")
     node_folders = ("data_dir_host_path",)
 
     image: Image = "quay.io/ceph/ceph:v19.2.3"
@@ -133,9 +133,13 @@ class Rook(Model):
     failure_domain: Name = "host"
     """Unit that may fail as a whole, such as `host` or `rack`: copies of an object are in different ones."""
     storage: Opaque = {"useAllNodes": True, "useAllDevices": True}
-    """`storage` of the CephCluster: the nodes and devices to use."""
+    """`storage` of the CephCluster: the nodes and devices to use (`nodes`, `devices`, `deviceFilter`,
+    `devicePathFilter`), or claims of block volumes (`storageClassDeviceSets`)."""
     network: Opaque = {"provider": "host"}
     """`network` of the CephCluster. Servers reach Ceph from their nodes' network."""
+    cluster: Opaque = {}
+    """Further fields of the CephCluster's `spec`, such as `placement`, `resources`, `cephConfig` or
+    `mon.allowMultiplePerNode`. They win over what the operator sets by itself, but not over the fields above."""
 
 
 class CephStorageSpec(RunSpec):

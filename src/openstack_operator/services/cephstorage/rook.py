@@ -8,11 +8,13 @@ from typing import Any
 
 from ... import kube
 from ...parts.connect.ceph import coordinates, login, monitors
-from ...plan import READY, Context, Kind, Object, State, Step, Verdict, failed, key, progressing
+from ...plan import READY, Context, Kind, Object, SpecError, State, Step, Verdict, failed, key, progressing
 from . import config
 from .model import USERS, CephStorageSpec, pools, users
 
 API = "ceph.rook.io/v1"
+_DEFAULT_COPIES = 3
+"""Copies of each object in a pool that Ceph makes (`osd_pool_default_size`)."""
 KINDS = tuple(
     Kind(API, kind, f"{kind.lower()}s", project="rook") for kind in ("CephCluster", "CephBlockPool", "CephClient")
 )
@@ -48,26 +50,62 @@ def resources(ctx: Context[CephStorageSpec]) -> tuple[Step, ...]:
 
 
 def _cluster(ctx: Context[CephStorageSpec]) -> Object:
+    """Raise SpecError if `cluster` has a value for which a CephStorage has a field."""
     rook, network = ctx.spec.rook, ctx.spec.rook.network
     if ctx.spec.encrypted:
         connections = {"encryption": {"enabled": True}, "requireMsgr2": True}
         network = {**network, "connections": {**network.get("connections", {}), **connections}}
-    return kube.obj(
-        ctx,
-        "CephCluster",
-        ctx.owner,
-        API,
-        spec={
-            "cephVersion": {"image": rook.image},
-            "dataDirHostPath": rook.data_dir_host_path,
-            "mon": {"count": rook.monitors},
-            "mgr": {"count": 1},
-            "dashboard": {"enabled": False},
-            "crashCollector": {"disable": True},
-            "network": network,
-            "storage": rook.storage,
-        },
-    )
+    spec: dict[str, Any] = {
+        "cephVersion": {"image": rook.image},
+        "dataDirHostPath": rook.data_dir_host_path,
+        "mon": {"count": rook.monitors},
+        "mgr": {"count": 1},
+        "dashboard": {"enabled": False},
+        "crashCollector": {"disable": True},
+        "network": network,
+        "storage": rook.storage,
+        **_ceph_config(ctx.spec),
+    }
+    _reject_fields(rook.cluster)
+    return kube.obj(ctx, "CephCluster", ctx.owner, API, spec=_merge(spec, rook.cluster))
+
+
+_OWN_FIELDS = {
+    "cephVersion.image": "image",
+    "dataDirHostPath": "dataDirHostPath",
+    "mon.count": "monitors",
+    "network": "network",
+    "storage": "storage",
+}
+"""Fields of a CephCluster, each with the field of `rook` that sets it."""
+
+
+def _reject_fields(cluster: Mapping[str, Any]) -> None:
+    for path, rook_field in _OWN_FIELDS.items():
+        name, _, inner = path.partition(".")
+        value = cluster.get(name)
+        if name in cluster and (not inner or not isinstance(value, Mapping) or inner in value):
+            raise SpecError(f"spec.rook.cluster.{path}", f"set spec.rook.{rook_field} instead")
+
+
+def _merge(lower: Mapping[str, Any], upper: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all fields of both, mappings in them merged as well; of two other values, that of `upper`."""
+    merged = {**lower, **upper}
+    both = {name for name in lower if isinstance(lower[name], Mapping) and isinstance(upper.get(name), Mapping)}
+    return {name: _merge(lower[name], upper[name]) if name in both else value for name, value in merged.items()}
+
+
+def _ceph_config(spec: CephStorageSpec) -> dict[str, Any]:
+    """Return the options for a Ceph whose pools have fewer copies than Ceph expects: the pool that Ceph itself makes
+    would wait without end for OSDs that do not exist.
+    """
+    most = max(config.copies(spec, pool) for pool in pools(spec).values())
+    if most >= _DEFAULT_COPIES:
+        return {}
+    options = {"osd_pool_default_size": str(most)}
+    if most == 1:
+        options["mon_warn_on_pool_no_redundancy"] = "false"
+    return {"cephConfig": {"global": options}}
 
 
 def _pool(spec: CephStorageSpec, use: str) -> Object:
