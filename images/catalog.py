@@ -24,6 +24,9 @@ SUITE = "trixie"
 TOOLS = frozenset({"amphora", "guest"})
 """Images that only build something; no pod runs them."""
 
+FOR_TESTS = frozenset({"ceph-rook"})
+"""Images that pods of other operators run in tests, and no pod of a cloud."""
+
 _BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w-]+):build\b")
 """An image of ours in a release file."""
 _PARENT = re.compile(rf"^ARG PARENT={PREFIX}/(?P<name>[\w-]+)$", re.MULTILINE)
@@ -57,9 +60,9 @@ def names() -> tuple[str, ...]:
 
 
 def deployed() -> tuple[str, ...]:
-    """The images pods run: those that are no other's mere foundation and no tool."""
+    """The images pods run: those that are no other's mere foundation, no tool, and not for tests alone."""
     foundations = {DEBIAN, "base", "oslo", "python"}
-    return tuple(name for name in names() if name not in foundations | TOOLS)
+    return tuple(name for name in names() if name not in foundations | TOOLS | FOR_TESTS)
 
 
 @functools.cache

@@ -9,6 +9,10 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from images import archive as image_archives
+from images import build as images
+from images import catalog
+from images.engine import engine
 from localcluster import archives, build, paths
 
 from .catalog import HELM, Operator
@@ -55,17 +59,23 @@ def _pack(operator: Operator, fresh: Path) -> None:
         packages = {operator.name: operator.package, **operator.programs}
         for name, package in packages.items():
             build.go(module, "build", *flags, f"-o={fresh / name}", package)
-    archives.write(
-        fresh / "image.tar",
-        reference(operator),
-        [fresh / name for name in packages],
-        user=_USER,
-        folder=operator.folder,
-    )
+    target, name, binaries = fresh / "image.tar", reference(operator), [fresh / name for name in packages]
+    if operator.base:
+        archives.stack(_below(operator, fresh), target, name, binaries, _USER, folder=operator.folder)
+    else:
+        archives.write(target, name, binaries, _USER, folder=operator.folder)
     # The archive has all of it.
     for path in fresh.iterdir():
         if path.name != "image.tar":
             path.unlink()
+
+
+def _below(operator: Operator, fresh: Path) -> Path:
+    """An archive with the image below the operator's, which is built if it is not there."""
+    target, builder = fresh / "base.tar", engine()
+    images.build(builder, [operator.base])
+    image_archives.write(builder, [catalog.reference(operator.base)], target)
+    return target
 
 
 def _parallel() -> list[str]:
@@ -120,7 +130,8 @@ def _digest(operator: Operator) -> str:
     folder = [operator.folder] if operator.folder else []
     programs = (operator.package, sorted(operator.programs.items()), operator.tags, *folder)
     files = [(str(path.relative_to(SOURCES)), path.read_bytes()) for path in _sources(operator)]
-    return _digest_of(operator.module, programs, operator.instead, files, _FLAGS, _USER)
+    base = [catalog.reference(operator.base)] if operator.base else []
+    return _digest_of(operator.module, programs, operator.instead, files, _FLAGS, _USER, *base)
 
 
 def _digest_of(*parts: object) -> str:

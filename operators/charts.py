@@ -29,10 +29,9 @@ def rendered(module: Path, release: str, chart: Chart, references: Mapping[str, 
     with tempfile.TemporaryDirectory() as folder:
         copy, values = Path(folder) / "chart", Path(folder) / "values.yaml"
         shutil.copytree(module / chart.folder, copy, copy_function=shutil.copyfile)
-        for path in (copy, *copy.rglob("*")):
-            # Modules are read-only, and what is removed afterwards must not be.
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        _without_dependencies(copy / "Chart.yaml")
+        _writable(copy)
+        add_local_dependencies(copy, module / chart.folder)
+        _writable(copy)
         values.write_text(yaml.safe_dump(valued(chart.values, references)), encoding="utf-8")
         where = (f"--namespace={chart.namespace}", f"--kube-version={KUBERNETES}", f"--values={values}")
         text = run(str(program), "template", release, str(copy), *where)
@@ -53,7 +52,20 @@ def valued(values: Any, references: Mapping[str, str]) -> Any:
             return values
 
 
-def _without_dependencies(path: Path) -> None:
-    """Charts that another one may start with are in registries; helm refuses to go on without them."""
+def _writable(folder: Path) -> None:
+    """Modules are read-only, and what is removed afterwards must not be."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def add_local_dependencies(copy: Path, chart: Path) -> None:
+    """The copy has the charts that its own needs and that lie beside it in the module. Those that are in registries are
+    left out: a chart may start with them, and helm refuses to go on without them.
+    """
+    path = copy / "Chart.yaml"
     described: Object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    path.write_text(yaml.safe_dump({k: v for k, v in described.items() if k != "dependencies"}), encoding="utf-8")
+    for each in described.pop("dependencies", []):
+        scheme, _, folder = each.get("repository", "").partition("://")
+        if scheme == "file":
+            shutil.copytree(chart / folder, copy / "charts" / each["name"], copy_function=shutil.copyfile)
+    path.write_text(yaml.safe_dump(described), encoding="utf-8")

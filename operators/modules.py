@@ -26,13 +26,18 @@ def folders(modules: Iterable[Module]) -> dict[Module, Path]:
     result = subprocess.run(
         ["go", "mod", "download", "-json", *map(str, unique)],
         cwd="/",
-        env=os.environ | {"GOWORK": "off"},
+        env=os.environ | {"GOWORK": "off", "GONOSUMDB": unlisted(unique)},
         capture_output=True,
         text=True,
         check=False,
     )
     downloads = {f"{each['Path']}@{each['Version']}": each for each in answers(result.stdout)}
     return {module: checked(module, downloads.get(str(module), {"Error": result.stderr.strip()})) for module in unique}
+
+
+def unlisted(modules: Iterable[Module]) -> str:
+    """Patterns of the modules for which Go's checksum database is not asked, those of the user among them."""
+    return ",".join(filter(None, (os.environ.get("GONOSUMDB", ""), *(each.path for each in modules if each.unlisted))))
 
 
 def answers(text: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ _PLURALS = {
     ("messaging-topology-operator", "rabbitmq.com"): "vhosts users permissions policies",
     ("memcached-operator", "memcached.c5c3.io"): "memcacheds",
     ("k-orc", "openstack.k-orc.cloud"): "domains projects roles users services endpoints applicationcredentials",
-    ("rook", "ceph.rook.io"): "cephclusters cephblockpools cephclients",
+    ("rook-newest", "ceph.rook.io"): "cephclusters cephblockpools cephclients",
     ("cert-manager", "cert-manager.io"): "certificates",
     ("gateway-api", "gateway.networking.k8s.io"): "httproutes backendtlspolicies",
 }

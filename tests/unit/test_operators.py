@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import io
+import json
+import shutil
+import tarfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -293,7 +298,7 @@ def test_a_module_with_other_content_is_refused() -> None:
 def test_definitions_are_found_among_other_documents(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "all.yaml").write_text(yaml.safe_dump_all(OBJECTS))
-    (path,) = crds.paths(tmp_path, Kinds(KINDS["rook"].module, ("config/*.yaml",)))
+    (path,) = crds.paths(tmp_path, Kinds(KINDS["rook-newest"].module, ("config/*.yaml",)))
     assert [each["metadata"]["name"] for each in crds.load(path)] == ["toys.example.org"]
 
 
@@ -313,3 +318,80 @@ def test_an_image_says_as_whom_it_runs_where_it_is_told(tmp_path: Path) -> None:
     assert b'"User":"65532:65532"' in (tmp_path / "image.tar").read_bytes()
     archives.write(tmp_path / "plain.tar", "localhost/toys:1", [program])
     assert b'"User"' not in (tmp_path / "plain.tar").read_bytes()
+
+
+def test_an_image_stands_on_another_one(tmp_path: Path) -> None:
+    """Layers of the one below come first, and all that it says of itself holds, but what is started."""
+    below, program = tmp_path / "below", tmp_path / "toys"
+    below.write_bytes(b"below")
+    program.write_bytes(b"program")
+    archives.write(tmp_path / "base.tar", "localhost/base:1", [below], user="7:7", folder="bin/")
+    archives.stack(tmp_path / "base.tar", tmp_path / "image.tar", "localhost/toys:1", [program], folder="usr/bin/")
+    (base, base_config), (made, config) = (read_image(tmp_path / name) for name in ("base.tar", "image.tar"))
+    assert archives.held_by(tmp_path / "image.tar").keys() == {"localhost/toys:1"}
+    assert made[:1] == base
+    assert [name for layer in made for name in layer] == ["bin/below", "usr/bin/toys"]
+    assert config["config"] == {**base_config["config"], "Entrypoint": ["/usr/bin/toys"]}
+    assert config["rootfs"]["diff_ids"][:1] == base_config["rootfs"]["diff_ids"]
+    assert len(config["rootfs"]["diff_ids"]) == len(config["history"]) == 2
+
+
+def read_image(archive: Path) -> tuple[list[list[str]], dict[str, Any]]:
+    """Names of the files in each layer, and the configuration."""
+    with tarfile.open(archive) as tar:
+
+        def blob(digest: str) -> bytes:
+            file = tar.extractfile(f"blobs/sha256/{digest.removeprefix('sha256:')}")
+            assert file
+            content = file.read()
+            assert f"sha256:{hashlib.sha256(content).hexdigest()}" == digest
+            return content
+
+        index = tar.extractfile("index.json")
+        assert index
+        manifest = json.loads(blob(json.load(index)["manifests"][0]["digest"]))
+        return [names(blob(each["digest"])) for each in manifest["layers"]], json.loads(
+            blob(manifest["config"]["digest"])
+        )
+
+
+def names(layer: bytes) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(layer)) as tar:
+        return tar.getnames()
+
+
+def test_a_chart_has_what_lies_beside_it_and_does_without_what_is_elsewhere(tmp_path: Path) -> None:
+    module, rendering = tmp_path / "module", tmp_path / "helm"
+    (module / "toys" / "templates").mkdir(parents=True)
+    (module / "library").mkdir()
+    dependencies = [
+        {"name": "library", "version": "0.0.1", "repository": "file://../library"},
+        {"name": "far", "version": "1", "repository": "https://charts.example.org"},
+    ]
+    (module / "toys" / "Chart.yaml").write_text(yaml.safe_dump({"name": "toys", "dependencies": dependencies}))
+    (module / "library" / "Chart.yaml").write_text("name: library")
+    (module / "library" / "Chart.yaml").chmod(0o444)
+    shutil.copytree(module / "toys", rendering)
+    charts.add_local_dependencies(rendering, module / "toys")
+    assert yaml.safe_load((rendering / "Chart.yaml").read_text()) == {"name": "toys"}
+    assert [path.name for path in (rendering / "charts").iterdir()] == ["library"]
+    assert (rendering / "charts" / "library" / "Chart.yaml").read_text() == "name: library"
+
+
+def test_the_checksum_database_is_asked_for_all_but_what_it_may_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GONOSUMDB", "example.org/own")
+    listed, unlisted = (
+        Module("example.org/a", "v1.0.0", "h1:a"),
+        Module("example.org/b", "v1.0.0", "h1:b", unlisted=True),
+    )
+    assert modules.unlisted([listed, unlisted]) == "example.org/own,example.org/b"
+    monkeypatch.delenv("GONOSUMDB")
+    assert modules.unlisted([listed]) == ""
+
+
+def test_rook_starts_no_driver_and_takes_disks_that_are_files() -> None:
+    """Without a driver, no image is needed but those of this repository."""
+    chart = OPERATORS["rook"].manifests
+    assert isinstance(chart, Chart)
+    assert chart.values["allowLoopDevices"] is True
+    assert chart.values["csi"] == {"enableRbdDriver": False, "enableCephfsDriver": False, "disableCsiDriver": "true"}
