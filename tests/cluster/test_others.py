@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load, load_text
+from openstack_operator.plan import Kind, SpecError
+from operators import crds
 
+from .conftest import install
 from .harness import Cluster
 from .rest import Rest
 
@@ -70,3 +74,29 @@ def test_what_an_operator_of_others_does_not_know(rest: Rest, text: str, reason:
     status, answer = rest.create({**obj, "metadata": {**obj["metadata"], "namespace": rest.namespace}})
     assert status in (400, 422), answer
     assert reason in answer["message"]
+
+
+async def test_a_field_that_an_older_definition_lacks_is_left_out(cluster: Cluster) -> None:
+    """Rook's clients have a kind of key since v1.19. Other fields that nobody knows are refused as ever."""
+    (definition,) = crds.definitions("rook", only=["cephclients.ceph.rook.io"])
+    group = "older.rook.example"
+    await install(
+        [
+            {
+                **definition,
+                "metadata": {
+                    "name": f"cephclients.{group}",
+                    "annotations": {"api-approved.kubernetes.io": "unapproved, only a test"},
+                },
+                "spec": {**definition["spec"], "group": group},
+            }
+        ]
+    )
+    kind = Kind(f"{group}/v1", "CephClient", "cephclients", newer_fields=("security",))
+    spec = {"caps": {"mon": "profile rbd"}, "security": {"cephx": {"keyType": "aes"}}}
+    obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": cluster.meta("cinder"), "spec": spec}
+    assert (await cluster.client.apply(kind, obj))["spec"] == {"caps": spec["caps"]}
+    with pytest.raises(SpecError, match="field not declared"):
+        await cluster.client.apply(kind, {**obj, "spec": {**spec, "other": 1}})
+    with pytest.raises(SpecError, match=r"\.spec\.security"):
+        await cluster.client.apply(replace(kind, newer_fields=()), obj)

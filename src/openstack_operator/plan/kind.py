@@ -29,6 +29,8 @@ class Kind:
     side need not go with the object, so that it is safe to remove the finalizer."""
     superseded_by: str = ""
     """The apiVersion to use instead of this one if the API serves both, which show the same objects."""
+    newer_fields: tuple[str, ...] = ()
+    """Fields of the spec that older definitions of the kind lack, and that an object can do without there."""
 
     @property
     def handle(self) -> str:

@@ -16,7 +16,7 @@ from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
 from ..kube import MANAGED_BY
-from ..plan import Object, Transient
+from ..plan import Object, SpecError, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
 from .errors import Missing, TooLarge, error_of, naming_role, retry_after
@@ -176,18 +176,30 @@ class Client:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
     async def apply(self, kind: Kind, obj: Object) -> Object:
-        """Apply `obj` on the server: every field of it is as given afterwards. Returns the whole object. Raises
-        Missing, with the CRD to install, for an optional kind that is not installed.
+        """Apply `obj` on the server: every field of it is as given afterwards, except `kind.newer_fields` that the
+        server does not know. Returns the whole object. Raises Missing, with the CRD to install, for an optional kind
+        that is not installed.
         """
         try:
             with naming_role(kind):
-                return await self._apply(kind, obj, None)
+                return await self._apply_known(kind, obj)
         except Missing as error:
             if not kind.optional:
                 raise
             crd = f"{kind.plural}.{kind.group}"
             message = f"this cluster does not serve {kind.kind} ({kind.api_version}); install the CRD {crd}"
             raise Missing(message) from error
+
+    async def _apply_known(self, kind: Kind, obj: Object) -> Object:
+        try:
+            return await self._apply(kind, obj, None)
+        except SpecError as error:
+            message = str(error)
+            unknown = {field for field in kind.newer_fields if f".spec.{field}" in message}
+            if not unknown or "field not declared in schema" not in message:
+                raise
+        spec = {field: value for field, value in obj["spec"].items() if field not in unknown}
+        return await self._apply(kind, {**obj, "spec": spec}, None)
 
     async def release_fields(self, kind: Kind, obj: Object) -> Object:
         """Make the fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they have

@@ -15,8 +15,11 @@ from .model import USERS, CephStorageSpec, pools, users
 API = "ceph.rook.io/v1"
 _DEFAULT_COPIES = 3
 """Copies of each object in a pool that Ceph makes (`osd_pool_default_size`)."""
-KINDS = tuple(
-    Kind(API, kind, f"{kind.lower()}s", project="rook") for kind in ("CephCluster", "CephBlockPool", "CephClient")
+KINDS = (
+    Kind(API, "CephCluster", "cephclusters", project="rook"),
+    Kind(API, "CephBlockPool", "cephblockpools", project="rook"),
+    # Before v1.19, which has `security.cephx.keyType`, Rook made no other keys than those of the older kind.
+    Kind(API, "CephClient", "cephclients", project="rook", newer_fields=("security",)),
 )
 
 
