@@ -215,13 +215,27 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
         pods=[pod("keystone-api-1-a", "keystone-api", "keystone", PULL)],
     )
     lines = overview(snapshot, snapshot.resources).splitlines()
-    assert lines[0].startswith("OpenStackControlPlane/cloud: new")
+    assert lines[0].startswith("OpenStackControlPlane/cloud: not Ready (Progressing)")
     [line] = [line for line in lines if line.startswith("Keystone ")]
     assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
     assert line.endswith("x…")
-    assert lines[-1] == "and 1 small resource, ready"
+    assert lines[-2] == "and 1 small resource, ready"
+    assert lines[-1].startswith("`openstack-operator why -n openstack` says")
     all_lines = overview(snapshot, snapshot.resources, every=True).splitlines()
-    assert all_lines[-1].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
+    assert all_lines[-2].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
+
+
+@pytest.mark.parametrize("since", ["2026-11-27t00:00:00z", "0001-01-01T00:00:00+23:59", ""])
+def test_a_time_that_a_user_wrote_hides_no_resource(since: str) -> None:
+    snapshot = cloud(resource("Keystone/keystone", PLANE), resource("Glance/glance", PLANE))
+    for each in snapshot.resources:
+        for condition in each["status"]["conditions"]:
+            condition["lastTransitionTime"] = since
+    lines = overview(snapshot, snapshot.resources).splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith(("Keystone ", "Glance "))] == [
+        ["Glance", "glance", "True"],
+        ["Keystone", "keystone", "True"],
+    ]
 
 
 class FakeClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ class World:
         self.stores = {self.kind: Store(self.kind, lambda _: None)}
         self.known: dict[str, str] = {}
         self.seen: list[str] = []
+        self.conditions: dict[str, Any] = {}
 
     def users_of(self, _: object) -> list[Request]:
         return [USER]
@@ -45,6 +47,7 @@ class World:
     async def apply_status(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         del kind
         self.seen.append(f"wrote {body['status']['published']}")
+        self.conditions = {each["type"]: each for each in body["status"]["conditions"]}
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
 
     async def tell(self, *_: object, **__: object) -> None:
@@ -62,3 +65,19 @@ async def test_what_others_plan_without_is_in_the_status_before_they_are_woken(r
     for _ in range(2):
         await reporter.report(Request(role, "openstack", role.lower()), held, found)
     assert world.seen == seen
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("since", "is_kept"),
+    [("2026-01-02T00:00:00Z", True), ("2026-01-02t00:00:00z", False), ("0001-01-01T00:00:00+23:59", False)],
+)
+async def test_a_time_that_a_user_wrote_into_a_status_does_not_stay(since: str, *, is_kept: bool):
+    world: Any = World("Nova")
+    reporter = Reporter(world, world, lambda _: None)
+    before = {"type": "Ready", "status": "False", "reason": "Progressing", "message": "", "lastTransitionTime": since}
+    live = {"status": {"conditions": [before]}}
+    held = Cached(Meta("nova", uid="u", creation_timestamp="2026-01-01T00:00:00Z"), json.dumps(live).encode())
+    found = Report(conditions={"Ready": progressing("0/1 pods ready")}, published={"port": "1"})
+    await reporter.report(Request("Nova", "openstack", "nova"), held, found)
+    assert (world.conditions["Ready"]["lastTransitionTime"] == since) is is_kept

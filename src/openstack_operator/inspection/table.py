@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from ..catalogue import ACTUATORS, RESOURCES
 from ..kube import INSTANCE, KIND, conditions, fitting
@@ -32,6 +32,8 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     lines = [*map(_headline, planes), *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
     if quiet:
         lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
+    if not all(map(is_ready, resources)):
+        lines.append(f"`openstack-operator why -n {snapshot.namespace}` says what the cause is, and what to do")
     return "\n".join(lines)
 
 
@@ -41,7 +43,9 @@ def _type(live: Object) -> tuple[str, str]:
 
 def _headline(plane: Object) -> str:
     status, spec = plane.get("status") or {}, plane.get("spec") or {}
-    parts = (status.get("phase") or "new", spec.get("release") and f"release {spec['release']}", status.get("endpoint"))
+    reason, phase = reason_of(plane), status.get("phase")
+    state = f"not Ready ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
+    parts = (state, spec.get("release") and f"release {spec['release']}", status.get("endpoint"))
     return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 
 
@@ -49,8 +53,7 @@ def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     condition, reason = conditions(live).get("Ready", {}), reason_of(live)
     state = printed(f"{reason}: {condition.get('message', '')}") if reason else ""
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
-    since = condition.get("lastTransitionTime", "")
-    age = _age(now - datetime.fromisoformat(since).astimezone(UTC)) if since else ""
+    age = _age(condition.get("lastTransitionTime", ""), now)
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"
     return (live["kind"], live["metadata"]["name"], "False" if reason else "True", count, age, cut)
 
@@ -73,8 +76,12 @@ def _owner(live: Object) -> tuple[str, str]:
     return _ROLES[_type(live)].lower(), fitting(live["metadata"]["name"])
 
 
-def _age(age: timedelta) -> str:
-    seconds = max(0, int(age.total_seconds()))
+def _age(since: str, now: datetime) -> str:
+    """Return how long ago a time was; empty for one that nobody can read: whoever may write a status writes any."""
+    try:
+        seconds = max(0, int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()))
+    except (ValueError, OverflowError):
+        return ""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= size:
             return f"{seconds // size}{unit}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,8 @@ from .world import World, entry
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
+_STAMP = re.compile(r"2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""Times as `stamp` writes them."""
 _MESSAGE = 2048
 _MEMBER = {"role": 63, "state": 63, "message": 1024}
 """Limits of the schema, in characters."""
@@ -234,14 +237,15 @@ def _members(live_status: Object) -> dict[str, Object]:
 def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int) -> Object:
     unknown = verdict.state is State.RETRYING or verdict.reason == INTERNAL
     value = "True" if verdict.ready else "Unknown" if unknown else "False"
-    unchanged = before is not None and before["status"] == value
+    earlier = before["lastTransitionTime"] if before is not None and before["status"] == value else ""
     return {
         "type": name,
         "status": value,
         "reason": verdict.cause,
         "message": verdict.message[:_MESSAGE],
         "observedGeneration": generation,
-        "lastTransitionTime": before["lastTransitionTime"] if unchanged and before else stamp(),
+        # Whoever may write a status may have written any time into it.
+        "lastTransitionTime": earlier if _STAMP.fullmatch(earlier) else stamp(),
     }
 
 
