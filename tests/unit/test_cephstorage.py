@@ -195,6 +195,10 @@ def test_what_only_the_user_can_mend_does_not_look_as_if_it_came_right_by_itself
     refused = {"refused": {"client.glance": "denied"}}
     assert health.connection_verdict(FINE | refused, ours=False).state is State.FAILED
     assert health.connection_verdict(FINE | refused, ours=True).state is State.PROGRESSING
+    missing = {"missing": {"client.nova": "vms"}}
+    assert health.connection_verdict(FINE | missing, ours=False, has_pools_of_others=True).state is State.FAILED
+    # Rook is still making it.
+    assert health.connection_verdict(FINE | missing, ours=False).state is State.PROGRESSING
 
 
 def test_a_mere_warning_is_told(release: Release) -> None:

@@ -77,7 +77,7 @@ def _owner(live: Object) -> tuple[str, str]:
 
 
 def _age(since: str, now: datetime) -> str:
-    """Return how long ago a time was; empty for one that nobody can read: whoever may write a status writes any."""
+    """Return how long ago a time was; empty for one that cannot be read, as a user may have written it."""
     try:
         seconds = max(0, int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()))
     except (ValueError, OverflowError):

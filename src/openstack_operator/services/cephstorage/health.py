@@ -30,8 +30,10 @@ def status_facts(ctx: Context[Any]) -> Mapping[str, Any]:
     return next((facts for facts in ctx.facts.values() if facts), {})
 
 
-def connection_verdict(facts: Mapping[str, Any], *, ours: bool) -> Verdict:
-    """Return READY if the keys of all services are valid. The operator made keys that are `ours`, and repairs them."""
+def connection_verdict(facts: Mapping[str, Any], *, ours: bool, has_pools_of_others: bool = False) -> Verdict:
+    """Return READY if the keys of all services are valid. The operator made keys and pools that are `ours`, and repairs
+    them. Pools of others, as of an external Ceph, come from their administrator alone.
+    """
     if not facts:
         return progressing("nothing was heard yet of what the status pod sees")
     if refused := facts["refused"]:
@@ -43,7 +45,8 @@ def connection_verdict(facts: Mapping[str, Any], *, ours: bool) -> Verdict:
         return Verdict(State.PROGRESSING, f"the monitors cannot be reached: {facts['message']}", UNREACHABLE)
     if missing := facts["missing"]:
         text = "; ".join(f"there is no pool {pool!r} for {user}" for user, pool in missing.items())
-        return Verdict(State.PROGRESSING, text, POOL) if ours else failed(f"{text}; create it, or name another", POOL)
+        come = Verdict(State.PROGRESSING, text, POOL)
+        return failed(f"{text}; create it, or name another", POOL) if has_pools_of_others else come
     return READY
 
 
@@ -91,7 +94,8 @@ def _environment(job: Object) -> list[Object]:
     return job["spec"]["template"]["spec"]["containers"][0].get("env") or []
 
 
-def condition_steps(facts: Mapping[str, Any], *, ours: bool) -> tuple[Step, Step]:
+def condition_steps(facts: Mapping[str, Any], *, ours: bool, has_pools_of_others: bool) -> tuple[Step, Step]:
     """Return the steps of the conditions CephConnected and HealthReady."""
-    connection = Step(name="CephConnected", verdict=connection_verdict(facts, ours=ours))
+    verdict = connection_verdict(facts, ours=ours, has_pools_of_others=has_pools_of_others)
+    connection = Step(name="CephConnected", verdict=verdict)
     return connection, Step(name="Health", after=(connection,), verdict=health_verdict(facts))

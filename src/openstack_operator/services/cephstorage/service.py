@@ -47,7 +47,9 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     clients = {use: _client(ctx, cluster, use) for use in cluster.keys}
     setup = _setup(ctx, cluster, facts, after=tuple(clients.values()))
     status_pod = _status_pod(ctx, cluster)
-    conditions = health.condition_steps(facts, ours=cluster.admin is not None)
+    ours = cluster.admin is not None
+    of_others = ctx.spec.mode == "external" and not ours
+    conditions = health.condition_steps(facts, ours=ours, has_pools_of_others=of_others)
     is_healthy = bool(facts) and all(step.verdict and step.verdict.ready for step in conditions)
     return Plan(
         *parts.policies(ctx, *(parts.IngressRule(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
