@@ -48,8 +48,7 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     setup = _setup(ctx, cluster, facts, after=tuple(clients.values()))
     status_pod = _status_pod(ctx, cluster)
     ours = cluster.admin is not None
-    of_others = ctx.spec.mode == "external" and not ours
-    conditions = health.condition_steps(facts, ours=ours, has_pools_of_others=of_others)
+    conditions = health.condition_steps(facts, ours=ours, has_pools_of_others=ctx.spec.mode == "external" and not ours)
     is_healthy = bool(facts) and all(step.verdict and step.verdict.ready for step in conditions)
     return Plan(
         *parts.policies(ctx, *(parts.IngressRule(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
