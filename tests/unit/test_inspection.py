@@ -225,6 +225,7 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
     assert all_lines[-2].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("since", ["2026-11-27t00:00:00z", "0001-01-01T00:00:00+23:59", ""])
 def test_a_time_that_a_user_wrote_hides_no_resource(since: str) -> None:
     snapshot = cloud(resource("Keystone/keystone", PLANE), resource("Glance/glance", PLANE))
