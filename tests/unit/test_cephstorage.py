@@ -192,13 +192,16 @@ def test_what_is_wrong(release: Release, facts: dict[str, Any], condition: str, 
 
 
 def test_what_only_the_user_can_mend_does_not_look_as_if_it_came_right_by_itself() -> None:
+    def state(facts: dict[str, Any], *, repairs_keys: bool, makes_pools: bool) -> State:
+        return health.connection_verdict(FINE | facts, repairs_keys=repairs_keys, makes_pools=makes_pools).state
+
     refused = {"refused": {"client.glance": "denied"}}
-    assert health.connection_verdict(FINE | refused, ours=False).state is State.FAILED
-    assert health.connection_verdict(FINE | refused, ours=True).state is State.PROGRESSING
+    assert state(refused, repairs_keys=False, makes_pools=True) is State.FAILED
+    assert state(refused, repairs_keys=True, makes_pools=True) is State.PROGRESSING
     missing = {"missing": {"client.nova": "vms"}}
-    assert health.connection_verdict(FINE | missing, ours=False, has_pools_of_others=True).state is State.FAILED
+    assert state(missing, repairs_keys=False, makes_pools=False) is State.FAILED
     # Rook is still making it.
-    assert health.connection_verdict(FINE | missing, ours=False).state is State.PROGRESSING
+    assert state(missing, repairs_keys=False, makes_pools=True) is State.PROGRESSING
 
 
 def test_a_mere_warning_is_told(release: Release) -> None:

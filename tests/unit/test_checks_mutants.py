@@ -90,6 +90,8 @@ def test_the_tests_of_a_module_come_first() -> None:
     assert "tests/cases" not in tests
     # Where no file has the name of the module, those that use what it defines.
     assert "tests/unit/test_components.py" in likely(first(SOURCE / "kube" / "resources.py"))
+    # A topic has one file of tests for several modules.
+    assert "tests/unit/test_pod_causes.py" in likely(first(SOURCE / "kube" / "pod_admission.py"))
     # And first of those, the ones that use the function with the fault.
     objects = mutants.mutants_of(SOURCE / "kube" / "objects.py")
     fault = next(each for each in objects if each.definition() == "owner_path")

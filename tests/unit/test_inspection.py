@@ -220,7 +220,7 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
     assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
     assert line.endswith("x…")
     assert lines[-2] == "and 1 small resource, ready"
-    assert lines[-1].startswith("`openstack-operator why -n openstack` says")
+    assert lines[-1].startswith("`openstack-operator why -n openstack` names the cause")
     all_lines = overview(snapshot, snapshot.resources, every=True).splitlines()
     assert all_lines[-2].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
 

@@ -33,7 +33,7 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     if quiet:
         lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
     if not all(map(is_ready, resources)):
-        lines.append(f"`openstack-operator why -n {snapshot.namespace}` says what the cause is, and what to do")
+        lines.append(f"`openstack-operator why -n {snapshot.namespace}` names the cause, and what to do")
     return "\n".join(lines)
 
 

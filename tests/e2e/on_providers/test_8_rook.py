@@ -177,8 +177,8 @@ def test_an_image_is_in_its_pool_and_a_volume_is_its_clone(
     volume = volumes.create_volume(name="clone", size=1, image_id=image.id)
     volume = volumes.wait_for_status(volume, "available", failures=["error"], interval=0.5, wait=180)
     report.add(rook_volume_from_image_seconds=round(time.monotonic() - started, 1))
-    told = json.loads(rbd(cloud, "volumes", "info", f"volume-{volume.id}", "--format", "json"))
-    assert (told["parent"]["pool"], told["parent"]["image"]) == ("images", image.id)
+    info = json.loads(rbd(cloud, "volumes", "info", f"volume-{volume.id}", "--format", "json"))
+    assert (info["parent"]["pool"], info["parent"]["image"]) == ("images", image.id)
     # A clone has what the image has.
     script = f"rbd --conf {SETUP}/ceph.conf --id cinder --keyring {SETUP}/client.cinder.keyring -p volumes export"
     read = f"{script} --no-progress volume-{volume.id} - | head -c {len(content)} | sha256sum"

@@ -30,23 +30,23 @@ def status_facts(ctx: Context[Any]) -> Mapping[str, Any]:
     return next((facts for facts in ctx.facts.values() if facts), {})
 
 
-def connection_verdict(facts: Mapping[str, Any], *, ours: bool, has_pools_of_others: bool = False) -> Verdict:
-    """Return READY if the keys of all services are valid. The operator made keys and pools that are `ours`, and repairs
-    them. Pools of others, as of an external Ceph, come from their administrator alone.
+def connection_verdict(facts: Mapping[str, Any], *, repairs_keys: bool, makes_pools: bool) -> Verdict:
+    """Return READY if the keys of all services are valid and their pools exist. Otherwise the verdict says what the
+    user has to do, unless the operator repairs keys, and it or Rook makes pools.
     """
     if not facts:
         return progressing("nothing was heard yet of what the status pod sees")
     if refused := facts["refused"]:
         text = "; ".join(f"the key of {user} is refused ({message})" for user, message in refused.items())
-        if ours:
+        if repairs_keys:
             return Verdict(State.PROGRESSING, f"{text}; the job puts it right", REFUSED)
         return failed(f"{text}; put the key that `ceph auth get {next(iter(refused))}` shows into the Secret", REFUSED)
     if not facts["reachable"]:
         return Verdict(State.PROGRESSING, f"the monitors cannot be reached: {facts['message']}", UNREACHABLE)
     if missing := facts["missing"]:
         text = "; ".join(f"there is no pool {pool!r} for {user}" for user, pool in missing.items())
-        come = Verdict(State.PROGRESSING, text, POOL)
-        return failed(f"{text}; create it, or name another", POOL) if has_pools_of_others else come
+        missing_pool = failed(f"{text}; create it, or name another", POOL)
+        return Verdict(State.PROGRESSING, text, POOL) if makes_pools else missing_pool
     return READY
 
 
@@ -94,8 +94,7 @@ def _environment(job: Object) -> list[Object]:
     return job["spec"]["template"]["spec"]["containers"][0].get("env") or []
 
 
-def condition_steps(facts: Mapping[str, Any], *, ours: bool, has_pools_of_others: bool) -> tuple[Step, Step]:
+def condition_steps(facts: Mapping[str, Any], connection: Verdict) -> tuple[Step, Step]:
     """Return the steps of the conditions CephConnected and HealthReady."""
-    verdict = connection_verdict(facts, ours=ours, has_pools_of_others=has_pools_of_others)
-    connection = Step(name="CephConnected", verdict=verdict)
-    return connection, Step(name="Health", after=(connection,), verdict=health_verdict(facts))
+    connected = Step(name="CephConnected", verdict=connection)
+    return connected, Step(name="Health", after=(connected,), verdict=health_verdict(facts))

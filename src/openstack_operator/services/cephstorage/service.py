@@ -47,8 +47,9 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     clients = {use: _client(ctx, cluster, use) for use in cluster.keys}
     setup = _setup(ctx, cluster, facts, after=tuple(clients.values()))
     status_pod = _status_pod(ctx, cluster)
-    ours = cluster.admin is not None
-    conditions = health.condition_steps(facts, ours=ours, has_pools_of_others=ctx.spec.mode == "external" and not ours)
+    has_job = cluster.admin is not None
+    connection = health.connection_verdict(facts, repairs_keys=has_job, makes_pools=has_job or ctx.spec.mode == "rook")
+    conditions = health.condition_steps(facts, connection)
     is_healthy = bool(facts) and all(step.verdict and step.verdict.ready for step in conditions)
     return Plan(
         *parts.policies(ctx, *(parts.IngressRule(daemon, [], "service") for daemon in ("mon", "mgr", "osd"))),
