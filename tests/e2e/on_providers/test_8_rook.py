@@ -76,7 +76,13 @@ def plane(node: str, device: str) -> Object:
             "dataDirHostPath": str(_FOLDER),
             "storage": {"useAllNodes": False, "nodes": [{"name": node, "devices": [{"name": device}]}]},
             "cluster": {
-                "cephConfig": {"osd": {"osd_memory_target": "939524096"}},
+                "cephConfig": {
+                    "osd": {
+                        "osd_memory_target": "939524096",
+                        # Debian's is relative, and Rook starts an OSD in another folder than the root.
+                        "osd_class_dir": "/usr/lib/x86_64-linux-gnu/rados-classes",
+                    }
+                },
                 # Debian has no ceph-exporter of this version.
                 "monitoring": {"metricsDisabled": True},
             },
