@@ -64,8 +64,11 @@ def accounts() -> list[Object]:
     return crds.documents(text.replace("rook-ceph-secondary", NAMESPACE))
 
 
-def plane(node: str, device: str) -> Object:
-    """The cloud of the sample, with Rook's Ceph: a monitor, an OSD, and one copy of everything."""
+def plane(cluster: Kubernetes, device: str) -> Object:
+    """The cloud of the sample, its APIs where this machine reaches them, with Rook's Ceph: a monitor, an OSD, and one
+    copy of everything.
+    """
+    node = cluster.items("nodes")[0]["metadata"]["name"]
     (cloud,) = (each for each in documents(SAMPLES / "controlplane_ceph.yaml") if each["kind"] != "Namespace")
     ceph = {
         "mode": "rook",
@@ -88,17 +91,17 @@ def plane(node: str, device: str) -> Object:
             },
         },
     }
-    return {**cloud, "metadata": {"name": "cloud", "namespace": NAMESPACE}, "spec": {**cloud["spec"], "ceph": ceph}}
+    spec = {**cloud["spec"], "ceph": ceph, "expose": {"type": "NodePort", "host": cluster.address()}}
+    return {**cloud, "metadata": {"name": "cloud", "namespace": NAMESPACE}, "spec": spec}
 
 
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes, disk: str, report: Report) -> Iterator[Kubernetes]:
     """The cloud, Ready."""
-    node = cluster.items("nodes")[0]["metadata"]["name"]
     try:
         with raised(cluster, NAMESPACE, "cinder", "ceph"):
             cluster.apply(*accounts())
-            cluster.apply(plane(node, disk))
+            cluster.apply(plane(cluster, disk))
             started = time.monotonic()
             until("the Ceph to be Ready", lambda: view.ready(storage(cluster)), 600, 2)
             report.add(rook_apply_to_ceph_ready_seconds=round(time.monotonic() - started, 1))
