@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _explain(options)
         case "status" | "why":
             return _inspect(options)
+        case "plan":
+            return _plan(options)
         case "inject-labels":
             return _inject_labels(options)
         case "certify-injector":
@@ -51,11 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return 0
 
 
-def command_line() -> argparse.ArgumentParser:
-    """Understands every command."""
+def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
+    """Understands every command; options that are not given count as the variables of `env` say."""
     parser = argparse.ArgumentParser(prog="openstack-operator", description="Runs OpenStack clouds on Kubernetes.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"))
+    _run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"), env)
 
     _manifest_options(commands.add_parser("render", help="print every object a manifest becomes, without a cluster"))
     validate = commands.add_parser("validate", help="say everything that is wrong with manifests, without a cluster")
@@ -71,6 +73,7 @@ def command_line() -> argparse.ArgumentParser:
 
     _inspection_options(commands.add_parser("status", help="show the clouds of a namespace and their services"))
     _inspection_options(commands.add_parser("why", help="say what keeps a cloud or a resource from being ready"))
+    _plan_options(commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing"))
 
     _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
     _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
@@ -124,9 +127,38 @@ def _inspection_options(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("-w", "--watch", action="store_true", help="look again every two seconds")
 
 
-def _run_options(run: argparse.ArgumentParser) -> None:
+def _plan_options(parser: argparse.ArgumentParser) -> None:
+    """Options of what foresees a change of a cluster."""
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="manifest, folder of manifests, or - for standard input; repeatable; without one, what this version of"
+        " the operator would change",
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
+    parser.add_argument("-n", "--namespace", help="namespace of the cloud; that of the manifests otherwise")
+    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+    parser.add_argument(
+        "--operator-namespace",
+        default="openstack-operator",
+        metavar="NAMESPACE",
+        help="where the operator runs, whose options are read from its Deployment (%(default)s)",
+    )
+    parser.add_argument(
+        "--releases", type=Path, help="folder of release files that win; those of the running operator otherwise"
+    )
+    parser.add_argument(
+        "--cluster-domain", default="", metavar="DOMAIN", help="DNS domain of the cluster; cluster.local otherwise"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+
+
+def _run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     """Options of `run`; each can be set in the environment too, as a Deployment does it."""
-    env = os.environ.get
+    env = environment.get
     run.add_argument(
         "--namespace",
         action="append",
@@ -166,10 +198,10 @@ def _run_options(run: argparse.ArgumentParser) -> None:
         help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
         "ALLOWED_ADDRESSES=a,b",
     )
-    _permission_options(run)
-    _health_options(run, "/healthz /readyz; 0 is none")
-    _metrics_options(run)
-    _log_options(run)
+    _permission_options(run, environment)
+    _health_options(run, "/healthz /readyz; 0 is none", environment)
+    _metrics_options(run, environment)
+    _log_options(run, environment)
 
 
 _PERMISSIONS = {
@@ -181,14 +213,14 @@ _PERMISSIONS = {
 }
 
 
-def _permission_options(parser: argparse.ArgumentParser) -> None:
+def _permission_options(parser: argparse.ArgumentParser, env: Mapping[str, str] = os.environ) -> None:
     """Add the options for permissions beyond a namespace."""
     for name, (permission, example) in _PERMISSIONS.items():
         variable = name.upper().replace("-", "_")
         parser.add_argument(
             f"--{name}",
             action="append",
-            default=[entry for entry in os.environ.get(variable, "").split(",") if entry],
+            default=[entry for entry in env.get(variable, "").split(",") if entry],
             metavar="[NAMESPACE=]PATTERN",
             help=f"allow {permission}, such as openstack={example}; repeatable, {variable}=a,b",
         )
@@ -206,13 +238,13 @@ def _injector_options(inject: argparse.ArgumentParser) -> None:
     _log_options(inject)
 
 
-def _health_options(parser: argparse.ArgumentParser, answers: str) -> None:
-    default = int(os.environ.get("HEALTH_PORT", "8080"))
+def _health_options(parser: argparse.ArgumentParser, answers: str, env: Mapping[str, str] = os.environ) -> None:
+    default = int(env.get("HEALTH_PORT", "8080"))
     parser.add_argument("--health-port", type=int, default=default, help=answers)
 
 
-def _metrics_options(run: argparse.ArgumentParser) -> None:
-    env = os.environ.get
+def _metrics_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    env = environment.get
     run.add_argument(
         "--metrics-port",
         type=int,
@@ -236,8 +268,8 @@ def _metrics_options(run: argparse.ArgumentParser) -> None:
     )
 
 
-def _log_options(parser: argparse.ArgumentParser) -> None:
-    env = os.environ.get
+def _log_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
+    env = environment.get
     parser.add_argument("--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"))
     parser.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"))
 
@@ -351,6 +383,30 @@ def _inspect(options: argparse.Namespace) -> int:
             resource=options.resource,
             as_json=options.output == "json",
             watch=getattr(options, "watch", False),
+        )
+    )
+
+
+def _plan(options: argparse.Namespace) -> int:
+    from .preview import commands
+
+    def parse(arguments: Sequence[str], env: Mapping[str, str]) -> commands.OperatorSettings:
+        settings = run_settings(command_line(env).parse_args(arguments))
+        return commands.OperatorSettings(
+            cluster_domain=settings.cluster_domain, releases=settings.releases, permissions=settings.permissions
+        )
+
+    return commands.plan(
+        commands.Options(
+            parse=parse,
+            files=options.file,
+            recursive=options.recursive,
+            namespace=options.namespace,
+            context=options.context,
+            operator_namespace=options.operator_namespace,
+            releases=options.releases,
+            cluster_domain=options.cluster_domain.strip("."),
+            as_json=options.output == "json",
         )
     )
 

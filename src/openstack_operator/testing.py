@@ -10,13 +10,15 @@ from typing import Any
 from .api import Model, Resource, references
 from .catalogue import SERVERS
 from .plan import Context, InstalledKinds, Object, Referent, Release, SpecError, Transient
+from .preview.finished import granted, granted_status
 from .runtime.client import Client
 from .runtime.informer import Informer
 from .runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
 from .runtime.store import Change, Store
 
+__all__ = ["NOW", "Simulator", "context", "granted", "granted_status"]
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-_STAMP = "2026-01-01T00:00:00Z"
 
 
 def context(
@@ -45,55 +47,6 @@ def context(
     fields["releases"] = releases
     fields |= {"installed_kinds": InstalledKinds(served), "servers": SERVERS}
     return Context(kind=resource.role, spec=parsed, release=release, **(fields | changes))
-
-
-def granted(obj: Object) -> Object:
-    """Return the object in the state in which its controllers leave it."""
-    generation = obj["metadata"].get("generation", 1)
-    return {
-        **obj,
-        "metadata": {**obj["metadata"], "generation": generation},
-        "status": {**obj.get("status", {}), **granted_status(obj, generation)},
-    }
-
-
-def granted_status(obj: Mapping[str, Any], generation: int) -> Object:
-    """Return the status of a finished object; empty for kinds that need none."""
-    replicas = obj.get("spec", {}).get("replicas", 1)
-    counts = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
-    match obj["kind"]:
-        case "Deployment":
-            return {"observedGeneration": generation, **dict.fromkeys(counts, replicas)}
-        case "StatefulSet":
-            revision = f"{obj['metadata']['name']}-{generation}"
-            revisions = {"currentRevision": revision, "updateRevision": revision, "currentReplicas": replicas}
-            return {"observedGeneration": generation, **dict.fromkeys(counts, replicas), **revisions}
-        case "DaemonSet":
-            nodes = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberReady")
-            return {"observedGeneration": generation, "numberMisscheduled": 0, **dict.fromkeys(nodes, 1)}
-        case "Job":
-            conditions = [_condition(type_, generation=None) for type_ in ("SuccessCriteriaMet", "Complete")]
-            return {"startTime": _STAMP, "completionTime": _STAMP, "succeeded": 1, "conditions": conditions}
-        case _ if _ours(obj["apiVersion"]):
-            return {"observedGeneration": generation, "conditions": [_condition("Ready", generation=generation)]}
-        case _:
-            return {}
-
-
-def _ours(api_version: str) -> bool:
-    group = api_version.rpartition("/")[0]
-    return group == "openstack.k8s.io" or group.endswith("c5c3.io")
-
-
-def _condition(type_: str, *, generation: int | None) -> Object:
-    condition: Object = {
-        "type": type_,
-        "status": "True",
-        "reason": "Ready",
-        "message": "",
-        "lastTransitionTime": _STAMP,
-    }
-    return condition if generation is None else {**condition, "observedGeneration": generation}
 
 
 class Simulator:

@@ -161,7 +161,7 @@ async def look_again(manager: Manager) -> int:
     """Has an operator look at everything; returns the number of writes that took."""
     before = manager.world.client.writes
     queues = list(dict.fromkeys(manager._queues.values()))  # pyright: ignore[reportPrivateUsage]
-    for request in manager._requests(manager.world.catalog.resources):  # pyright: ignore[reportPrivateUsage]
+    for request in manager._wakeups.requests(manager.world.catalog.resources):  # pyright: ignore[reportPrivateUsage]
         manager._queues[request.kind].add(request)  # pyright: ignore[reportPrivateUsage]
 
     async def idle() -> bool:

@@ -12,7 +12,7 @@ from .allowed import (
     with_entry,
     without_effect,
 )
-from .carry_out import Apply, Judge, Verdicts, carry_out, condition_type, conditions
+from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
@@ -83,6 +83,7 @@ __all__ = [
     "Object",
     "Observation",
     "Outcome",
+    "Outlook",
     "Permissions",
     "Plan",
     "Planner",

@@ -18,8 +18,17 @@ Before = Callable[[Step], Predecessor | None]
 """Returns the workload to wait for before a step; None if the step may go."""
 
 
+Outlook = Callable[[Verdict], Verdict]
+"""Returns how a verdict on a step counts. A preview takes what is under way for done."""
+
+
 async def carry_out(
-    plan: Plan, apply: Apply, judge: Judge, present: Callable[[Step], bool], before: Before = lambda _: None
+    plan: Plan,
+    apply: Apply,
+    judge: Judge,
+    present: Callable[[Step], bool],
+    before: Before = lambda _: None,
+    outlook: Outlook = lambda verdict: verdict,
 ) -> Verdicts:
     """One verdict a step. A step is held if something it comes after is not ready and
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
@@ -37,7 +46,7 @@ async def carry_out(
             if not verdicts[needed].ready and (needed.barrier or needed in refused or not present(step))
         ]
         if step.verdict is not None and not step.objects:
-            verdicts[step] = step.verdict
+            verdicts[step] = outlook(step.verdict)
         elif blockers:
             blocked_verdict = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
@@ -46,7 +55,7 @@ async def carry_out(
             blocked_verdict = Verdict(State.PROGRESSING, message, turn_after=predecessor)
             verdicts[step] = await _surrounded(step, blocked_verdict, apply, present)
         else:
-            verdicts[step] = await _applied(step, apply, judge, refused)
+            verdicts[step] = outlook(await _applied(step, apply, judge, refused))
     return verdicts
 
 

@@ -138,6 +138,25 @@ class Informer:
             self._version, self._pause = "", _FIRST_PAUSE
             await any_of(self._follow(), discovery.wait_until(kind, served=False))
 
+    async def list_once(self) -> None:
+        """Fill the store, and follow no change. Raises Forbidden, Missing and Transient, but for a kind that may be
+        absent only Transient.
+        """
+        if self._discovery and not await self._discovery.serves(self.store.kind):
+            self._empty()
+            return
+        try:
+            await self._list()
+        except (Forbidden, Missing) as error:
+            if self._discovery is None:
+                raise
+            if isinstance(error, Missing):
+                self._empty()
+            else:
+                self._forbid(error)
+        else:
+            self._set_served(served=True)
+
     async def _follow(self) -> NoReturn:
         kind = self.store.kind.kind
         while True:

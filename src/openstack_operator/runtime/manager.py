@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 import structlog
 
 from .. import __version__
-from ..kube import MANAGED_BY, child_verdict, conditions
+from ..kube import MANAGED_BY
 from ..parts.connect.external import external_kinds
-from ..plan import ALLOWED_RESOURCES, NO_PERMISSIONS, Actuator, Permissions, Releases, Service, Verdict
+from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service
 from . import metrics
 from .actuate import ActuatorReconciler
 from .client import Client
@@ -23,7 +22,7 @@ from .events import Recorder
 from .exposition import ResourceCollector
 from .finalizers import is_deletion_pending
 from .gather import Gatherer
-from .kinds import NODE, POD, SECRET, WARNING, Catalog, Kind
+from .kinds import Catalog, Kind
 from .leader import Leader
 from .observers import Observer
 from .passes import Engine, ErrorBoundary, Pass
@@ -33,8 +32,8 @@ from .queue import WorkQueue
 from .reconcile import Reconciler
 from .report import PATIENCE, Patience, Reporter
 from .rollout_gate import BLOCKING
-from .store import Cached, Change, Request
-from .warnings import is_repetition
+from .store import Change, Request
+from .wakeups import Wakeups
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -83,6 +82,7 @@ class Manager:
             discovery_period=discovery_period,
         )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
+        self._wakeups = Wakeups(self.world, self.world.plans.kinds)
         self.cluster_domain = domain
         self._client = client
         self._leader = leader
@@ -165,11 +165,11 @@ class Manager:
 
     async def _resync(self) -> None:
         """Look at every resource once, then again every `_RESYNC` seconds, spread over that time; never end."""
-        for request in (*self._requests(self.world.catalog.resources), *self._pending_deletions()):
+        for request in (*self._wakeups.requests(self.world.catalog.resources), *self._pending_deletions()):
             self._queues[request.kind].add(request)
         while True:
             await asyncio.sleep(_RESYNC)
-            for request in self._requests(self.world.catalog.resources):
+            for request in self._wakeups.requests(self.world.catalog.resources):
                 self._queues[request.kind].add_after(request, random.uniform(0, _RESYNC))  # noqa: S311
 
     async def _follow_releases(self) -> None:
@@ -180,13 +180,6 @@ class Manager:
             before, versions = versions, self._release_versions()
             if versions != before:
                 self._wake_all()
-
-    def _requests(self, kinds: Iterable[Kind]) -> list[Request]:
-        return [
-            Request(kind.handle, resource.meta.namespace, resource.meta.name)
-            for kind in kinds
-            for resource in self.world.stores[kind]
-        ]
 
     def _pending_deletions(self) -> Iterator[Request]:
         """Yield the owners of the workloads whose deletion is pending."""
@@ -203,15 +196,12 @@ class Manager:
         waiters = self.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
         if not self._active:
             return
-        for request in waiters:
+        for request in (*waiters, *self._wakeups.after(change)):
             self._wake(request)
-        for request in self._affected(change):
-            if request != change.by or _is_overtaken(change, request):
-                self._wake(request)
 
     def _wake_all(self) -> None:
         """Wake all resources, after an optional kind came or went, or a release file changed; this is rare."""
-        for request in self._requests(self.world.catalog.resources) if self._active else ():
+        for request in self._wakeups.requests(self.world.catalog.resources) if self._active else ():
             self._wake(request)
 
     def _is_pending(self, request: Request) -> bool:
@@ -219,108 +209,3 @@ class Manager:
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)
-
-    def _affected(self, change: Change) -> list[Request]:
-        """Return the resources that a change concerns; the changed resource alone if an unforeseen object breaks this
-        computation, so that the watch of its kind goes on.
-        """
-        try:
-            return self._requests_for(change)
-        except Exception as error:
-            meta, kind = change.meta, change.kind
-            frames = "".join(traceback.format_tb(error.__traceback__))
-            fields = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
-            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **fields)
-            metrics.PANICS.labels(kind.kind).inc()
-            return [Request(kind.handle, meta.namespace, meta.name)] if kind in self.world.catalog.resources else []
-
-    def _requests_for(self, change: Change) -> list[Request]:
-        meta, kind = change.meta, change.kind
-        requests = self.world.deleted_claim_owners(change)
-        if self.world.claims.frees(change) or (kind is NODE and _node_changed(change)):
-            requests += self.world.claims.refused()
-        if kind in self.world.catalog.resources:
-            if _spec_changed(change):
-                requests.append(Request(kind.handle, meta.namespace, meta.name))
-            if _contract(change.old) != _contract(change.new):
-                requests += self.world.references.users_of((kind.role, meta.namespace, meta.name))
-                if change.by is None:
-                    # A user may have written the status by hand.
-                    requests.append(Request(kind.handle, meta.namespace, meta.name))
-            for condition in _changed_conditions(change):
-                requests += self.world.references.users_of((f"{kind.role}.{condition}", meta.namespace, meta.name))
-        elif kind is NODE:
-            return [*requests, *self._on_nodes()] if _node_changed(change) else []
-        elif kind is SECRET:
-            requests += self.world.references.users_of((kind.role, meta.namespace, meta.name))
-        elif kind is POD:
-            # The part of a pod that the operator shows; the kubelet writes more often than that changes.
-            is_same = change.old and change.new and change.old.raw == change.new.raw
-            owner = None if is_same else self.world.labeled_owner(meta)
-            return [owner] if owner else []
-        elif kind is WARNING:
-            owner = None if is_repetition(change) else self.world.event_subject(change)
-            return [owner] if owner else []
-        if meta.node and not _spec_changed(change):
-            # Kubernetes reports the objects of each node every few minutes, by thousands.
-            return requests
-        deletion_pending = change.new is not None and is_deletion_pending(kind, change.new)
-        if owner := self.world.last_owner(meta) if deletion_pending else self.world.owner(meta):
-            requests.append(owner)
-        return requests
-
-    def _on_nodes(self) -> list[Request]:
-        """Return the resources whose plans look at Nodes. Those of actuators look at Nodes in their next pass."""
-        kinds = (kind for kind in self.world.catalog.on_nodes if isinstance(self._passes[kind.handle], Reconciler))
-        return self._requests(kinds)
-
-
-def _is_overtaken(change: Change, by: Request) -> bool:
-    """Return True if the response to a write of this resource's own pass shows a change by another client: it deleted
-    the object, or changed the spec or the annotations of the resource. The watch then sends no event for that change.
-    """
-    if change.old is None or change.new is None:
-        return False
-    old, new = change.old.meta, change.new.meta
-    is_itself = Request(change.kind.handle, new.namespace, new.name) == by
-    is_edited = (old.generation, old.annotations) != (new.generation, new.annotations)
-    return old.deletion_timestamp != new.deletion_timestamp or (is_itself and is_edited)
-
-
-def _spec_changed(change: Change) -> bool:
-    """Return True if more than the status changed."""
-    if change.old is None or change.new is None:
-        return True
-    old, new = change.old.meta, change.new.meta
-    return (old.uid, old.generation, old.deletion_timestamp, old.annotations, old.finalizers) != (
-        new.uid,
-        new.generation,
-        new.deletion_timestamp,
-        new.annotations,
-        new.finalizers,
-    )
-
-
-def _node_changed(change: Change) -> bool:
-    """Return True if a Node came or went, or its labels changed; its kubelet writes to it all the time."""
-    if change.old is None or change.new is None:
-        return True
-    return (change.old.meta.uid, change.old.meta.labels) != (change.new.meta.uid, change.new.meta.labels)
-
-
-def _contract(resource: Cached | None) -> object:
-    """Return the part of a resource that its users look at."""
-    if resource is None:
-        return None
-    live = resource.decode()
-    verdict: Verdict = child_verdict(live)
-    published = (live.get("status") or {}).get("published")
-    allowed = resource.meta.annotations.get(ALLOWED_RESOURCES)
-    return published, verdict.state, resource.meta.deletion_timestamp, allowed
-
-
-def _changed_conditions(change: Change) -> set[str]:
-    """Return the types of the conditions whose status changed."""
-    sides = [conditions(side.decode()) if side else {} for side in (change.old, change.new)]
-    old, new = ({name: condition["status"] for name, condition in each.items()} for each in sides)
-    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from ..plan import SpecError, State, Transient, Verdict
+from ..plan import Outlook, SpecError, State, Transient, Verdict
 from . import metrics
 from .errors import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
@@ -50,6 +50,7 @@ class Engine:
     gatherer: Gatherer
     reporter: Reporter
     memo: ApplyCache = field(default_factory=ApplyCache)
+    outlook: Outlook = lambda verdict: verdict
 
 
 class Pass(Protocol):

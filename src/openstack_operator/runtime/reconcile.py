@@ -80,7 +80,12 @@ class Reconciler:
         rule = world.claims.judge(request, diagnostician.judge)
         try:
             verdicts = await carry_out(
-                plan, partial(gate.apply, applier.apply), rule, applier.is_present, gate.blocked_by
+                plan,
+                partial(gate.apply, applier.apply),
+                rule,
+                applier.is_present,
+                gate.blocked_by,
+                self._engine.outlook,
             )
         finally:
             gate.close()

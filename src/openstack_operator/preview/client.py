@@ -1,0 +1,248 @@
+"""A client whose writes the API server checks and completes, and does not store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+
+import httpx2 as httpx
+
+from ..plan import Object, SpecError
+from ..plan.steps import WORKLOADS
+from ..runtime.client import Client
+from ..runtime.errors import Conflict, Missing, NotAdmitted
+from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
+from ..runtime.world import World, entry
+from .finished import granted_status
+
+_DRY = {"dryRun": "All"}
+_FIRST_VERSION = 10**15
+"""Resource version of the first object of a preview: later than any of a cluster."""
+
+
+class Address(NamedTuple):
+    """Place of an object."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+@dataclass
+class Touched:
+    """An object that the preview writes."""
+
+    before: Object | None
+    """As the cluster has it; None if it has none."""
+    after: Object | None
+    """None once it is deleted."""
+
+
+class DryRunClient(Client):
+    """A client that sends each write as a dry run and keeps the answer.
+
+    It reads its own answers first, then the cluster. Workloads that it writes are finished at once. `world` takes its
+    deletions; it has to be set before the first write.
+    """
+
+    world: World
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        super().__init__(http)
+        self.touched: dict[Address, Touched] = {}
+        """Objects written so far, in the order of their first write."""
+        self.version = _FIRST_VERSION
+        """Resource version of the latest write; it grows with each that changes something."""
+        self._merged = set[Address]()
+        """Objects whose lists were replaced as a whole, which a later dry run does not know."""
+
+    async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
+        """Return the object as it would be by now, None where there would be none."""
+        if touched := self.touched.get(Address(kind, namespace or "", name)):
+            return touched.after
+        return await super().get(kind, namespace, name)
+
+    async def _send(self, method: str, path: str, *args: Any, **options: Any) -> httpx.Response:
+        if method != "GET":
+            options["params"] = {**(options.get("params") or {}), **_DRY}
+        return await super()._send(method, path, *args, **options)
+
+    async def _apply(self, kind: Kind, obj: Object, sub: str | None) -> Object:
+        if kind is POD:
+            # Labels that follow the state of a pod are not foreseen.
+            raise Conflict("pods stay as they are")
+        address = _address(kind, obj)
+        if sub == "status":
+            if (live := await self.get(*address)) is None or live["metadata"]["uid"] != obj["metadata"]["uid"]:
+                raise Missing(f"{kind.kind}/{address.name} is gone")
+            return self._keep(address, {**live, "status": obj["status"]}, is_status=True)
+        try:
+            return self._keep(address, await super()._apply(kind, obj, sub))
+        except NotAdmitted:
+            raise
+        except SpecError:
+            if address not in self._merged:
+                raise
+            return cast("Object", self.touched[address].after)
+
+    async def create(self, kind: Kind, obj: Object) -> Object:
+        """Create an object, and return it. Raises Conflict when it would exist."""
+        if kind is EVENT:
+            return obj
+        address = _address(kind, obj)
+        if await self.get(*address) is not None:
+            raise Conflict(f"{kind.kind}/{address.name} exists")
+        if address in self.touched:
+            # The cluster still has the one that the preview deleted, and would refuse another one.
+            return self._keep(address, {**obj, "metadata": {**obj["metadata"], "uid": f"again-{self.version}"}})
+        return self._keep(address, await super().create(kind, obj))
+
+    async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
+        """Replace an object, and return it. Raises Conflict where `metadata.resourceVersion` is not the present one."""
+        address = _address(kind, obj)
+        live = await self.get(*address)
+        if live is None or live["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
+            raise Conflict(f"{kind.kind}/{address.name} changed")
+        before = self._before(address)
+        if before is None or "resourceVersion" not in before["metadata"]:
+            return self._keep(address, obj)
+        metadata = {**obj["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
+        return self._keep(address, await super().replace(kind, {**obj, "metadata": metadata}, sub))
+
+    async def merge(self, kind: Kind, obj: Object) -> Object:
+        """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
+        address = _address(kind, obj)
+        if self._before(address) is None and (live := await self.get(*address)) is not None:
+            return self._keep(address, cast("Object", merged(live, obj)))
+        answer = self._keep(address, await super().merge(kind, obj))
+        self._merged.add(address)
+        return answer
+
+    async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
+        """Carry out the operations that the operator uses: the version, finalizers and owners of an object."""
+        address = Address(kind, namespace, name)
+        live = await self.get(*address)
+        if live is None:
+            raise Missing(f"{kind.kind}/{name} is gone")
+        metadata = dict(live["metadata"])
+        for operation in operations:
+            field = operation["path"].removeprefix("/metadata/")
+            if field == "resourceVersion" and operation["value"] != metadata[field]:
+                raise Conflict(f"{kind.kind}/{name} changed")
+            metadata[field] = operation["value"]
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
+            self._remove(address, live)
+            return {**live, "metadata": metadata}
+        return self._keep(address, {**live, "metadata": metadata})
+
+    async def release_fields(self, kind: Kind, obj: Object) -> Object:
+        """Return the object as it is: who owns its fields does not show in a preview."""
+        if (live := await self.get(*_address(kind, obj))) is None:
+            raise Missing(f"{kind.kind}/{obj['metadata']['name']} is gone")
+        return live
+
+    async def delete(self, kind: Kind, namespace: str, name: str, uid: str, policy: str) -> Object | None:
+        """Delete exactly the object with that uid. Returns what is left of it while finalizers hold it."""
+        address = Address(kind, namespace, name)
+        live = await self.get(*address)
+        if live is None:
+            return None
+        if live["metadata"]["uid"] != uid:
+            raise Conflict(f"{kind.kind}/{name} is another one by now")
+        if (before := self._before(address)) and before["metadata"]["uid"] == uid:
+            # The server's policies have a say in it, too.
+            await super().delete(kind, namespace, name, uid, policy)
+        return self._delete(address, live, orphan=policy == "Orphan")
+
+    def _delete(self, address: Address, live: Object, *, orphan: bool = False) -> Object | None:
+        if live["metadata"].get("finalizers"):
+            stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            metadata = {"deletionTimestamp": stamp, **live["metadata"]}
+            return self._keep(address, {**live, "metadata": metadata})
+        self._remove(address, live, orphan=orphan)
+        return None
+
+    def _remove(self, address: Address, live: Object, *, orphan: bool = False) -> None:
+        """Remove an object, and what Kubernetes removes with it."""
+        self.touched.setdefault(address, Touched(live, live)).after = None
+        uid = live["metadata"]["uid"]
+        for kind, store in self.world.stores.items():
+            for child in store:
+                owners = [owner.uid for owner in child.meta.owner_references]
+                if uid not in owners or orphan or child.meta.deletion_timestamp is not None:
+                    continue
+                remainder = self._delete(Address(kind, child.meta.namespace, child.meta.name), child.decode())
+                if remainder is None:
+                    store.remove(child)
+                else:
+                    store.put(entry(remainder, kind))
+
+    def _before(self, address: Address) -> Object | None:
+        """Return the object as the cluster has it."""
+        if touched := self.touched.get(address):
+            return touched.before
+        stores = [self.world.stores.get(address.kind), self.world.foreign if address.kind is SECRET else None]
+        objects = (store.get(address.namespace, address.name) for store in stores if store is not None)
+        return next((each.decode() for each in objects if each), None)
+
+    def take_in(self, kind: Kind, answer: Object) -> Object:
+        """Keep an object that a user's change makes, and show it to the operator."""
+        new = self._keep(_address(kind, answer), answer)
+        self.world.stores[kind].put(entry(new, kind))
+        return new
+
+    def finish(self, kind: Kind, live: Object) -> None:
+        """Take what a workload has begun for done."""
+        address = _address(kind, live)
+        status = {**(live.get("status") or {}), **granted_status(live, live["metadata"].get("generation", 1))}
+        new = self._keep(address, {**live, "status": status}, is_status=True)
+        self.world.stores[kind].put(entry(new, kind))
+
+    def _keep(self, address: Address, answer: Object, *, is_status: bool = False) -> Object:
+        """Take in the answer to a write, and return the object as the cluster would have it: with one uid for its life,
+        a later version if it differs, and, for a workload, the status of one that is finished.
+        """
+        before = self.touched[address].after if address in self.touched else self._before(address)
+        metadata = {name: value for name, value in answer["metadata"].items() if name != "managedFields"}
+        new = {**answer, "metadata": metadata}
+        if before is not None:
+            metadata |= {name: before["metadata"][name] for name in _STABLE_METADATA if name in before["metadata"]}
+            if not is_status:
+                new = {**new, **({"status": before["status"]} if "status" in before else {})}
+            if new == before:
+                return before
+            is_edited = any(new.get(field) != before.get(field) for field in new if field not in _UNCOUNTED)
+            metadata["generation"] = before["metadata"].get("generation", 1) + is_edited
+        metadata.setdefault("generation", 1)
+        self.version += 1
+        metadata["resourceVersion"] = str(self.version)
+        if address.kind.kind in WORKLOADS or address.kind is JOB:
+            new["status"] = {**(new.get("status") or {}), **granted_status(new, metadata["generation"])}
+        self.touched.setdefault(address, Touched(before, None)).after = new
+        return new
+
+
+_STABLE_METADATA = ("uid", "creationTimestamp", "resourceVersion", "generation")
+"""Metadata that a write does not change, or that is counted here."""
+_UNCOUNTED = frozenset({"metadata", "status"})
+"""Fields whose change makes no new generation."""
+
+
+def _address(kind: Kind, obj: Object) -> Address:
+    return Address(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+
+
+def merged(live: Any, patch: Any) -> Any:
+    """Return a value after a merge patch (RFC 7386)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    fields = cast("Mapping[str, Any]", patch)
+    base = dict(cast("Mapping[str, Any]", live)) if isinstance(live, Mapping) else {}
+    for name, value in fields.items():
+        if value is None:
+            base.pop(name, None)
+        else:
+            base[name] = merged(base.get(name), value)
+    return base

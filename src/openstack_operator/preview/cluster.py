@@ -1,0 +1,194 @@
+"""The operator's passes over a cluster as it would be, until nothing is left to do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from .. import __version__
+from ..kube import MANAGED_BY, judge
+from ..parts.connect.external import external_kinds
+from ..plan import (
+    NO_PERMISSIONS,
+    READY,
+    Actuator,
+    Context,
+    MemberReports,
+    Object,
+    Observation,
+    Outcome,
+    Permissions,
+    Releases,
+    Service,
+    State,
+    Transient,
+    Verdict,
+)
+from ..runtime.actuate import ActuatorReconciler
+from ..runtime.errors import Forbidden, Missing
+from ..runtime.events import Recorder
+from ..runtime.gather import Gatherer
+from ..runtime.informer import Informer
+from ..runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Catalog, Kind
+from ..runtime.observers import Observer
+from ..runtime.passes import Engine, ErrorBoundary, Pass
+from ..runtime.reconcile import Reconciler
+from ..runtime.report import Patience, Reporter
+from ..runtime.rollout_gate import BLOCKING
+from ..runtime.store import Change, Request
+from ..runtime.wakeups import Wakeups
+from ..runtime.world import World, entry
+from .client import DryRunClient
+
+_NO_PATIENCE = Patience(initial=0, later=0, retrying=0, missing=0, upgrade=0)
+_MOST_PASSES = 40
+"""Passes over one resource; a cloud from nothing takes some ten."""
+_AT_ONCE = 8
+"""Lists that run at a time: a server of a small cluster has other clients."""
+_MANAGER = "app.kubernetes.io/managed-by"
+_SOON = 15.0
+"""Seconds: a resource that asks for its next pass within this time waits for others, and not for a date."""
+
+
+class PreviewError(Exception):
+    """The cluster cannot be read, or the passes come to no end."""
+
+
+class _Members(Observer):
+    """An observer that asks no member of a cluster: where the preview runs, they are out of reach."""
+
+    async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
+        return {} if isinstance(observation, MemberReports) else await super().observe(observation, ctx)
+
+
+def _takes_for_done(verdict: Verdict) -> Verdict:
+    """Take all that makes progress by itself for done."""
+    return verdict if verdict.state is State.FAILED else READY
+
+
+def _agrees(_: Context[Any]) -> Sequence[str]:
+    return ()
+
+
+class Preview:
+    """The operator over one namespace, with a client that changes nothing."""
+
+    def __init__(  # noqa: PLR0913  (what a process decides)
+        self,
+        client: DryRunClient,
+        services: Sequence[Service],
+        actuators: Sequence[Actuator],
+        releases: Releases,
+        namespace: str,
+        *,
+        domain: str = "cluster.local",
+        operator_namespace: str,
+        permissions: Permissions = NO_PERMISSIONS,
+        version: str = __version__,
+    ) -> None:
+        catalog = Catalog([each.resource for each in (*services, *actuators)], external_kinds(services))
+        self._client, self.namespace = client, namespace
+        self._queue: dict[Request, None] = {}
+        self._later: dict[Request, None] = {}
+        self._passes_made: dict[Request, int] = {}
+        self._is_loaded = False
+        self.world = World(client, catalog, [namespace], self._on_change, is_pending=self._is_pending)
+        self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
+        client.world = self.world
+        self._wakeups = Wakeups(self.world, self.world.plans.kinds)
+        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
+        reporter = Reporter(self.world, Recorder(client), self._wake, _NO_PATIENCE, version)
+        self._engine = Engine(self.world, gatherer, reporter, outlook=_takes_for_done)
+        self._boundary = ErrorBoundary(self._engine)
+        self._threads = ThreadPoolExecutor(1, "actuator")
+        observer = _Members(client, {})
+        quiet = [replace(each, ensure=_agrees, remove=_agrees, observe=_observed(each)) for each in actuators]
+        self._passes: dict[str, Pass] = {
+            **{Kind.of(each.resource).handle: Reconciler(each, self._engine, observer) for each in services},
+            **{Kind.of(each.resource).handle: ActuatorReconciler(each, self._engine, self._threads) for each in quiet},
+        }
+
+    async def load(self) -> None:
+        """Read the namespace, and take what runs for finished. Raises PreviewError for a kind that cannot be read."""
+        discovery = asyncio.ensure_future(self.world.discovery.run())
+        limit = asyncio.Semaphore(_AT_ONCE)
+
+        async def fill(informer: Informer) -> None:
+            async with limit:
+                try:
+                    await informer.list_once()
+                except (Forbidden, Missing, Transient) as error:
+                    raise PreviewError(f"cannot list {informer.store.kind.full_name}: {error}") from None
+
+        try:
+            await asyncio.gather(*map(fill, self.world.informers))
+        finally:
+            discovery.cancel()
+            await asyncio.gather(discovery, return_exceptions=True)
+        for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB):
+            for workload in self.world.stores[kind]:
+                if not judge(live := workload.decode()).ready:
+                    self._client.finish(kind, live)
+        self._is_loaded = True
+
+    async def change(self, kind: Kind, desired: Object) -> Object:
+        """Make a resource as a user would, and return it. Raises SpecError if the API server refuses it."""
+        metadata = desired["metadata"]
+        if live := await self._client.get(kind, self.namespace, metadata["name"]):
+            versioned = {**desired, "metadata": {**metadata, "resourceVersion": live["metadata"]["resourceVersion"]}}
+            new = await self._client.replace(kind, versioned)
+        else:
+            new = await self._client.create(kind, {**desired, "metadata": {**metadata, "namespace": self.namespace}})
+        is_foreign = kind is SECRET and (new["metadata"].get("labels") or {}).get(_MANAGER) != MANAGED_BY
+        (self.world.foreign if is_foreign else self.world.stores[kind]).put(entry(new, kind))
+        return new
+
+    async def settle(self) -> None:
+        """Reconcile every resource until all passes change nothing. Raises PreviewError if they come to no end."""
+        for request in self._wakeups.requests(self.world.catalog.resources):
+            self._wake(request)
+        while True:
+            while self._queue:
+                await self._run(next(iter(self._queue)))
+            if not self._later:
+                return
+            written = len(self._client.touched), self._client.version
+            self._queue, self._later = self._later, {}
+            for request in list(self._queue):
+                if request in self._queue:
+                    await self._run(request)
+            if not self._queue and written == (len(self._client.touched), self._client.version):
+                return
+
+    async def _run(self, request: Request) -> None:
+        del self._queue[request]
+        self._passes_made[request] = count = self._passes_made.get(request, 0) + 1
+        if count > _MOST_PASSES:
+            raise PreviewError(f"{request.kind}/{request.name} changes again after {_MOST_PASSES} passes")
+        result = await self._boundary.run(self._passes[request.kind], request)
+        if request not in self._queue and (result.retry or (result.after is not None and result.after <= _SOON)):
+            self._later[request] = None
+
+    def _on_change(self, change: Change) -> None:
+        if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
+            self._engine.memo.forget(change.old.meta.uid)
+        waiters = self._engine.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
+        if self._is_loaded:
+            for request in (*waiters, *self._wakeups.after(change)):
+                self._wake(request)
+
+    def _wake(self, request: Request) -> None:
+        self._later.pop(request, None)
+        self._queue[request] = None
+
+    def _is_pending(self, request: Request) -> bool:
+        return request in self._queue
+
+
+def _observed(actuator: Actuator) -> Callable[[Context[Any]], Outcome] | None:
+    """Return a stand-in for what an actuator sees on a server: everything is up."""
+    return (lambda _: Outcome(details={"status": "Ready"})) if actuator.observe else None

@@ -1,0 +1,248 @@
+"""`plan`: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import structlog
+from lightkube.core.exceptions import ConfigError
+
+from .. import __version__
+from ..api import handle
+from ..catalogue import ACTUATORS, RESOURCES, SERVICES
+from ..cluster_domain import USUAL
+from ..inspection.state import is_ready, printed, reason_of, subject
+from ..kube import MANAGED_BY, conditions
+from ..offline.documents import Document
+from ..offline.documents import read as read_documents
+from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
+from ..release_files import ReleaseFiles, packaged
+from ..runtime.client import Client
+from ..runtime.errors import Forbidden, Missing
+from ..runtime.kinds import JOB, SECRET, Kind
+from .changes import ObjectChange, changes, secret_values
+from .client import DryRunClient
+from .cluster import Preview, PreviewError
+from .edit import applied
+from .outage import REPLICA_SET, last_durations, outages
+from .running import RunningOperator, read, write_releases
+from .text import as_json, lines
+
+SAME, FAULT, DIFFERENT = 0, 1, 2
+"""Exit statuses: nothing would change, the question could not be answered or something is refused, something would."""
+_KINDS = {resource.handle: resource for resource in RESOURCES}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSettings:
+    """Options of the operator in the cluster, as far as plans depend on them."""
+
+    cluster_domain: str = ""
+    releases: Path | None = None
+    """Folder in its container."""
+    permissions: Permissions = NO_PERMISSIONS
+
+
+Parse = Callable[[Sequence[str], Mapping[str, str]], OperatorSettings]
+"""Returns settings of `run` from its arguments and its environment. Exits for an unknown option."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of the command line."""
+
+    parse: Parse
+    files: Sequence[str] = ()
+    """Manifests to apply; with none, the plan is what this program would change of the cloud as it is."""
+    recursive: bool = False
+    namespace: str | None = None
+    """None takes that of the manifests, or `openstack`."""
+    context: str | None = None
+    operator_namespace: str = MANAGED_BY
+    releases: Path | None = None
+    cluster_domain: str = ""
+    as_json: bool = False
+
+
+@dataclass
+class _Manifests:
+    """The objects of the files that the operator looks at."""
+
+    namespace: str
+    resources: list[tuple[Kind, Object]] = field(default_factory=list[tuple[Kind, Object]])
+    secrets: list[Object] = field(default_factory=list[Object])
+
+
+def plan(options: Options) -> int:
+    """Print what applying manifests would change, without changing anything."""
+    # The passes log what they apply; here they apply nothing.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    documents, unreadable = read_documents(options.files, recursive=options.recursive)
+    if unreadable:
+        return _fault(*map(str, unreadable))
+    try:
+        return asyncio.run(_plan(options, _sort(documents, options.namespace)))
+    except SpecError as error:
+        return _fault(*(": ".join(part for part in problem if part) for problem in error.problems))
+    except (ConfigError, Transient, Missing, LookupError, PreviewError) as error:
+        return _fault(str(error.args[0] if error.args else error))
+    except KeyboardInterrupt:
+        return FAULT
+    except BrokenPipeError:
+        # A pager was left; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAULT
+
+
+def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
+    """Return the manifests of one namespace. Raises LookupError if they are of several, or one has no name."""
+    namespaces = {each.value.get("metadata", {}).get("namespace") for each in documents if _is_known(each.value)}
+    names = {each for each in namespaces if each} | ({namespace} if namespace else set[str]())
+    if len(names) > 1:
+        raise LookupError(f"the manifests and -n name the namespaces {', '.join(sorted(names))}; plan one at a time")
+    manifests = _Manifests(next(iter(names), "openstack"))
+    for each in documents:
+        if not _is_known(each.value):
+            print(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})", file=sys.stderr)
+        elif not each.value.get("metadata", {}).get("name"):
+            raise LookupError(str(each.finding("needs a name", "metadata.name")))
+        elif each.value["kind"] == "Secret":
+            manifests.secrets.append(each.value)
+        else:
+            resource = _KINDS[handle(each.value["apiVersion"], each.value["kind"])]
+            manifests.resources.append((Kind.of(resource), each.value))
+    return manifests
+
+
+def _is_known(value: Any) -> bool:
+    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
+    return (api_version, kind) == ("v1", "Secret") or handle(str(api_version), str(kind)) in _KINDS
+
+
+async def _plan(options: Options, manifests: _Manifests) -> int:
+    async with AsyncExitStack() as stack:
+        client = DryRunClient.connect(options.context)
+        stack.push_async_callback(client.close)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="releases-")))
+        operator = await read(client, options.operator_namespace)
+        settings = _settings(options, operator)
+        preview = Preview(
+            client,
+            SERVICES,
+            ACTUATORS,
+            ReleaseFiles(*_release_folders(options, operator, settings, folder), packaged()),
+            manifests.namespace,
+            domain=options.cluster_domain or settings.cluster_domain or USUAL,
+            operator_namespace=options.operator_namespace,
+            permissions=settings.permissions,
+        )
+        await preview.load()
+        refused = await _apply(preview, client, manifests)
+        await preview.settle()
+        differences = changes(client.touched, _secret_values(preview))
+        problems = [*refused, *_problems(preview)]
+        await _print(options, client, manifests.namespace, differences, problems)
+        if problems:
+            return FAULT
+        return DIFFERENT if differences else SAME
+
+
+def _settings(options: Options, operator: RunningOperator | None) -> OperatorSettings:
+    """Return the settings of the running operator; the usual ones, with a warning, if they are not known."""
+    if operator is None:
+        _warn(
+            f"there is no operator in namespace {options.operator_namespace!r}, or you may not read its Deployment: its"
+            " options are taken for the usual ones; name its namespace with --operator-namespace"
+        )
+        return OperatorSettings()
+    try:
+        return options.parse(operator.arguments, operator.environment)
+    except SystemExit:
+        _warn(f"the operator has options that version {__version__} of this program does not know; they count as unset")
+        return OperatorSettings()
+
+
+def _release_folders(
+    options: Options, operator: RunningOperator | None, settings: OperatorSettings, folder: Path
+) -> list[Path]:
+    """Return the folders of release files that win over the packaged ones."""
+    if options.releases:
+        return [options.releases]
+    written = write_releases(operator, settings.releases, folder) if operator and settings.releases else None
+    return [written] if written else []
+
+
+async def _apply(preview: Preview, client: DryRunClient, manifests: _Manifests) -> list[str]:
+    """Apply the manifests as a user would. Returns what the API server refuses."""
+    refused: list[str] = []
+    for secret in manifests.secrets:
+        await preview.change(SECRET, await _edited(client, SECRET, manifests.namespace, secret))
+    for kind, manifest in manifests.resources:
+        try:
+            await preview.change(kind, await _edited(client, kind, manifests.namespace, manifest))
+        except (SpecError, Missing) as error:
+            refused.append(f"{subject(manifest)}: {error}")
+    return refused
+
+
+async def _edited(client: Client, kind: Kind, namespace: str, manifest: Object) -> Object:
+    live = await client.get(kind, namespace, manifest["metadata"]["name"])
+    return applied(live, manifest) if live else manifest
+
+
+def _secret_values(preview: Preview) -> list[str]:
+    return [text for each in preview.world.stores[SECRET] for text in secret_values(each.decode())]
+
+
+def _problems(preview: Preview) -> list[str]:
+    """Return what keeps resources from being ready once all that can be done is done."""
+    problems: list[str] = []
+    for kind in preview.world.catalog.resources:
+        for resource in preview.world.stores[kind]:
+            live = resource.decode()
+            if not is_ready(live) and "deletionTimestamp" not in live["metadata"]:
+                message = conditions(live).get("Ready", {}).get("message", "")
+                problems.append(f"{subject(live)}: {reason_of(live)}: {message}")
+    return problems
+
+
+async def _print(
+    options: Options, client: DryRunClient, namespace: str, differences: Sequence[ObjectChange], problems: Sequence[str]
+) -> None:
+    gaps = outages(differences, client.touched)
+    replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
+    durations = last_durations(differences, client.touched, replica_sets, jobs)
+    if options.as_json:
+        print(json.dumps(as_json(differences, gaps, problems, durations), indent=2), flush=True)
+    else:
+        print("\n".join(lines(differences, gaps, problems, durations)), flush=True)
+
+
+async def _list(client: Client, kind: Kind, namespace: str) -> list[Object]:
+    """Return the first objects of a kind, which only add how long something took; none without the right to them."""
+    try:
+        answer = msgspec.json.decode(await client.page(kind, namespace, {}))
+    except (Forbidden, Transient):
+        return []
+    return answer.get("items") or []
+
+
+def _warn(text: str) -> None:
+    print(f"openstack-operator plan: {printed(text)}", file=sys.stderr)
+
+
+def _fault(*texts: str) -> int:
+    for text in texts:
+        _warn(text)
+    return FAULT

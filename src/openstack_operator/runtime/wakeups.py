@@ -1,0 +1,141 @@
+"""The resources that a change of the cluster concerns."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable
+
+import structlog
+
+from ..kube import child_verdict, conditions
+from ..plan import ALLOWED_RESOURCES, Verdict
+from . import metrics
+from .finalizers import is_deletion_pending
+from .kinds import NODE, POD, SECRET, WARNING, Kind
+from .store import Cached, Change, Request
+from .warnings import is_repetition
+from .world import World
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+class Wakeups:
+    """The resources to look at after a change."""
+
+    def __init__(self, world: World, planned: Iterable[Kind]) -> None:
+        """Take as `planned` the kinds whose resources have plans."""
+        planned_kinds = frozenset(planned)
+        self._world = world
+        self._on_nodes = [kind for kind in world.catalog.on_nodes if kind in planned_kinds]
+        """Kinds whose plans look at Nodes. Resources of actuators look at Nodes in their next pass."""
+
+    def requests(self, kinds: Iterable[Kind]) -> list[Request]:
+        """Return all resources of these kinds."""
+        return [
+            Request(kind.handle, resource.meta.namespace, resource.meta.name)
+            for kind in kinds
+            for resource in self._world.stores[kind]
+        ]
+
+    def after(self, change: Change) -> list[Request]:
+        """Return the resources that a change concerns, without the one whose pass made it and knows of it. An
+        unforeseen object that breaks this computation concerns itself alone, so that the watch of its kind goes on.
+        """
+        return [request for request in self._affected(change) if request != change.by or _is_overtaken(change, request)]
+
+    def _affected(self, change: Change) -> list[Request]:
+        try:
+            return self._requests_for(change)
+        except Exception as error:
+            meta, kind = change.meta, change.kind
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            fields = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
+            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **fields)
+            metrics.PANICS.labels(kind.kind).inc()
+            return [Request(kind.handle, meta.namespace, meta.name)] if kind in self._world.catalog.resources else []
+
+    def _requests_for(self, change: Change) -> list[Request]:
+        meta, kind = change.meta, change.kind
+        requests = self._world.deleted_claim_owners(change)
+        if self._world.claims.frees(change) or (kind is NODE and _node_changed(change)):
+            requests += self._world.claims.refused()
+        if kind in self._world.catalog.resources:
+            if _spec_changed(change):
+                requests.append(Request(kind.handle, meta.namespace, meta.name))
+            if _contract(change.old) != _contract(change.new):
+                requests += self._world.references.users_of((kind.role, meta.namespace, meta.name))
+                if change.by is None:
+                    # A user may have written the status by hand.
+                    requests.append(Request(kind.handle, meta.namespace, meta.name))
+            for condition in _changed_conditions(change):
+                requests += self._world.references.users_of((f"{kind.role}.{condition}", meta.namespace, meta.name))
+        elif kind is NODE:
+            return [*requests, *self.requests(self._on_nodes)] if _node_changed(change) else []
+        elif kind is SECRET:
+            requests += self._world.references.users_of((kind.role, meta.namespace, meta.name))
+        elif kind is POD:
+            # The part of a pod that the operator shows; the kubelet writes more often than that changes.
+            is_same = change.old and change.new and change.old.raw == change.new.raw
+            owner = None if is_same else self._world.labeled_owner(meta)
+            return [owner] if owner else []
+        elif kind is WARNING:
+            owner = None if is_repetition(change) else self._world.event_subject(change)
+            return [owner] if owner else []
+        if meta.node and not _spec_changed(change):
+            # Kubernetes reports the objects of each node every few minutes, by thousands.
+            return requests
+        deletion_pending = change.new is not None and is_deletion_pending(kind, change.new)
+        if owner := self._world.last_owner(meta) if deletion_pending else self._world.owner(meta):
+            requests.append(owner)
+        return requests
+
+
+def _is_overtaken(change: Change, by: Request) -> bool:
+    """Return True if the response to a write of this resource's own pass shows a change by another client: it deleted
+    the object, or changed the spec or the annotations of the resource. The watch then sends no event for that change.
+    """
+    if change.old is None or change.new is None:
+        return False
+    old, new = change.old.meta, change.new.meta
+    is_itself = Request(change.kind.handle, new.namespace, new.name) == by
+    is_edited = (old.generation, old.annotations) != (new.generation, new.annotations)
+    return old.deletion_timestamp != new.deletion_timestamp or (is_itself and is_edited)
+
+
+def _spec_changed(change: Change) -> bool:
+    """Return True if more than the status changed."""
+    if change.old is None or change.new is None:
+        return True
+    old, new = change.old.meta, change.new.meta
+    return (old.uid, old.generation, old.deletion_timestamp, old.annotations, old.finalizers) != (
+        new.uid,
+        new.generation,
+        new.deletion_timestamp,
+        new.annotations,
+        new.finalizers,
+    )
+
+
+def _node_changed(change: Change) -> bool:
+    """Return True if a Node came or went, or its labels changed; its kubelet writes to it all the time."""
+    if change.old is None or change.new is None:
+        return True
+    return (change.old.meta.uid, change.old.meta.labels) != (change.new.meta.uid, change.new.meta.labels)
+
+
+def _contract(resource: Cached | None) -> object:
+    """Return the part of a resource that its users look at."""
+    if resource is None:
+        return None
+    live = resource.decode()
+    verdict: Verdict = child_verdict(live)
+    published = (live.get("status") or {}).get("published")
+    allowed = resource.meta.annotations.get(ALLOWED_RESOURCES)
+    return published, verdict.state, resource.meta.deletion_timestamp, allowed
+
+
+def _changed_conditions(change: Change) -> set[str]:
+    """Return the types of the conditions whose status changed."""
+    sides = [conditions(side.decode()) if side else {} for side in (change.old, change.new)]
+    old, new = ({name: condition["status"] for name, condition in each.items()} for each in sides)
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
