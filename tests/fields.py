@@ -30,7 +30,7 @@ _HEAD = """\
 # Fields of c5c3's manifests, and the tests that prove them
 
 Made by `make generate` from the markers of the tests. Each test changes the field and looks at what comes of it: in
-the objects that are rendered, in the plan, or on a real API server. What is taken and does nothing, or is not built, is
+the objects that are rendered, in the plan, or on a real API server. What does nothing, or is not supported, is
 called so, and its test is that a condition, an error or the field's own description says so. `.*` is everything else of
 a template: the resource that it makes has it unchanged, and tests prove it there. What the fields mean stands in
 the [reference](../reference/README.md)."""
@@ -45,7 +45,7 @@ class Proof(NamedTuple):
     kind: str
     path: str
     says: str
-    """Empty where the field does what it says; else what is said of it: `not built`, `does nothing`."""
+    """Empty where the field does what it says; else what is said of it: `not supported`, `does nothing`."""
     module: str
     test: str
 

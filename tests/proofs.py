@@ -1,6 +1,6 @@
 """Which tests prove which fields: reads the markers `proves` of all tests, without running any.
 
-A test says `@pytest.mark.proves("Glance", "spec.replicas")`; `says="not built"` or `says="does nothing"` is for one
+A test says `@pytest.mark.proves("Glance", "spec.replicas")`; `says="not supported"` or `says="does nothing"` is for one
 that shows that a field is answered so. Run as a program, this prints them as JSON.
 """
 

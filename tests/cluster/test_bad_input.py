@@ -79,11 +79,11 @@ LARGE: dict[str, Any] = {
 }
 
 
-async def test_a_large_cloud_hears_everything_that_is_not_built(cluster: Cluster, root: Path) -> None:
+async def test_a_large_cloud_hears_everything_that_is_not_supported(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "large", **LARGE)
         fields = [f"spec.{field}: " for field in ("networkBackend",)]
-        await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="NotBuilt")
+        await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="Unsupported")
         assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
 
 
@@ -341,7 +341,7 @@ async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
-        await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.networkBackend", reason="NotBuilt")
+        await said(cluster, CONTROL_PLANE.kind, "cloud", "spec.networkBackend", reason="Unsupported")
         await cluster.delete(CONTROL_PLANE, "cloud")
 
         async def gone() -> bool:
@@ -360,7 +360,7 @@ async def test_a_long_name_is_no_obstacle(cluster: Cluster, root: Path, length: 
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL, placement={"enabled": False})
         await cluster.create(RESOURCE["Placement"], name)
         await cluster.create(CONTROL_PLANE, "y" * length, networkBackend="ovs")
-        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.networkBackend", reason="NotBuilt")
+        await said(cluster, CONTROL_PLANE.kind, "y" * length, "spec.networkBackend", reason="Unsupported")
         await cluster.ready(RESOURCE["Placement"], name)
 
 

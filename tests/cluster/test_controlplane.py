@@ -107,7 +107,7 @@ async def test_a_service_that_is_turned_off_goes_with_all_it_made(cluster: Clust
         assert await cluster.get(DEPLOYMENT, "keystone-api")
 
 
-async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: Cluster, root: Path) -> None:
+async def test_what_is_not_supported_is_said_and_everything_running_stays(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
@@ -115,7 +115,7 @@ async def test_what_is_not_built_is_said_and_everything_running_stays(cluster: C
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/networkBackend", "ovs")
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/neutron", {"mechanism": "ovs"})
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"enabled": False})
-        condition = await cluster.ready(CONTROL_PLANE, "cloud", "NotBuilt")
+        condition = await cluster.ready(CONTROL_PLANE, "cloud", "Unsupported")
         assert condition["status"] == "False"
         assert "spec.networkBackend" in condition["message"]
         assert "spec.neutron.mechanism" in condition["message"]

@@ -77,7 +77,7 @@ def test_every_reason_is_described() -> None:
     """Reasons are written in CamelCase literals; those of states follow from their names."""
     states = {Verdict(state).cause for state in State} - {"Failed"}
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
-    named = {"InvalidSpec", "MissingReference", "NotBuilt", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
+    named = {"InvalidSpec", "MissingReference", "Unsupported", "JobFailed", "VolumeLost", "Deleting", "InternalError"}
     named |= {"RecoveryInProgress", "Unreachable", "KeyRefused", "MissingPool", "Unhealthy", "RookFailed"}
     named |= {
         "IssuerFailed",

@@ -7,7 +7,7 @@ import pytest
 from tests.fields import KINDS, PAGE, ROOT, Proof, exists, page, wanted
 from tests.proofs import proofs
 
-SAYS = {"", "not built", "does nothing", "without an image does nothing"}
+SAYS = {"", "not supported", "does nothing", "without an image does nothing"}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from _pytest.mark import ParameterSet
 from openstack_operator import plan
 from openstack_operator.catalogue import SERVICES
 from openstack_operator.manifests import load
-from openstack_operator.plan import NotBuilt
+from openstack_operator.plan import UnsupportedError
 from openstack_operator.render import OfflineCluster
 from tests.fields import HANDED_ON, KINDS, ROOT, description
 from tests.world import RELEASES, Leaves, changes, check, given, row, world
@@ -443,16 +443,16 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
     ("door", "path", "value", "message"),
     [
         pytest.param(
-            door, path, value, message, id=f"{door} {path}", marks=pytest.mark.proves(door, path, says="not built")
+            door, path, value, message, id=f"{door} {path}", marks=pytest.mark.proves(door, path, says="not supported")
         )
         for door, path, value, message in (
-            (OURS, "spec.networkBackend", "ovs", "ovs is not built yet; use ovn"),
-            (OURS, "spec.neutron.mechanism", "ovs", "ovs is not built yet; use ovn"),
+            (OURS, "spec.networkBackend", "ovs", "ovs is not supported; use ovn"),
+            (OURS, "spec.neutron.mechanism", "ovs", "ovs is not supported; use ovn"),
         )
     ],
 )
-def test_what_is_not_built_is_refused(door: str, path: str, value: Any, message: str) -> None:
-    with pytest.raises(NotBuilt, match=f"^{re.escape(path)}: {message}"):
+def test_what_is_not_supported_is_refused(door: str, path: str, value: Any, message: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
         world(door, given(BASE[door], path, value))
     assert "answered with a condition" in description(door, path)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
-from openstack_operator.plan import NotBuilt, Object, SpecError
+from openstack_operator.plan import Object, SpecError, UnsupportedError
 from tests.fields import description
 from tests.world import Leaves, changes, check, given, row, version, world
 
@@ -474,15 +474,15 @@ def test_where_a_cephclient_is_matters_to_nobody(
 @pytest.mark.parametrize(
     ("kind", "path", "value", "message"),
     [
-        pytest.param(kind, path, value, message, marks=pytest.mark.proves(kind, path, says="not built"), id=path)
+        pytest.param(kind, path, value, message, marks=pytest.mark.proves(kind, path, says="not supported"), id=path)
         for kind, path, value, message in (
-            ("Neutron", "spec.ovn.enabled", False, "nothing but OVN is built yet; use true"),
+            ("Neutron", "spec.ovn.enabled", False, "nothing but OVN is supported; use true"),
         )
     ],
 )
-def test_what_is_not_built_is_refused(kind: str, path: str, value: Any, message: str) -> None:
-    """Which makes its Ready condition False, reason NotBuilt, with this message."""
-    with pytest.raises(NotBuilt, match=f"^{re.escape(path)}: {message}"):
+def test_what_is_not_supported_is_refused(kind: str, path: str, value: Any, message: str) -> None:
+    """Which makes its Ready condition False, reason Unsupported, with this message."""
+    with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
         world(kind, given({}, path, value))
     assert "answered with a condition" in description(kind, path)
 
@@ -547,9 +547,9 @@ def test_neutron(kind: str, base: Any, path: str, value: Any, expected: Leaves, 
     check(kind, base, path, value, expected, also)
 
 
-@pytest.mark.proves("Neutron", "spec.ml2.mechanismDrivers[]", says="not built")
+@pytest.mark.proves("Neutron", "spec.ml2.mechanismDrivers[]", says="not supported")
 def test_drivers_that_need_agents_are_refused() -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.ml2\.mechanismDrivers: sriovnicswitch is not built yet"):
+    with pytest.raises(UnsupportedError, match=r"spec\.ml2\.mechanismDrivers: sriovnicswitch is not supported"):
         world("Neutron", {"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}})
 
 

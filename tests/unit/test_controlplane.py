@@ -1,4 +1,4 @@
-"""The control plane: one resource a service, everything that is not built said at once, phases."""
+"""The control plane: one resource a service, everything that is not supported said at once, phases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Ref
-from openstack_operator.plan import READY, Context, NotBuilt, Object, Plan, Referent, Release, key, progressing
+from openstack_operator.plan import READY, Context, Object, Plan, Referent, Release, UnsupportedError, key, progressing
 from openstack_operator.services.controlplane.model import CEPH, CONTROL_PLANE, ControlPlaneSpec
 from openstack_operator.services.controlplane.service import MEMBERS, phase, plan
 from openstack_operator.testing import context
@@ -199,8 +199,8 @@ LARGE: dict[str, Any] = {
 }
 
 
-def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None:
-    with pytest.raises(NotBuilt) as raised:
+def test_everything_that_is_not_supported_is_named_at_once(release: Release) -> None:
+    with pytest.raises(UnsupportedError) as raised:
         plan(cloud(release, LARGE))
     text = str(raised.value)
     for field in ("networkBackend", "neutron.mechanism"):
@@ -209,7 +209,7 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
     assert "spec.ovn" not in text
     assert "spec.rabbitmq" not in text
     assert "spec.mariadb" not in text
-    assert raised.value.reason == "NotBuilt"
+    assert raised.value.reason == "Unsupported"
 
 
 @pytest.mark.parametrize(
@@ -219,19 +219,19 @@ def test_everything_that_is_not_built_is_named_at_once(release: Release) -> None
         ({"tls": {"enabled": True}, "imageProfile": "kolla"}, "spec.tls.enabled"),
     ],
 )
-def test_each_gap_names_its_field_and_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
-    with pytest.raises(NotBuilt) as raised:
+def test_each_unsupported_setting_says_what_to_write(release: Release, spec: dict[str, Any], field: str) -> None:
+    with pytest.raises(UnsupportedError) as raised:
         plan(cloud(release, spec))
     assert raised.value.path == field
-    assert "yet; " in str(raised.value)
+    assert "; use " in str(raised.value)
 
 
-def test_a_service_that_is_not_built_affects_only_itself(release: Release) -> None:
+def test_a_service_that_is_not_supported_affects_only_itself(release: Release) -> None:
     without = children(plan(cloud(release, {"imageProfile": "kolla"})))
     planned = plan(cloud(release, {"cortex": {"enabled": True}, "imageProfile": "kolla"}))
     assert children(planned) == without
     [verdict] = [step.verdict for step in planned if step.verdict and not step.verdict.ready]
-    assert (verdict.reason, verdict.message.partition(": ")[0]) == ("NotBuilt", "spec.cortex.enabled")
+    assert (verdict.reason, verdict.message.partition(": ")[0]) == ("Unsupported", "spec.cortex.enabled")
 
 
 def test_what_is_off_may_say_anything(release: Release) -> None:

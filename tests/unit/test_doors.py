@@ -13,7 +13,7 @@ from openstack_operator.api import PodSettings, crd, handle, structural
 from openstack_operator.api.fields import image_object
 from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
-from openstack_operator.plan import SHARED_FIELDS, NotBuilt, Release, Verdict, progressing
+from openstack_operator.plan import SHARED_FIELDS, Release, UnsupportedError, Verdict, progressing
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.controlplane.c5c3 import API_NAMES, phase, translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE, C5C3ControlPlaneSpec
@@ -200,7 +200,7 @@ def test_memory_that_no_cache_can_have_is_named_where_it_stands(memory: str) -> 
         C5C3ControlPlaneSpec.model_validate(wanted)
 
 
-def test_what_is_not_built_is_named_where_it_stands(objects: Any) -> None:
+def test_what_is_not_supported_is_named_where_it_stands(objects: Any) -> None:
     spec = {"global": {"imageProfile": "kolla", "tls": {"enabled": True}}, "cortex": {"enabled": True}}
-    with pytest.raises(NotBuilt, match=r"spec\.global\.tls\.enabled: "):
+    with pytest.raises(UnsupportedError, match=r"spec\.global\.tls\.enabled: "):
         objects({**OTHER, "spec": spec})

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from openstack_operator import kube, pki
-from openstack_operator.plan import Incomplete, MissingReference, NotBuilt, Object, Plan, Release, SpecError
+from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, SpecError, UnsupportedError
 from openstack_operator.services.keystone.federation.model import OpenID
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
@@ -234,7 +234,7 @@ def test_a_secret_that_apache_would_change_is_refused(release: Release) -> None:
 
 def test_images_without_it_say_so(release: Release) -> None:
     kolla = Release("2025.1", "kolla", {n: c for n, c in release.components.items() if n != "keystone-federation"})
-    with pytest.raises(NotBuilt, match=r"spec\.federation\.enabled: the images of profile 'kolla' have none"):
+    with pytest.raises(UnsupportedError, match=r"spec\.federation\.enabled: the images of profile 'kolla' have none"):
         planned(kolla, OPENID)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Incomplete, NotBuilt, Object, Plan, Release, SpecError, key
+from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, UnsupportedError, key
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.heat.config import GRACE
@@ -194,7 +194,7 @@ def test_options_that_the_operator_sets_are_refused(release: Release, option: st
 
 
 def test_a_keystone_without_an_administrator_is_not_enough(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.keystone\.authUrl: .*; use keystoneRef"):
+    with pytest.raises(UnsupportedError, match=r"spec\.keystone\.authUrl: .*; use keystoneRef"):
         planned(
             release, keystone={"authUrl": "https://keystone.example.org/v3", "appCredentialRef": {"secretName": "c"}}
         )

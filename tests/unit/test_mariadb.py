@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, SpecError, State, Verdict, key
+from openstack_operator.plan import Object, Plan, Release, SpecError, State, UnsupportedError, Verdict, key
 from openstack_operator.services.mariadb import roles
 from openstack_operator.services.mariadb.config import TLS_ONLY, my_cnf, sst_conf
 from openstack_operator.services.mariadb.model import MARIADB
@@ -79,8 +79,8 @@ def test_a_larger_volume_is_asked_of_the_claims_since_the_statefulset_cannot(rel
     assert claim["metadata"]["annotations"][kube.RETAIN] == "true", "pruning it would delete the database"
 
 
-def test_several_members_are_not_built_for_kolla(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
+def test_several_members_are_not_supported_for_kolla(release: Release) -> None:
+    with pytest.raises(UnsupportedError, match=r"^spec.replicas: .* use 1$"):
         planned(release, {"replicas": 3, "imageProfile": "kolla"})
 
 

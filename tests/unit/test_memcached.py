@@ -11,7 +11,7 @@ import yaml
 from openstack_operator import kube, pki
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import NotBuilt, Object, Plan, Release, key
+from openstack_operator.plan import Object, Plan, Release, UnsupportedError, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
@@ -149,5 +149,5 @@ def test_libraries_that_would_speak_plain_text_all_the_same_are_not_told(release
     """Those of kolla's images ignore the option."""
     secrets = {"pki-bundle": {"ca.crt": "an authority"}}
     ctx = context(PLACEMENT, {"imageProfile": "kolla"}, release=release, published=CALLED, secrets=secrets)
-    with pytest.raises(NotBuilt, match=r"^spec.cache.memcachedRef: Memcached/memcached has tls"):
+    with pytest.raises(UnsupportedError, match=r"^spec.cache.memcachedRef: Memcached/memcached has tls"):
         placement(ctx)

@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from openstack_operator import kube
 from openstack_operator.api import references
-from openstack_operator.plan import MissingReference, NotBuilt, Object, Plan, SpecError, Transient
+from openstack_operator.plan import MissingReference, Object, Plan, SpecError, Transient, UnsupportedError
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
 from openstack_operator.testing import context, granted
@@ -127,7 +127,7 @@ def test_processes_that_share_events_out_all_run_from_the_start() -> None:
 
 
 def test_a_program_that_serves_by_itself_takes_no_number_of_processes() -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.api\.processes: .*spec\.config"):
+    with pytest.raises(UnsupportedError, match=r"spec\.api\.processes: .*spec\.config"):
         planned({"api": {"processes": 3}, "imageProfile": "kolla"}, profile="kolla")
 
 
@@ -143,8 +143,8 @@ def test_a_wired_option_is_refused() -> None:
         planned({"config": {"ml2": {"mechanism_drivers": "openvswitch"}}})
 
 
-def test_what_is_not_built_is_said() -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.mechanism: ovs is not built yet"):
+def test_what_is_not_supported_is_said() -> None:
+    with pytest.raises(UnsupportedError, match=r"spec\.mechanism: ovs is not supported"):
         planned({"mechanism": "ovs"})
 
 
@@ -307,8 +307,8 @@ def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ({"ovn": {"enabled": False}}, NotBuilt, r"spec\.ovn\.enabled: nothing but OVN"),
-        ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, NotBuilt, "choose from ovn, logger"),
+        ({"ovn": {"enabled": False}}, UnsupportedError, r"spec\.ovn\.enabled: nothing but OVN"),
+        ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, UnsupportedError, "choose from ovn, logger"),
         ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
     ],
 )

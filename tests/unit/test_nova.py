@@ -19,11 +19,11 @@ from openstack_operator.api import references, structural
 from openstack_operator.plan import (
     READY,
     MissingReference,
-    NotBuilt,
     Object,
     Plan,
     SpecError,
     Step,
+    UnsupportedError,
     Verdict,
     conditions,
     waiting,
@@ -569,7 +569,7 @@ def test_consoles_in_plain_text_are_reached_unless_tls_is_required() -> None:
     assert schemes(planned({"compute": {"enabled": False}}, owner="nova")) == ""
     assert schemes(planned({"imageProfile": "kolla"}, owner="nova", profile="kolla")) == ""
     required = {"imageProfile": "kolla", "tls": {"secretRef": {"name": "mine"}, "required": True}}
-    with pytest.raises(NotBuilt, match=r"spec\.tls\.required: with kolla's images"):
+    with pytest.raises(UnsupportedError, match=r"spec\.tls\.required: with kolla's images"):
         planned(required, profile="kolla")
 
 
@@ -682,7 +682,9 @@ def test_an_endpoint_is_checked_by_the_users_authorities_and_nothing_else_is_mou
 
 
 def test_images_without_the_plug_in_cannot_ask() -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.scheduler\.externalScheduler\.enabled: kolla's images lack the plug-in"):
+    with pytest.raises(
+        UnsupportedError, match=r"spec\.scheduler\.externalScheduler\.enabled: kolla's images lack the plug-in"
+    ):
         planned({**ASKING, "imageProfile": "kolla"}, profile="kolla")
 
 

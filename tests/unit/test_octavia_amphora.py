@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube, pki
-from openstack_operator.plan import Node, NotBuilt, Object, Plan, Release, SpecError
+from openstack_operator.plan import Node, Object, Plan, Release, SpecError, UnsupportedError
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import NOW, context
@@ -250,5 +250,5 @@ def test_the_operator_s_options_are_its_own(release: Release) -> None:
 
 
 def test_kolla_s_images_are_not_supported(release: Release) -> None:
-    with pytest.raises(NotBuilt, match="Kolla"):
+    with pytest.raises(UnsupportedError, match="Kolla"):
         planned(release, {"spec": {"imageProfile": "kolla"}})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import NotBuilt, Object, Release, SpecError, Step, carry_out, conditions, key
+from openstack_operator.plan import Object, Release, SpecError, Step, UnsupportedError, carry_out, conditions, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
@@ -56,8 +56,8 @@ def test_without_relays_there_is_nothing_of_them(release: Release) -> None:
     assert not [name for _, name in planned(release) if "relay" in name]
 
 
-def test_relays_are_not_built_for_kolla(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"spec\.relay\.replicas"):
+def test_relays_are_not_supported_for_kolla(release: Release) -> None:
+    with pytest.raises(UnsupportedError, match=r"spec\.relay\.replicas"):
         planned(release, {"relay": {"replicas": 1}, "imageProfile": "kolla"})
 
 
@@ -188,12 +188,12 @@ def test_tunnels_have_an_interface_of_their_own_where_one_is_named(release: Rele
         assert "OVS_TUNNEL_INTERFACE" not in environment(pod(planned(release), name))
         named = planned(release, {"tunnelInterface": "eth1"})
         assert environment(pod(named, name))["OVS_TUNNEL_INTERFACE"] == "eth1"
-    with pytest.raises(NotBuilt, match=r"^spec.tunnelInterface: "):
+    with pytest.raises(UnsupportedError, match=r"^spec.tunnelInterface: "):
         planned(release, {"tunnelInterface": "eth1", "imageProfile": "kolla"})
 
 
-def test_more_than_one_member_of_kollas_images_is_not_built_yet(release: Release) -> None:
-    with pytest.raises(NotBuilt, match=r"^spec.replicas: .* use 1$"):
+def test_more_than_one_member_of_kollas_images_is_not_supported(release: Release) -> None:
+    with pytest.raises(UnsupportedError, match=r"^spec.replicas: .* use 1$"):
         planned(release, {"replicas": 3, "imageProfile": "kolla"})
 
 

@@ -14,7 +14,6 @@ from openstack_operator.plan import (
     Group,
     Incomplete,
     MissingReference,
-    NotBuilt,
     Object,
     Plan,
     Predecessor,
@@ -22,6 +21,7 @@ from openstack_operator.plan import (
     State,
     Step,
     Transient,
+    UnsupportedError,
     Verdict,
     carry_out,
     condition_type,
@@ -284,8 +284,8 @@ async def test_what_may_be_on_its_way_is_marked_in_sums(one: Verdict | SpecError
 
 def test_errors_name_the_field_and_their_reason() -> None:
     assert str(SpecError("spec.cells", "two cells are called a")) == "spec.cells: two cells are called a"
-    reasons = [error("spec", "").reason for error in (SpecError, MissingReference, NotBuilt)]
-    assert reasons == ["InvalidSpec", "MissingReference", "NotBuilt"]
+    reasons = [error("spec", "").reason for error in (SpecError, MissingReference, UnsupportedError)]
+    assert reasons == ["InvalidSpec", "MissingReference", "Unsupported"]
 
 
 DATA = {

@@ -10,7 +10,7 @@ from .state import DELETING, NOT_LOOKED_AT
 
 ADVICE: Mapping[str, str] = {
     "InvalidSpec": "change the field that the message names; everything runs on meanwhile",
-    "NotBuilt": "change the field that the message names; everything runs on meanwhile",
+    "Unsupported": "change the field that the message names; everything runs on meanwhile",
     "MissingReference": "create the Secret, the key or the resource that the message names",
     "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
     "ImagePullFailed": "correct `image`, let the nodes reach the registry, or give the pods a login to it",

@@ -16,7 +16,7 @@ from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_typ
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
-from .errors import Drifted, Incomplete, MissingReference, NotBuilt, SpecError, Transient
+from .errors import Drifted, Incomplete, MissingReference, SpecError, Transient, UnsupportedError
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
 from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
@@ -79,7 +79,6 @@ __all__ = [
     "MemberReports",
     "MissingReference",
     "Node",
-    "NotBuilt",
     "Object",
     "Observation",
     "Outcome",
@@ -100,6 +99,7 @@ __all__ = [
     "Step",
     "Transient",
     "TrustInUse",
+    "UnsupportedError",
     "Verdict",
     "Verdicts",
     "Writer",

@@ -41,10 +41,10 @@ class MissingReference(Incomplete):
     reason = "MissingReference"
 
 
-class NotBuilt(SpecError):
-    """A field asks for something the API names but this version cannot do yet."""
+class UnsupportedError(SpecError):
+    """A field or value of the API that this version does not support."""
 
-    reason = "NotBuilt"
+    reason = "Unsupported"
 
 
 class Transient(Exception):

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kube, oslo
 from ...api import CachesResults, MemcachedRef, Sections, UsesCache, UsesIdentity
-from ...plan import Context, NotBuilt
+from ...plan import Context, UnsupportedError
 from ..secrets.credentials import Credentials
 from ..secrets.tls import trust_of
 
@@ -21,7 +21,7 @@ _CERTIFICATE = "/etc/openstack-cache-tls"
 
 
 def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
-    """The service's cache. Raises NotBuilt if its programs could not verify the server."""
+    """The service's cache. Raises UnsupportedError if its programs could not verify the server."""
     spec = ctx.spec
     if not isinstance(spec, (UsesCache, CachesResults)):
         return oslo.options.Memcached()
@@ -33,7 +33,7 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
     at = ctx.refs[ref]
     trust = trust_of(at.published)
     if trust and ctx.spec.image_profile == "kolla":
-        raise NotBuilt(
+        raise UnsupportedError(
             "spec.cache.memcachedRef",
             f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
         )

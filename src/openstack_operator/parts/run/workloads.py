@@ -9,7 +9,7 @@ from typing import Any
 from ... import agents, kube
 from ...api import Component as Settings
 from ...api import Expose, HttpApi
-from ...plan import Context, Key, NotBuilt, Step
+from ...plan import Context, Key, Step, UnsupportedError
 from ..expose.exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
 from ..expose.front import Clients, front
 from ..expose.policies import api_ingress, ingress_policies
@@ -150,7 +150,8 @@ def api(
     program: Program = Program(),
 ) -> Api:
     """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path of its readiness probe.
-    Its HOME is a scratch folder unless it is a mount. Raises NotBuilt where the image takes no number of processes.
+    Its HOME is a scratch folder unless it is a mount. Raises UnsupportedError where the image takes no number of
+    processes.
     """
     spec, name = ctx.spec, ctx.name(component)
     entry = component_of(ctx, program.release_component or component)
@@ -253,7 +254,7 @@ def _command(
     takes = any("{processes}" in word for word in words)
     if setting and not takes:
         message = "the program of this image serves by itself; set its workers in spec.config"
-        raise NotBuilt(f"spec.{component}.processes", message)
+        raise UnsupportedError(f"spec.{component}.processes", message)
     processes = setting or workers.processes
     command = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
     return [*command, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]

@@ -238,7 +238,7 @@ class ControlPlaneSpec(Model):
     CephStorage for all three; lvm is for volumes only. If unset, a new service takes the CephStorage `ceph` of this
     namespace, if there is one; otherwise images are on a volume of the Kubernetes cluster, and disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
-    """Technology of the tenants' networks. ovs is not built yet: it is answered with a condition."""
+    """Technology of the tenants' networks. ovs is not supported: it is answered with a condition."""
     tls: Tls = Tls()
     """Encryption of all connections."""
     expose: CloudExpose = CloudExpose()

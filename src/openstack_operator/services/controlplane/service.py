@@ -20,11 +20,11 @@ from ...plan import (
     Context,
     Group,
     Key,
-    NotBuilt,
     Plan,
     Service,
     State,
     Step,
+    UnsupportedError,
     Verdict,
     condition_type,
     failed,
@@ -35,11 +35,11 @@ from .. import members as services
 from ..members import member_of
 from .availability import default_counts, is_highly_available, single_copies, with_defaults
 from .encryption import CONDITION, Encryption, authorities, encryption
-from .gaps import unsupported, unsupported_services
 from .images import image_cache, images_cached
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
 from .storage import disk_storage, storage
+from .unsupported import unsupported_fields, unsupported_services
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,13 @@ OURS = ApiNames(OTHER_GROUPS)
 
 
 def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
-    """Return a resource for each enabled service; a condition for one that is not built. Raise NotBuilt with all
-    settings without which no cloud can be made.
+    """Return a resource for each enabled service, and a condition for one that is not supported. Raise UnsupportedError
+    with all settings without which no cloud can be made.
     """
-    if fields := [(api.path(path), message) for path, message in unsupported(ctx.spec)]:
-        raise NotBuilt(*fields[0], *fields[1:])
-    gaps = unsupported_services(ctx.spec)
-    templates_off = {name: getattr(ctx.spec, name).model_copy(update={"enabled": False}) for name in gaps}
+    if fields := [(api.path(path), message) for path, message in unsupported_fields(ctx.spec)]:
+        raise UnsupportedError(*fields[0], *fields[1:])
+    unsupported = unsupported_services(ctx.spec)
+    templates_off = {name: getattr(ctx.spec, name).model_copy(update={"enabled": False}) for name in unsupported}
     ctx = replace(ctx, spec=ctx.spec.model_copy(update=templates_off))
     enabled = [member for member in MEMBERS if _runs(ctx, member)]
     keystone = ctx.children.get(api.key("Keystone", "keystone"), {})
@@ -116,7 +116,7 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         *cache,
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
-        *(_not_built(each, *gaps[each.field], api) for each in MEMBERS if each.field in gaps),
+        *(_unsupported_service(each, *unsupported[each.field], api) for each in MEMBERS if each.field in unsupported),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
         extra_conditions={**_ignored_fields(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
@@ -125,10 +125,10 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     )
 
 
-def _not_built(member: Member, path: str, message: str, api: ApiNames) -> Group:
+def _unsupported_service(member: Member, path: str, message: str, api: ApiNames) -> Group:
     """Return the condition of a service that a cloud does without."""
     return Group(
-        member.condition, [Step(name=member.field, verdict=failed(f"{api.path(path)}: {message}", "NotBuilt"))]
+        member.condition, [Step(name=member.field, verdict=failed(f"{api.path(path)}: {message}", "Unsupported"))]
     )
 
 

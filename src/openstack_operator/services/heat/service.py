@@ -10,7 +10,7 @@ from ...parts.connect import sources
 from ...parts.run.purge import purge
 from ...parts.run.workloads import Api
 from ...parts.secrets.keys import fernet_key
-from ...plan import Context, Incomplete, NotBuilt, Plan, Step
+from ...plan import Context, Incomplete, Plan, Step, UnsupportedError
 from . import config
 from .model import HeatSpec
 
@@ -27,7 +27,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     """Return everything that a Heat consists of; published: internalURL, publicURL."""
     if ctx.spec.keystone.auth_url:
         message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
-        raise NotBuilt("spec.keystone.authUrl", message)
+        raise UnsupportedError("spec.keystone.authUrl", message)
     base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE)
     trustee = sources.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
     domain = _domain(ctx, base.credentials)

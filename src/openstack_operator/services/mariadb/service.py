@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ... import agents, kube, parts
 from ...parts.cluster import volume
-from ...plan import Context, NotBuilt, Plan, Step
+from ...plan import Context, Plan, Step, UnsupportedError
 from .cluster import REPLICATION, Galera, container, files, observed
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .model import MariaDBSpec
@@ -25,7 +25,9 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
         return plan_of_provider
     is_cluster = spec.replicas > 1
     if is_cluster and spec.image_profile == "kolla":
-        raise NotBuilt("spec.replicas", f"a cluster of {spec.replicas} members is not built for kolla yet; use 1")
+        raise UnsupportedError(
+            "spec.replicas", f"a cluster of {spec.replicas} members is not supported for kolla yet; use 1"
+        )
     # MariaDB sets the password when it makes the data directory.
     creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
     cluster = parts.cluster(ctx)

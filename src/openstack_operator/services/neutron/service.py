@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ... import kube, oslo, parts
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
-from ...plan import READY, Context, NotBuilt, Plan, SpecError, Step, progressing
+from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, progressing
 from .agent import metadata_agent
 from .config import DEFAULTS, POLICY, network, neutron_conf
 from .full_names import full_names
@@ -82,14 +82,16 @@ _EMPTY_ML2 = "# Every option is in neutron.conf.\n"
 
 
 def _check(spec: NeutronSpec) -> None:
-    """Raise NotBuilt for values of the API that are not supported."""
+    """Raise UnsupportedError for values of the API that are not supported."""
     if spec.mechanism != "ovn":
-        raise NotBuilt("spec.mechanism", f"{spec.mechanism} is not built yet; use ovn")
+        raise UnsupportedError("spec.mechanism", f"{spec.mechanism} is not supported; use ovn")
     if not spec.ovn.enabled:
-        raise NotBuilt("spec.ovn.enabled", "nothing but OVN is built yet; use true")
+        raise UnsupportedError("spec.ovn.enabled", "nothing but OVN is supported; use true")
     drivers = spec.ml2.mechanism_drivers
     if missing := [driver for driver in drivers if driver not in DRIVERS]:
-        raise NotBuilt("spec.ml2.mechanismDrivers", f"{missing[0]} is not built yet; choose from {', '.join(DRIVERS)}")
+        raise UnsupportedError(
+            "spec.ml2.mechanismDrivers", f"{missing[0]} is not supported; choose from {', '.join(DRIVERS)}"
+        )
     if "ovn" not in drivers:
         raise SpecError("spec.ml2.mechanismDrivers", "mechanism ovn is carried out by the driver ovn; name it")
 

@@ -13,7 +13,7 @@ from ... import kube, oslo, parts, pki
 from ...api import Sections
 from ...parts.connect import sources
 from ...parts.secrets.authorities import OwnAuthority, own_authority
-from ...plan import Context, NotBuilt, Step
+from ...plan import Context, Step, UnsupportedError
 from . import config, limited
 from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
@@ -71,15 +71,15 @@ class Consoles:
 
 
 def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
-    """Plan the authority, a certificate for all nodes and one for all proxies. Raises NotBuilt where TLS is required of
-    images that do not have it.
+    """Plan the authority, a certificate for all nodes and one for all proxies. Raises UnsupportedError where TLS
+    is required of images that do not have it.
     """
     if not ctx.spec.compute.enabled:
         return Consoles()
     if ctx.spec.image_profile != "debian":
         if ctx.spec.tls and ctx.spec.tls.required:
             message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
-            raise NotBuilt("spec.tls.required", message)
+            raise UnsupportedError("spec.tls.required", message)
         return Consoles()
     ca = own_authority(ctx, "console", "consoles", readers=libvirt_verdict(ctx))
     # No client calls these names: they say whose certificate it is, and which of the two.

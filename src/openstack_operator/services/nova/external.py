@@ -8,7 +8,7 @@ from ... import kube, oslo, parts
 from ...api import Sections
 from ...parts.connect import sources
 from ...parts.secrets.tls import trust_of
-from ...plan import Context, MissingReference, NotBuilt
+from ...plan import Context, MissingReference, UnsupportedError
 from . import config
 from .model import ExternalScheduler, NovaSpec
 
@@ -31,15 +31,15 @@ def scheduler(
     ctx: Context[NovaSpec], conf: parts.Config, wired: Sections, remark: str, user: sources.Identity
 ) -> parts.Config:
     """Return the scheduler's configuration: `conf`, that of all, or, where Nova asks another scheduler, a Secret
-    `<owner>-scheduler-config` of its own, of the options `wired`, with the `remark` behind it. Raises NotBuilt for
-    images without the plug-in, MissingReference for a Secret without `ca.crt`.
+    `<owner>-scheduler-config` of its own, of the options `wired`, with the `remark` behind it. Raises
+    UnsupportedError for images without the plug-in, MissingReference for a Secret without `ca.crt`.
     """
     external = ctx.spec.scheduler.external_scheduler
     if external is None or not external.enabled:
         return conf
     if ctx.spec.image_profile != "debian":
         message = "kolla's images lack the plug-in by which Nova asks; use false, or imageProfile debian"
-        raise NotBuilt(f"{_FIELD}.enabled", message)
+        raise UnsupportedError(f"{_FIELD}.enabled", message)
     cortex = ctx.refs.get(external.cortex_ref) if external.cortex_ref else None
     published = cortex.published if cortex else {}
     endpoint = external.endpoint or published.get("internalURL", "")

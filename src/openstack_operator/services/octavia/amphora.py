@@ -14,7 +14,7 @@ from ...api import PodSettings, Sections
 from ...parts.connect.sources import Messaging, messaging
 from ...parts.run.config import layered
 from ...parts.secrets.authorities import OwnAuthority, own_authority
-from ...plan import Context, Group, NotBuilt, Step, waiting
+from ...plan import Context, Group, Step, UnsupportedError, waiting
 from .amphora_model import Amphora
 from .model import OctaviaSpec
 
@@ -49,12 +49,14 @@ class Provider:
 
 
 def provider(ctx: Context[OctaviaSpec], base: parts.Foundation) -> Provider | None:
-    """Return the provider if the spec has it. Raise NotBuilt with images by Kolla."""
+    """Return the provider if the spec has it. Raise UnsupportedError with images by Kolla."""
     amphora = ctx.spec.amphora
     if amphora is None:
         return None
     if ctx.spec.image_profile == "kolla":
-        raise NotBuilt("spec.amphora", "Kolla's images are not supported; use imageProfile debian, or remove it")
+        raise UnsupportedError(
+            "spec.amphora", "Kolla's images are not supported; use imageProfile debian, or remove it"
+        )
     broker = messaging(ctx, base.credentials, PASSWORD, source=amphora.messaging, path="spec.amphora.messaging")
     # With another key, no health manager would believe an amphora that it is alive.
     keys = parts.credentials(ctx, "heartbeat", "certificates", suffix="amphora", of_data=True)

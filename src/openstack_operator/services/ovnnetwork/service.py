@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import kube, parts
 from ...parts.cluster import ordered_member
-from ...plan import Context, NotBuilt, Plan, Step
+from ...plan import Context, Plan, Step, UnsupportedError
 from . import recovery, relay
 from .chassis import chassis
 from .cluster_model import Integration
@@ -23,11 +23,13 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     spec = ctx.spec
     max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
     if max_members != 1 and spec.image_profile == "kolla":
-        raise NotBuilt("spec.replicas", f"databases of {max_members} members are not built for kolla yet; use 1")
+        raise UnsupportedError(
+            "spec.replicas", f"databases of {max_members} members are not supported for kolla yet; use 1"
+        )
     if spec.relay.replicas and spec.image_profile == "kolla":
-        raise NotBuilt("spec.relay.replicas", "kolla's images have no relay yet; use 0")
+        raise UnsupportedError("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if spec.tunnel_interface and spec.image_profile == "kolla":
-        raise NotBuilt("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
+        raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
     forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
     nb = members(ctx, NORTHBOUND, spec.northbound, forced_pod, tls)
     sb = members(ctx, SOUTHBOUND, spec.southbound, forced_pod, tls)

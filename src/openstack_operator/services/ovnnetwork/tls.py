@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ... import kube, parts, pki
 from ...parts.connect.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS, ovn_node_mounts
 from ...parts.secrets.authorities import OwnAuthority, own_authority
-from ...plan import READY, Context, NotBuilt, Object, SpecError, Step
+from ...plan import READY, Context, Object, SpecError, Step, UnsupportedError
 from .model import OVNNetworkSpec
 
 
@@ -73,7 +73,7 @@ class TLS:
 def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
     """Return the certificates, if the spec requests TLS. Open vSwitch checks their authority, not their names."""
     if ctx.spec.tls and ctx.spec.image_profile == "kolla":
-        raise NotBuilt("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
+        raise UnsupportedError("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
     clusters = [parts.cluster(ctx, name, ctx.name(name)) for name in ("nb", "sb")]
     sets, also = [cluster.key for cluster in clusters], [cluster.wildcard for cluster in clusters]
     server, client = (

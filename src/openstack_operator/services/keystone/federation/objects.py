@@ -11,7 +11,7 @@ from .... import kube, oslo, parts
 from ....api import SecretFileRef, Sections
 from ....parts.expose import exposure
 from ....parts.run.workloads import ReverseProxy
-from ....plan import Context, Incomplete, MissingReference, NotBuilt, SpecError, Step
+from ....plan import Context, Incomplete, MissingReference, SpecError, Step, UnsupportedError
 from ..model import KeystoneSpec
 from . import apache, shibboleth
 from .model import Federation, IdentityProvider
@@ -46,14 +46,14 @@ class FederationParts:
 def federation_parts(ctx: Context[KeystoneSpec]) -> FederationParts:
     """Return Apache with the modules that speak to identity providers, in Keystone's pods, and for each provider a
     KeystoneIdentityProvider `<owner>-idp-<name>`. Raise SpecError naming the field that is missing or not possible, and
-    NotBuilt if the images have no such Apache.
+    UnsupportedError if the images have no such Apache.
     """
     spec = ctx.spec.federation
     if not spec.enabled:
         return FederationParts()
     if _COMPONENT not in ctx.release:
         message = f"the images of profile {ctx.release.profile!r} have none of it; use imageProfile debian, or false"
-        raise NotBuilt(f"{_PATH}.enabled", message)
+        raise UnsupportedError(f"{_PATH}.enabled", message)
     _check(ctx, spec)
     keys = parts.credentials(ctx, "passphrase", "sealer", suffix="federation-keys")
     conf = parts.written(ctx, _files(ctx, spec, keys), suffix="federation", directory=apache.FOLDER)

@@ -1,21 +1,21 @@
-"""Settings of the API that this version does not support yet: it names them, and ignores none."""
+"""Settings of the API that this version does not support: it names them, and ignores none."""
 
 from __future__ import annotations
 
 from .model import ControlPlaneSpec
 
 UnsupportedField = tuple[str, str]
-"""(path of a field, message: the value that is not built, and the one to use instead)"""
+"""(path of a field, message: the value that is not supported, and the one to use instead)"""
 
 
-def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
+def unsupported_fields(spec: ControlPlaneSpec) -> list[UnsupportedField]:
     """Return all settings of a spec without which no cloud can be made, not only the first."""
     checks = [
-        (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not built yet; use ovn"),
+        (spec.network_backend == "ovs", "spec.networkBackend", "ovs is not supported; use ovn"),
         (
             spec.neutron.mechanism != "ovn",
             "spec.neutron.mechanism",
-            f"{spec.neutron.mechanism} is not built yet; use ovn",
+            f"{spec.neutron.mechanism} is not supported; use ovn",
         ),
         (
             bool(spec.tls.enabled) and spec.image_profile == "kolla",
@@ -27,7 +27,7 @@ def unsupported(spec: ControlPlaneSpec) -> list[UnsupportedField]:
 
 
 def unsupported_services(spec: ControlPlaneSpec) -> dict[str, UnsupportedField]:
-    """Return what is not built of services that a cloud can do without, by the field of each."""
+    """Return unsupported settings of services that a cloud can do without, by the field of each service."""
     if spec.cortex.enabled and spec.image_profile == "kolla":
         message = "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian"
         return {"cortex": ("spec.cortex.enabled", message)}
