@@ -11,10 +11,10 @@ from pydantic import field_validator
 
 from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
-from openstack_operator.plan import Claim, Component, Context, Outcome, Plan, Release, SpecError, Step, Transient
+from openstack_operator.plan import Claim, Context, Outcome, Plan, Release, ReleaseEntry, SpecError, Step, Transient
 from openstack_operator.plan.service import Actuator, Service
 
-RELEASE = Release("2025.1", "debian", {"app": Component(image="example.org/app:1", uid=1000, gid=1000)})
+RELEASE = Release("2025.1", "debian", {"app": ReleaseEntry(image="example.org/app:1", uid=1000, gid=1000)})
 
 
 class ServerRef(Ref):
@@ -85,7 +85,7 @@ ACCOUNT = Resource(kind="Account", plural="accounts", spec=AccountSpec, status=A
 
 def pod(ctx: Context[Any], component: str, config: str = "") -> dict[str, Any]:
     # 1000m is stored as 1: what the engine must not take for a difference.
-    main = kube.Container(component=ctx.release["app"], command=["sleep", "inf"], cpu="1000m")
+    main = kube.Container(entry=ctx.release["app"], command=["sleep", "inf"], cpu="1000m")
     annotations = {kube.CONFIG_DIGEST: config} if config else None
     return kube.pod(ctx, component, main, settings=PodSettings(), annotations=annotations)
 

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from openstack_operator.api import (
-    Component,
+    ComponentSettings,
     Image,
     KeystoneRef,
     MariaDBRef,
@@ -40,7 +40,7 @@ class Example(ServiceSpec, UsesDatabase, UsesIdentity):
 
     rules = (rule("self.replicas > 0", "say something"),)
 
-    api: Component = Component()
+    api: ComponentSettings = ComponentSettings()
     """The API."""
     secret_ref: SecretKeyRef | None = None
     """A secret."""

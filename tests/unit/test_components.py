@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import agents
-from openstack_operator.api import Component, Model, PodSettings
+from openstack_operator.api import ComponentSettings, Model, PodSettings
 from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount, secret_data
 from openstack_operator.manifests import load
@@ -178,7 +178,7 @@ def test_replicas_of_a_component(path: str) -> None:
     assert four[name]["spec"]["replicas"] == 4
     # Only the second pod changes what the first is: they are kept apart from then on.
     assert pod(four[name]) == pod(three[name])
-    assert "replicas" in Component.model_fields
+    assert "replicas" in ComponentSettings.model_fields
 
 
 def test_the_default_labels_of_nodes() -> None:

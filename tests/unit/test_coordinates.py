@@ -254,7 +254,9 @@ def test_nothing_is_made_in_a_keystone_of_others() -> None:
 def test_who_has_to_register_the_endpoints_is_said() -> None:
     ctx = elsewhere({"keystone": KEYSTONE}, {"login": APP})
     conf = parts.config(ctx, "widget.conf", {})
-    api = parts.api(ctx, "api", 8000, conf, settings=None, program=parts.Program(workers=parts.Workers(threads=1)))
+    api = parts.api(
+        ctx, "api", 8000, conf, settings=None, program=parts.ProgramSettings(workers=parts.Workers(threads=1))
+    )
     entry = parts.catalog(ctx, "widget", "Widgets", api, path="/v1", after=(api,))
     assert entry.objects == ()
     assert entry.verdict is not None

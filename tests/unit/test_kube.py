@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator import kube
-from openstack_operator.api import Component as Settings
+from openstack_operator.api import ComponentSettings as Settings
 from openstack_operator.api import PodSettings, Resources
-from openstack_operator.plan import Component, Context, Key, Object, Release, State, key
+from openstack_operator.plan import Context, Key, Object, Release, ReleaseEntry, State, key
 from openstack_operator.services.placement.model import PlacementSpec
 
-NGINX = Component(image="nginx:1", uid=101, gid=102, commands={"run": ("nginx",)}, env={"A": "image", "B": "image"})
+NGINX = ReleaseEntry(image="nginx:1", uid=101, gid=102, commands={"run": ("nginx",)}, env={"A": "image", "B": "image"})
 
 
 def context(owner: str = "placement") -> Context[PlacementSpec]:
@@ -81,7 +81,7 @@ def test_an_absent_secret_holds_nothing() -> None:
 
 def test_every_object_of_a_long_name_fits() -> None:
     ctx = context("a" * 63)
-    pod = kube.pod(ctx, "server", kube.Container(component=NGINX), settings=PodSettings())
+    pod = kube.pod(ctx, "server", kube.Container(entry=NGINX), settings=PodSettings())
     for kind, limit in (("Deployment", 63), ("DaemonSet", 63), ("StatefulSet", 52)):
         assert len(kube.workload(ctx, kind, "server", pod)["metadata"]["name"]) <= limit
     job = kube.job(ctx, "db-sync", pod)
@@ -107,7 +107,7 @@ def test_a_plan_finds_what_is_live_by_its_component() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None:
     ctx = context("a" * 63)
-    template = kube.pod(ctx, "server", kube.Container(component=MARIADB), settings=PodSettings())
+    template = kube.pod(ctx, "server", kube.Container(entry=MARIADB), settings=PodSettings())
     made = kube.workload(ctx, kind, "server", template)
     assert replace(ctx, children={key(made): made}).live(kind, "server") is made
 
@@ -115,13 +115,13 @@ def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None
 def test_selectors_are_part_of_the_pods_labels_and_free_of_versions() -> None:
     ctx = context()
     workload = kube.workload(
-        ctx, "Deployment", "api", kube.pod(ctx, "api", kube.Container(component=NGINX), settings=PodSettings())
+        ctx, "Deployment", "api", kube.pod(ctx, "api", kube.Container(entry=NGINX), settings=PodSettings())
     )
     wanted = workload["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= workload["spec"]["template"]["metadata"]["labels"].items()
 
 
-MARIADB = Component(image="localhost/mariadb:build", uid=999, gid=999, version="11.8")
+MARIADB = ReleaseEntry(image="localhost/mariadb:build", uid=999, gid=999, version="11.8")
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ MARIADB = Component(image="localhost/mariadb:build", uid=999, gid=999, version="
     ],
 )
 def test_pods_say_which_program_they_are_and_in_which_version(image: str | None, version: str | None) -> None:
-    main, beside = kube.Container(component=MARIADB), kube.Container(component=NGINX, name="beside")
+    main, beside = kube.Container(entry=MARIADB), kube.Container(entry=NGINX, name="beside")
     labels = kube.pod(context(), "server", main, beside, settings=PodSettings(image=image))["metadata"]["labels"]
     assert labels[kube.NAME] == "placement-server"
     assert labels.get(kube.VERSION) == version
 
 
 def test_workloads_say_what_their_pods_are() -> None:
-    template = kube.pod(context(), "server", kube.Container(component=MARIADB), settings=PodSettings())
+    template = kube.pod(context(), "server", kube.Container(entry=MARIADB), settings=PodSettings())
     made = [
         kube.workload(context(), "Deployment", "server", template),
         kube.job(context(), "server", template),
@@ -158,7 +158,7 @@ def test_changed_work_is_another_job() -> None:
     ctx = context()
 
     def job(image: str) -> str:
-        container = kube.Container(component=Component(image=image, uid=1, gid=1))
+        container = kube.Container(entry=ReleaseEntry(image=image, uid=1, gid=1))
         return kube.job(ctx, "db-sync", kube.pod(ctx, "db-sync", container, settings=PodSettings()))["metadata"]["name"]
 
     assert job("a:1") == job("a:1")
@@ -166,7 +166,7 @@ def test_changed_work_is_another_job() -> None:
 
 
 def container(**changes: Any) -> Object:
-    main = kube.Container(component=NGINX, **changes)
+    main = kube.Container(entry=NGINX, **changes)
     return kube.pod(context(), "api", main, settings=PodSettings())["spec"]["containers"][0]
 
 
@@ -198,7 +198,7 @@ def test_own_environment_wins_over_the_images() -> None:
 
 
 def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
-    spec = kube.pod(context(), "api", kube.Container(component=NGINX), settings=PodSettings())["spec"]
+    spec = kube.pod(context(), "api", kube.Container(entry=NGINX), settings=PodSettings())["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["fsGroup"] == 102
     assert spec["nodeSelector"] == kube.CONTROL_PLANE
@@ -206,8 +206,8 @@ def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
 
 def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> None:
     wanted = PodSettings(image="mine:1", resources=Resources(requests={"cpu": "2"}, limits={"memory": "1Gi"}))
-    side = kube.Container(name="side", component=NGINX)
-    found = kube.pod(context(), "api", kube.Container(component=NGINX), side, settings=wanted)["spec"]["containers"]
+    side = kube.Container(name="side", entry=NGINX)
+    found = kube.pod(context(), "api", kube.Container(entry=NGINX), side, settings=wanted)["spec"]["containers"]
     assert found[0]["image"] == "mine:1"
     disk = {"requests": {"ephemeral-storage": "64Mi"}, "limits": {"ephemeral-storage": "2Gi"}}
     assert found[0]["resources"] == {
@@ -231,7 +231,7 @@ def test_a_component_wins_over_its_service() -> None:
 
 def placed(several: bool = True, replaceable: bool = True, **wanted: Any) -> Object:
     given = PodSettings(**wanted)
-    template = kube.pod(context(), "api", kube.Container(component=NGINX), settings=given)
+    template = kube.pod(context(), "api", kube.Container(entry=NGINX), settings=given)
     selector = kube.selector(context(), "api")
     return kube.placed(template, given, selector, several=several, replaceable=replaceable)["spec"]
 
@@ -281,7 +281,7 @@ def test_a_lost_node_is_soon_given_up_unless_the_user_says_otherwise(given: Any,
 
 def test_a_volume_is_declared_once_however_often_it_is_mounted() -> None:
     found = kube.pod(
-        context(), "api", kube.Container(component=NGINX, mounts=kube.scratch("/tmp", "/run")), settings=PodSettings()
+        context(), "api", kube.Container(entry=NGINX, mounts=kube.scratch("/tmp", "/run")), settings=PodSettings()
     )
     assert found["spec"]["volumes"] == [{"name": "scratch", "emptyDir": {}}]
     assert [mount["subPath"] for mount in found["spec"]["containers"][0]["volumeMounts"]] == ["tmp", "run"]
@@ -469,7 +469,7 @@ def test_an_amount_is_a_number(quantity: str, number: float) -> None:
 )
 def test_a_limit_bounds_the_request_we_guess(given: dict[str, Any], requests: dict[str, str]) -> None:
     wanted = PodSettings(resources=Resources.model_validate(given))
-    found = kube.pod(context(), "api", kube.Container(component=NGINX), settings=wanted)
+    found = kube.pod(context(), "api", kube.Container(entry=NGINX), settings=wanted)
     asked = found["spec"]["containers"][0]["resources"]["requests"]
     assert {name: asked[name] for name in ("cpu", "memory")} == requests
 
@@ -484,11 +484,11 @@ def _resources(container: kube.Container, wanted: PodSettings | None = None) -> 
 )
 @pytest.mark.security
 def test_a_container_has_a_limit_of_memory(measured: str, limit: str) -> None:
-    assert _resources(kube.Container(component=NGINX, memory=measured))["limits"]["memory"] == limit
+    assert _resources(kube.Container(entry=NGINX, memory=measured))["limits"]["memory"] == limit
 
 
 def test_a_limit_of_memory_follows_what_the_user_says() -> None:
-    container = kube.Container(component=NGINX, memory="128Mi")
+    container = kube.Container(entry=NGINX, memory="128Mi")
     more = _resources(container, PodSettings(resources=Resources(requests={"memory": "8Gi"})))
     assert (more["requests"]["memory"], more["limits"]["memory"]) == ("8Gi", "12288Mi")
     own = _resources(container, PodSettings(resources=Resources(limits={"memory": "64Mi", "cpu": "1"})))
@@ -503,24 +503,24 @@ def test_a_limit_of_memory_follows_what_the_user_says() -> None:
 def test_a_limit_of_memory_follows_the_configuration(size: object, peak: int) -> None:
     found = kube.peak(size, 2)
     assert int(found or 0) == peak
-    limit = _resources(kube.Container(component=NGINX, memory="128Mi", peak=found))["limits"]["memory"]
+    limit = _resources(kube.Container(entry=NGINX, memory="128Mi", peak=found))["limits"]["memory"]
     assert kube.amount(limit) > peak
 
 
 @pytest.mark.security
 def test_a_container_may_fill_no_disk_of_its_node() -> None:
-    little = kube.Container(component=NGINX, mounts=kube.scratch("/tmp"))
+    little = kube.Container(entry=NGINX, mounts=kube.scratch("/tmp"))
     assert _resources(little)["limits"]["ephemeral-storage"] == "2Gi"
     cache = kube.Mount(name="cache", path="/cache", volume={"emptyDir": {"sizeLimit": "10Gi"}})
-    large = kube.Container(component=NGINX, mounts=[*kube.scratch("/tmp", large=True), cache])
+    large = kube.Container(entry=NGINX, mounts=[*kube.scratch("/tmp", large=True), cache])
     assert _resources(large)["limits"]["ephemeral-storage"] == "110Gi"
 
 
 @pytest.mark.security
 def test_containers_that_run_first_have_limits() -> None:
-    first = kube.Container(name="first", component=NGINX, memory="32Mi")
+    first = kube.Container(name="first", entry=NGINX, memory="32Mi")
     wanted = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
-    pod = kube.pod(context(), "api", kube.Container(component=NGINX), settings=wanted, init=[first])
+    pod = kube.pod(context(), "api", kube.Container(entry=NGINX), settings=wanted, init=[first])
     assert pod["spec"]["initContainers"][0]["resources"]["limits"]["memory"] == "2048Mi"
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from openstack_operator import kube, oslo, parts
 from openstack_operator.api import (
-    Component,
+    ComponentSettings,
     DatabaseSource,
     MessagingSource,
     NeutronRef,
@@ -29,8 +29,7 @@ from openstack_operator.parts.connect.caches import memcached
 from openstack_operator.parts.connect.remote import CLEANUP
 from openstack_operator.parts.names import title
 from openstack_operator.parts.run.config import DIGEST_KEY, is_one_line, layered
-from openstack_operator.plan import Component as Program
-from openstack_operator.plan import Context, Referent, Release, SpecError, State, Step, progressing
+from openstack_operator.plan import Context, Referent, Release, ReleaseEntry, SpecError, State, Step, progressing
 from openstack_operator.testing import context
 
 
@@ -53,14 +52,14 @@ CONTRACTS = {
     "Memcached": {"servers": "cache:11211"},
     "Keystone": {"internalURL": "http://keystone:5000/v3"},
 }
-PROGRAM = Program(
+ENTRY = ReleaseEntry(
     image="widget:1",
     uid=1,
     gid=1,
     commands={"run": ("widget", "--listen", "{listen}", "--threads", "{threads}")},
     env={"IMAGE": "yes"},
 )
-RELEASE = Release("2025.1", "debian", {"widget-api": PROGRAM, "widget-worker": PROGRAM})
+RELEASE = Release("2025.1", "debian", {"widget-api": ENTRY, "widget-worker": ENTRY})
 
 
 def widget(spec: dict[str, Any] | None = None, **changes: Any) -> Context[Any]:
@@ -291,8 +290,8 @@ def test_an_api_is_pods_an_address_and_protection() -> None:
         "api",
         8000,
         conf(ctx),
-        settings=Component(replicas=3),
-        program=parts.Program(workers=parts.Workers(threads=1)),
+        settings=ComponentSettings(replicas=3),
+        program=parts.ProgramSettings(workers=parts.Workers(threads=1)),
     )
     kinds = [obj["kind"] for obj in api.objects]
     assert kinds == ["Deployment", "Service", "PodDisruptionBudget"]
@@ -316,7 +315,11 @@ def test_one_worker_is_placed_anywhere_and_two_keep_apart(stable: bool) -> None:
     ctx = widget()
     one, two = (
         parts.worker(
-            ctx, "worker", conf(ctx), settings=Component(replicas=replicas), program=parts.Program(stable=stable)
+            ctx,
+            "worker",
+            conf(ctx),
+            settings=ComponentSettings(replicas=replicas),
+            program=parts.ProgramSettings(stable=stable),
         )
         for replicas in (1, 2)
     )
@@ -357,7 +360,7 @@ def test_an_autoscaler_starts_from_what_runs_and_is_then_left_alone() -> None:
 
 def test_an_api_that_is_not_exposed_stays_inside() -> None:
     ctx = widget({"expose": {"type": "LoadBalancer", "host": "h"}})
-    api = parts.api(ctx, "api", 8000, conf(ctx), settings=None, program=parts.Program(exposed=False))
+    api = parts.api(ctx, "api", 8000, conf(ctx), settings=None, program=parts.ProgramSettings(exposed=False))
     assert api.objects[1]["spec"]["type"] == "ClusterIP"
     assert api.public == api.internal
 
@@ -371,7 +374,7 @@ def test_a_worker_may_bear_another_name_than_its_program() -> None:
 
 def test_an_unknown_program_is_the_profiles_fault() -> None:
     with pytest.raises(SpecError, match=r"spec.imageProfile: release 2025.1 has no 'widget-agent'"):
-        parts.program(widget(), "agent")
+        parts.release_entry(widget(), "agent")
 
 
 def test_what_is_required_is_another_resources_readiness() -> None:

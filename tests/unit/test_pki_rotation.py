@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from openstack_operator import pki
 from openstack_operator.kube import digest, secret_data
-from openstack_operator.plan import Component, Context, Object, Plan, Release, Verdict
+from openstack_operator.plan import Context, Object, Plan, Release, ReleaseEntry, Verdict
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.pki.model import PKI
@@ -23,7 +23,7 @@ from tests.planning import objects
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 Children = dict[tuple[str, str], Object]
-SERVER = Component(image="mariadb", uid=1, gid=1, commands={"ready": ("true",)})
+SERVER = ReleaseEntry(image="mariadb", uid=1, gid=1, commands={"ready": ("true",)})
 AUTHORITY, BUNDLE = ("Secret", "pki-authority"), ("Secret", "pki-bundle")
 
 

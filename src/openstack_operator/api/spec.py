@@ -93,7 +93,7 @@ class AgentSettings(PodSettings):
     on_nodes = AGENT
 
 
-class Component(PodSettings):
+class ComponentSettings(PodSettings):
     """One program of a service; unset fields take the service's values."""
 
     replicas: Replicas | None = None
@@ -119,7 +119,7 @@ class Autoscaling(Model):
     """Target for the pods' average CPU use, in percent of the requested CPU; the number of pods follows from it."""
 
 
-class Scalable(Component):
+class Scalable(ComponentSettings):
     """A program whose number of pods may follow its load."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import agents
-from ..api import Component as ComponentSettings
-from ..api import PodSettings
-from ..plan import Component, Context, Object
+from ..api import ComponentSettings, PodSettings
+from ..plan import Context, Object, ReleaseEntry
 from .objects import NAME, VERSION, drop_none, fitting, labels
 from .resources import resources, storage_limit
 
@@ -160,7 +159,7 @@ def fails_after(probe: Mapping[str, Any]) -> int:
 class Container:
     """One container of a pod."""
 
-    component: Component
+    entry: ReleaseEntry
     """Image, user and default command."""
     name: str = "main"
     command: Sequence[str] = ()
@@ -199,16 +198,16 @@ def _env(env: Mapping[str, Any]) -> list[Object] | None:
 
 
 def _security(container: Container) -> Object:
-    root = container.root or container.component.uid == 0
+    root = container.root or container.entry.uid == 0
     if container.privileged:
-        return {"privileged": True, "runAsUser": 0 if root else container.component.uid}
+        return {"privileged": True, "runAsUser": 0 if root else container.entry.uid}
     return drop_none(
         {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": not container.writable_root,
             "runAsNonRoot": not root,
-            "runAsUser": 0 if root else container.component.uid,
-            "runAsGroup": 0 if container.root else container.component.gid,
+            "runAsUser": 0 if root else container.entry.uid,
+            "runAsGroup": 0 if container.root else container.entry.gid,
             "capabilities": {"drop": ["ALL"], "add": list(container.capabilities) or None},
             "seccompProfile": {"type": "RuntimeDefault"},
         }
@@ -221,10 +220,10 @@ def _container(container: Container, settings: PodSettings) -> Object:
     return drop_none(
         {
             "name": container.name,
-            "image": settings.image or container.component.image,
+            "image": settings.image or container.entry.image,
             "imagePullPolicy": "IfNotPresent",
-            "command": list(container.command or container.component.command) or None,
-            "env": _env({**container.component.env, **container.env}),
+            "command": list(container.command or container.entry.command) or None,
+            "env": _env({**container.entry.env, **container.env}),
             "ports": [{"name": name, "containerPort": port} for name, port in container.ports.items()] or None,
             "resources": resources(
                 settings,
@@ -304,7 +303,7 @@ def pod(
     """A pod template of a component. `spec` adds fields of a pod spec (hostNetwork, hostPID …)."""
     everyone = [*init, *containers]
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
-    groups = {c.component.gid for c in containers if not c.root and not c.privileged}
+    groups = {c.entry.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
     recommended_labels = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], settings)}
     return drop_none(
@@ -348,7 +347,7 @@ _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
 def _version(main: Container, pod_settings: PodSettings) -> str | None:
     """The version a pod is labelled with; of an image of the user's its tag. None where that cannot be a label."""
     image = (main.settings or pod_settings).image
-    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else main.component.version
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else main.entry.version
     return tag if _LABEL.fullmatch(tag) else None
 
 

@@ -10,9 +10,9 @@ from .cluster import Cluster, cluster
 from .connect.remote import remote
 from .connect.sources import Foundation, catalog, foundation
 from .expose.policies import IngressRule, policies
-from .names import program
+from .names import release_entry
 from .run.config import Config, config, options, written
-from .run.workloads import Program, Workers, api, job, state, worker
+from .run.workloads import ProgramSettings, Workers, api, job, state, worker
 from .secrets.credentials import Credentials, credentials
 from .secrets.tls import Certified, certified
 
@@ -23,7 +23,7 @@ __all__ = [
     "Credentials",
     "Foundation",
     "IngressRule",
-    "Program",
+    "ProgramSettings",
     "Workers",
     "api",
     "catalog",
@@ -35,7 +35,7 @@ __all__ = [
     "job",
     "options",
     "policies",
-    "program",
+    "release_entry",
     "remote",
     "state",
     "worker",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan import Component, Context
+from ..plan import Context, ReleaseEntry
 
 _UPPER = {"api": "API", "ovn": "OVN", "nb": "NB", "sb": "SB", "db": "DB"}
 
@@ -14,6 +14,6 @@ def title(component: str) -> str:
     return "".join(_UPPER.get(word, word.capitalize()) for word in component.split("-"))
 
 
-def program(ctx: Context[Any], component: str) -> Component:
+def release_entry(ctx: Context[Any], component: str) -> ReleaseEntry:
     """The release's entry of a component of this service: Nova and `api` give `nova-api`."""
     return ctx.release[f"{ctx.kind.lower()}-{component}"]

@@ -22,7 +22,7 @@ from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
-from .release import NO_RELEASE, Component, Release, parse
+from .release import NO_RELEASE, Release, ReleaseEntry, parse
 from .service import (
     C5C3,
     Actuator,
@@ -65,7 +65,6 @@ __all__ = [
     "Claim",
     "Claims",
     "CloudMember",
-    "Component",
     "Context",
     "Drifted",
     "Group",
@@ -90,6 +89,7 @@ __all__ = [
     "Reader",
     "Referent",
     "Release",
+    "ReleaseEntry",
     "Releases",
     "SecretReaders",
     "Service",

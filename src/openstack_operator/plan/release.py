@@ -1,4 +1,4 @@
-"""Components of a release: image, user and commands of each, as data."""
+"""Programs of a release: image, user and commands of each, as data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .errors import SpecError
 
 
 @dataclass(frozen=True)
-class Component:
+class ReleaseEntry:
     """One program of a release."""
 
     image: str
@@ -37,13 +37,13 @@ class Release:
 
     name: str
     profile: str
-    components: Mapping[str, Component]
+    components: Mapping[str, ReleaseEntry]
     options: Mapping[str, Mapping[str, Sequence[str]]] = field(
         default_factory=dict[str, Mapping[str, Sequence[str]]], compare=False
     )
     """Options of oslo.config that programs know, by service and section; empty where they are not listed."""
 
-    def __getitem__(self, component: str) -> Component:
+    def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
         try:
             return self.components[component]
@@ -70,12 +70,12 @@ def parse(
         choices = ", ".join(data.get("profiles", {}))
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
     release = str(data["release"])
-    by_name = {name: _component(entry, release) for name, entry in components.items()}
+    by_name = {name: _entry(entry, release) for name, entry in components.items()}
     return Release(release, profile, by_name, options or {})
 
 
-def _component(entry: Mapping[str, Any], release: str) -> Component:
+def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:
     uid = entry.get("uid", 0)
     commands = {purpose: tuple(words) for purpose, words in entry.get("commands", {}).items()}
     version = str(entry.get("version", release))
-    return Component(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})), version)
+    return ReleaseEntry(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})), version)

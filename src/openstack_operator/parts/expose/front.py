@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import agents, kube
-from ...plan import Component, Context, Object
+from ...plan import Context, Object, ReleaseEntry
 from ..run.monitoring import METRICS, monitored, watched
 from ..secrets.tls import Certified, certified
 
@@ -61,7 +61,7 @@ def front(
     ctx: Context[Any],
     component: str,
     port: int,
-    program: Component,
+    backend: ReleaseEntry,
     *,
     clients: Clients = Clients(),
     lifecycle: Mapping[str, Any] | None = None,
@@ -86,7 +86,7 @@ def front(
     entry = ctx.release["haproxy"]
     beside = kube.Container(
         # In the group of the API, so that the pod has one group for its volumes.
-        component=replace(entry, gid=program.gid),
+        entry=replace(entry, gid=backend.gid),
         name="front",
         command=agents.shell(*_PROGRAMS, words=entry.command, options="-ec"),
         env={
@@ -110,7 +110,7 @@ def front(
             **env,
             **_PROXIED,
             # A program that serves HTTP itself reads its address from its options.
-            **({} if any("{listen}" in word for word in program.command) else {"OS_DEFAULT__BIND_HOST": "127.0.0.1"}),
+            **({} if any("{listen}" in word for word in backend.command) else {"OS_DEFAULT__BIND_HOST": "127.0.0.1"}),
         },
         watched=watched(ctx, component, _METRICS, certificate, service) if monitored(ctx) else (),
     )

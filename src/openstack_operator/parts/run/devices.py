@@ -22,7 +22,7 @@ def iscsid(ctx: Context[Any]) -> kube.Container:
     entry = ctx.release["iscsid"]
     return kube.Container(
         name="iscsid",
-        component=entry,
+        entry=entry,
         command=agents.shell("nodes/start_iscsid.sh", words=entry.command, options="-c"),
         env={"ISCSI_FOLDER": _ISCSI},
         mounts=(*DEVICES, *kube.scratch("/run", "/tmp")),  # noqa: S108

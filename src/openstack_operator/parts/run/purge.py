@@ -8,7 +8,7 @@ from typing import Any
 from ... import kube
 from ...api import Purge
 from ...plan import Context, Step
-from ..names import program
+from ..names import release_entry
 from .config import Config
 from .workloads import state
 
@@ -22,7 +22,7 @@ def purge(
     if not settings.enabled:
         return ()
     main = kube.Container(
-        component=program(ctx, "api"),
+        entry=release_entry(ctx, "api"),
         command=[*command],
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
         memory="192Mi",

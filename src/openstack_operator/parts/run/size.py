@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...api import Autoscaling, Component, Scalable
+from ...api import Autoscaling, ComponentSettings, Scalable
 from ...plan import Context
 
 
@@ -29,7 +29,7 @@ class Size:
         return [kube.autoscaler(ctx, pods, self.autoscaling)] if self.autoscaling else []
 
 
-def size_of(ctx: Context[Any], kind: str, name: str, settings: Component | None) -> Size:
+def size_of(ctx: Context[Any], kind: str, name: str, settings: ComponentSettings | None) -> Size:
     """The number of pods of the workload `<owner>-<name>`.
 
     An autoscaled number is not written any more once the autoscaler has written it. Until then its live value is

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import agents, kube
-from ...api import Component as Settings
+from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
 from ...plan import Context, Key, Step, UnsupportedError
 from ..expose.exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
 from ..expose.front import Clients, front
 from ..expose.policies import api_ingress, ingress_policies
-from ..names import program as component_of
-from ..names import title
+from ..names import release_entry, title
 from ..secrets.tls import Certified
 from .config import Config
 from .size import Size, size_of
@@ -52,7 +51,7 @@ class ReverseProxy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class ProgramSettings:
     """Settings of the pods of a program, besides its configuration and what the user sets."""
 
     memory: str = "160Mi"
@@ -99,13 +98,13 @@ def job(
     *,
     after: Sequence[Step] = (),
     condition: str = "",
-    program: Program = Program(),
+    program: ProgramSettings = ProgramSettings(),
 ) -> Step:
     """Work done once per image and command; not repeated when only the configuration changes. It runs in the image of
     the API, if the program names no other component.
     """
     main = kube.Container(
-        component=replace(component_of(ctx, program.release_component or "api"), env={}),
+        entry=replace(release_entry(ctx, program.release_component or "api"), env={}),
         command=command,
         env=program.env,
         mounts=(*config.mounts, *program.mounts, *kube.scratch("/tmp", "/run", state(ctx))),  # noqa: S108
@@ -147,14 +146,14 @@ def api(
     settings: Settings | None,
     health: str = "/healthcheck",
     after: Sequence[Step] = (),
-    program: Program = Program(),
+    program: ProgramSettings = ProgramSettings(),
 ) -> Api:
     """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path of its readiness probe.
     Its HOME is a scratch folder unless it is a mount. Raises UnsupportedError where the image takes no number of
     processes.
     """
     spec, name = ctx.spec, ctx.name(component)
-    entry = component_of(ctx, program.release_component or component)
+    entry = release_entry(ctx, program.release_component or component)
     expose: Expose = spec.expose if program.exposed else Expose()
     homes = () if any(mount.path == state(ctx) for mount in program.mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
@@ -166,7 +165,7 @@ def api(
     # that ends the container.
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
-        component=entry,
+        entry=entry,
         command=[*program.wrapper, *_command(component, words, program.workers, settings, proxy.to if proxy else at)],
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **program.env},
         ports={"http": port},
@@ -227,7 +226,7 @@ def _pods(
     config: Config,
     settings: Settings | None,
     size: Size,
-    program: Program,
+    program: ProgramSettings,
     **spec: Any,
 ) -> kube.Object:
     """The workload `<owner>-<name>` of these containers."""
@@ -290,7 +289,7 @@ def worker(
     after: Sequence[Step] = (),
     ready: kube.Probe | None = None,
     name: str = "",
-    program: Program = Program(),
+    program: ProgramSettings = ProgramSettings(),
 ) -> Step:
     """Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget where there are
     several. `name` where it differs from the component's, as for one conductor a cell.
@@ -299,9 +298,9 @@ def worker(
     kind = "StatefulSet" if program.stable else "Deployment"
     names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if program.stable else {}
     names |= {"strategy": {"type": "Recreate"}} if program.alone else {}
-    size, entry = size_of(ctx, kind, name, settings), component_of(ctx, component)
+    size, entry = size_of(ctx, kind, name, settings), release_entry(ctx, component)
     main = kube.Container(
-        component=entry,
+        entry=entry,
         command=[*program.wrapper, *entry.command] if program.wrapper else (),
         env={"EVENTLET_NO_GREENDNS": "yes", **program.env},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", state(ctx)), *program.mounts),  # noqa: S108

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import agents, kube, pki
 from ...api import PodSettings
-from ...plan import Component, Context, Object, State, Step, Verdict, key
+from ...plan import Context, Object, ReleaseEntry, State, Step, Verdict, key
 from .authorities import OwnAuthority
 
 ON_NODE = "openstack.k8s.io/on-node"
@@ -35,7 +35,7 @@ class _Nodes:
     component: str
     authority: OwnAuthority
     trusted: str
-    program: Component
+    entry: ReleaseEntry
     settings: PodSettings
 
 
@@ -46,7 +46,7 @@ def node_certificates(
     *,
     authority: OwnAuthority,
     trusted: str,
-    program: Component,
+    entry: ReleaseEntry,
     settings: PodSettings,
 ) -> tuple[Step, Step]:
     """Make a Secret `<owner>-<component>-<node>` for each node, with a client certificate whose common name is the
@@ -54,11 +54,9 @@ def node_certificates(
     kubelet may read the Secrets of pods on its own node alone (Node authorization), so no node gets another one's key.
 
     `nodes` gives the uid of each node, since one that was installed again under its name needs the files again.
-    `program` and `settings` give the Job its image, which has a shell.
+    `entry` and `settings` give the Job its image, which has a shell.
     """
-    group = _Nodes(
-        ctx=ctx, component=component, authority=authority, trusted=trusted, program=program, settings=settings
-    )
+    group = _Nodes(ctx=ctx, component=component, authority=authority, trusted=trusted, entry=entry, settings=settings)
     short = {name: uid for name, uid in sorted(nodes.items()) if len(name) <= _LONGEST_NAME}
     files = {name: _files(group, name) for name in short}
     jobs = {name: _job(group, name, uid, files[name]) for name, uid in short.items()}
@@ -109,7 +107,7 @@ def _secret(group: _Nodes, node: str, files: Mapping[str, str], job: Object) -> 
 def _job(group: _Nodes, node: str, uid: str, files: Mapping[str, str]) -> Object:
     ctx, target = group.ctx, f"{_FOLDER}/{group.component}"
     main = kube.Container(
-        component=group.program,
+        entry=group.entry,
         command=agents.shell("nodes/store_certificate.sh"),
         env={"SOURCE": _SOURCE, "TARGET": target},
         mounts=(

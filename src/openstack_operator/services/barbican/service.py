@@ -26,7 +26,7 @@ _RECHECK = timedelta(seconds=10)
 _POLICY = {"oslo_policy": {"enforce_new_defaults": True, "enforce_scope": True}}
 """Members of a project store secrets. With the older rules only users with the role `creator` do, which no Keystone has
 by default."""
-_API = parts.Program(workers=parts.Workers(processes=2))
+_API = parts.ProgramSettings(workers=parts.Workers(processes=2))
 
 
 def plan(ctx: Context[BarbicanSpec]) -> Plan:
@@ -125,7 +125,7 @@ def _progress(ring: KeyRing) -> Verdict:
 def _rewrap(ctx: Context[BarbicanSpec], state: _KeyState, *, after: tuple[Step, ...] = ()) -> Step:
     """Return the job that encrypts the keys of all projects with the active key, and fails if one needs another."""
     command = ["python3", "-c", agents.text("barbican/rewrap.py")]
-    program = parts.Program(env={"KEK_GENERATION": str(state.ring.active)})
+    program = parts.ProgramSettings(env={"KEK_GENERATION": str(state.ring.active)})
     return parts.job(ctx, "rewrap", command, state.conf, after=after, condition="KEK", program=program)
 
 

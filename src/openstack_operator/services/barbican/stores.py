@@ -78,5 +78,5 @@ def check(ctx: Context[BarbicanSpec], conf: parts.Config, *, after: Sequence[Ste
         return ()
     command = ["python3", "-c", agents.text("barbican/check_vault.py")]
     # A user has to mend most of its failures, and should hear of them soon.
-    program = parts.Program(env={"CONFIG_DIGEST": conf.digest}, retries=1)
+    program = parts.ProgramSettings(env={"CONFIG_DIGEST": conf.digest}, retries=1)
     return (parts.job(ctx, "check-vault", command, conf, after=after, condition="Vault", program=program),)

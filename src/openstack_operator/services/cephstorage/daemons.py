@@ -96,7 +96,7 @@ def _container(
 ) -> kube.Container:
     entry = ctx.release[f"ceph-{kind}"]
     return kube.Container(
-        component=entry,
+        entry=entry,
         env={**POD_NAME, "POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}, **(env or {})},
         mounts=(
             *conf.mounts,

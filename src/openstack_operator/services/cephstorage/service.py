@@ -189,7 +189,7 @@ def _setup(
     }
     secret = replace(parts.written(ctx, data, suffix="pools-setup", directory=FOLDER, whole=True), name="Pools")
     main = kube.Container(
-        component=ctx.release["ceph-pools"],
+        entry=ctx.release["ceph-pools"],
         command=["python3", f"{FOLDER}/keeper.py", "ensure", FOLDER],
         # Other work is another job.
         env={"WANTED": secret.digest, "AGAIN": health.rerun_marker(ctx, secret.digest, facts)},
@@ -211,7 +211,7 @@ def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, 
     data = {**program, "wanted.json": json.dumps({"clients": clients}), "ceph.conf": cluster.conf, **rings}
     secret = replace(parts.written(ctx, data, suffix="status-setup", directory=FOLDER, whole=True), name="Status")
     main = kube.Container(
-        component=ctx.release["ceph-status"],
+        entry=ctx.release["ceph-status"],
         command=["python3", "-u", f"{FOLDER}/keeper.py", "serve", FOLDER, str(PORT)],
         ports={"facts": PORT},
         # It reads new keys without a restart.

@@ -12,7 +12,7 @@ from ...api import (
     AGENT,
     AgentSettings,
     CephSource,
-    Component,
+    ComponentSettings,
     Destination,
     Model,
     Name,
@@ -245,7 +245,7 @@ class Swift(Model):
         return [Destination("url", "", (self.url,))] if self.url else []
 
 
-class Backup(Component):
+class Backup(ComponentSettings):
     """Storage for backups, and cinder-backup, which copies them there."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

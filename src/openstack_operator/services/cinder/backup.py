@@ -91,7 +91,7 @@ def _pods(
     spec = ctx.spec.backup
     as_root, on_node = any(each.needs_root for each in backends), any(each.uses_node_devices for each in backends)
     main = kube.Container(
-        component=parts.program(ctx, "backup"),
+        entry=parts.release_entry(ctx, "backup"),
         env=volume.environment(),
         mounts=(
             *conf.mounts,
@@ -121,7 +121,7 @@ def _pods(
         # A backup that is cut off has failed, and starts again from the beginning.
         grace=120,
         hostNetwork=on_node or None,
-        securityContext={"fsGroup": main.component.gid, "fsGroupChangePolicy": "OnRootMismatch"},
+        securityContext={"fsGroup": main.entry.gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     pods = kube.workload(
         ctx,

@@ -65,11 +65,11 @@ def init_container(ctx: Context[Any], backend: Backend, conf: parts.Config) -> k
     """Return the init container that makes the group."""
     lvm = backend.lvm or Lvm()
     size = kube.amount((lvm.loop_file or LoopFile()).size)
-    entry = parts.program(ctx, "volume")
+    entry = parts.release_entry(ctx, "volume")
     arguments = [name(ctx, backend), lvm.device or "", f"{size:.0f}", STATE, str(entry.uid)]
     return kube.Container(
         name="group",
-        component=entry,
+        entry=entry,
         command=agents.shell("cinder/make_group.sh", words=(*arguments,)),
         env={"LVM_SYSTEM_DIR": conf.directory},
         mounts=(*conf.mounts, *DEVICES, _state(ctx, backend), *kube.scratch("/run")),
@@ -85,7 +85,7 @@ def sidecars(ctx: Context[Any], backend: Backend) -> list[kube.Container]:
     return [
         kube.Container(
             name="tgtd",
-            component=ctx.release["tgtd"],
+            entry=ctx.release["tgtd"],
             mounts=(*DEVICES, *kube.scratch("/run"), *mounts(ctx, backend)),
             memory="32Mi",
             privileged=True,

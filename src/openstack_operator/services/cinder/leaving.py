@@ -44,7 +44,7 @@ def _forget(ctx: Context[CinderSpec], name: str, live: Object, conf: parts.Confi
     cluster = f"{spec['cluster']}@{name}" if spec.get("cluster") else ""
     # The job's name has a digest of its command, so that other services get another job.
     command = ["python3", "-c", agents.text("cinder/forget_backend.py"), cluster, *spec["hosts"]]
-    program = parts.Program(env={"CONFIG_FILE": f"{conf.directory}/{config.FILE}"})
+    program = parts.ProgramSettings(env={"CONFIG_FILE": f"{conf.directory}/{config.FILE}"})
     job = parts.job(ctx, f"forget-{name}", command, conf, after=after, condition="Backends", program=program)
     [manifest] = job.objects
     live_job = ctx.children.get(("Job", manifest["metadata"]["name"]))

@@ -32,8 +32,8 @@ def status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
 
 
 # Tested with one thread a process, as Nova's are, and with no more.
-_API = parts.Program(memory="176Mi", workers=parts.Workers(processes=4, threads=1))
-_SCHEDULER = parts.Program(stable=True)
+_API = parts.ProgramSettings(memory="176Mi", workers=parts.Workers(processes=4, threads=1))
+_SCHEDULER = parts.ProgramSettings(stable=True)
 
 
 def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan:

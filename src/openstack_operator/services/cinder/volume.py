@@ -101,7 +101,7 @@ def _pods(
 ) -> Step:
     backend, lvm = plan.backend, plan.backend.kind == "lvm"
     main = kube.Container(
-        component=parts.program(ctx, "volume"),
+        entry=parts.release_entry(ctx, "volume"),
         env=environment(),
         mounts=(
             *conf.mounts,
@@ -129,7 +129,7 @@ def _pods(
         grace=60,
         hostNetwork=plan.uses_node_devices or None,
         # The configuration is readable for the program's group, which a privileged pod does not have by default.
-        securityContext={"fsGroup": main.component.gid, "fsGroupChangePolicy": "OnRootMismatch"},
+        securityContext={"fsGroup": main.entry.gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     pods = kube.workload(
         ctx,

@@ -9,11 +9,11 @@ from typing import Any
 from ... import kube
 from ...api import PodSettings, Resources, ServiceSpec, Template
 from ...plan import (
-    Component,
     Context,
     IgnoredFields,
     Object,
     Plan,
+    ReleaseEntry,
     Service,
     SpecError,
     State,
@@ -112,8 +112,8 @@ def _settings(ctx: Context[ControlPlaneSpec]) -> PodSettings:
 
 
 def _container(index: int, image: str, version: str) -> kube.Container:
-    program = Component(image, _USER, _USER, {"run": ("true",)}, version=version)
-    return kube.Container(name=f"image-{index}", component=program, memory="4Mi", cpu="1m", settings=_TINY)
+    entry = ReleaseEntry(image, _USER, _USER, {"run": ("true",)}, version=version)
+    return kube.Container(name=f"image-{index}", entry=entry, memory="4Mi", cpu="1m", settings=_TINY)
 
 
 def _sleeping(container: kube.Container) -> kube.Container:

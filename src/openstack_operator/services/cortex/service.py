@@ -29,19 +29,19 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     ctx = with_cloud_pki(ctx)
     spec, service, enabled = ctx.spec, ctx.name(), _enabled(ctx.spec)
     dependencies = waits(ctx)
-    program = ctx.release["cortex-api"]
+    entry = ctx.release["cortex-api"]
     if spec.image:
         # The image has its own command.
-        program = replace(program, commands={})
+        entry = replace(entry, commands={})
     else:
         _check_names(enabled)
     # It waits until no node sends new connections, and answers open requests after that.
     lifecycle = {"preStop": {"sleep": {"seconds": 3}}}
-    tls = front(ctx, "api", PORT, program, lifecycle=lifecycle, service=service)
+    tls = front(ctx, "api", PORT, entry, lifecycle=lifecycle, service=service)
     data = {"listen": f"{tls.listens}:{PORT}", "pipelines": _dump(enabled), **(_inputs(spec) if spec.image else {})}
     conf = parts.written(ctx, {"cortex.json": json.dumps(data, indent=2) + "\n"}, directory=FOLDER)
     main = kube.Container(
-        component=program,
+        entry=entry,
         ports={"http": PORT},
         mounts=(*conf.mounts, *_logins(ctx), *kube.scratch("/tmp")),  # noqa: S108
         ready=kube.Probe.of_api("/up", PORT, tls=bool(tls)),

@@ -43,7 +43,7 @@ def backend(
     """
     spec, component, root = pool.spec.bind9, pool.prefixed(COMPONENT), credentials[pool.prefixed(RNDC)]
     cluster = parts.cluster(ctx, component, ctx.name(component), storage=spec, path=f"{pool.path}.bind9")
-    replicas = kube.replicas(ctx.spec.replicas, spec.component)
+    replicas = kube.replicas(ctx.spec.replicas, spec.settings)
     names = cluster.pod_names(replicas)
     folder = f"{config.FOLDER}/{pool.prefixed(RNDC)}"
     rndc = {name: key_file(_rndc_key(root, name)) for name in names}
@@ -92,7 +92,7 @@ def _container(ctx: Context[DesignateSpec], conf: parts.Config, file: parts.Conf
     # Only the file of this name is in the container.
     (own_key,) = kube.files(RNDC, file.secret, _FOLDER, "$(POD_NAME)")
     return kube.Container(
-        component=parts.program(ctx, COMPONENT),
+        entry=parts.release_entry(ctx, COMPONENT),
         # Servers restart with another key, but not as another server is added. (The first restarts as the second is:
         # its pod gets an affinity.)
         env={**POD_NAME, "RNDC_DIGEST": kube.digest(root)},

@@ -11,7 +11,7 @@ from ...api import (
     Address,
     AuthoritySecretRef,
     Column,
-    Component,
+    ComponentSettings,
     Destination,
     Hostname,
     HttpApi,
@@ -53,26 +53,26 @@ AttributeValue = Annotated[str, Field(min_length=1, max_length=50, pattern=r"^\S
 Limit = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class Program(Model):
+class ProgramSpec(Model):
     """A program of Designate; where its pods run is said for all of them."""
 
     replicas: Replicas | None = None
     """Number of pods; unset takes the service's."""
 
     @property
-    def component(self) -> Component:
+    def settings(self) -> ComponentSettings:
         """The same as settings of pods."""
-        return Component(replicas=self.replicas)
+        return ComponentSettings(replicas=self.replicas)
 
 
-class MiniDns(Program):
+class MiniDns(ProgramSpec):
     """The mini DNS, from which servers transfer zones."""
 
     service_type: Literal["ClusterIP", "LoadBalancer"] = "ClusterIP"
     """Type of the Service of each pod; with `LoadBalancer`, servers outside of this cluster reach it at port 5354."""
 
 
-class Servers(Program):
+class Servers(ProgramSpec):
     """DNS servers of the pool."""
 
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
@@ -256,7 +256,7 @@ class DesignateSpec(ServiceSpec, PoolServers, UsesDatabase, UsesMessaging, UsesC
 
     api: HttpApi = HttpApi()
     """The DNS API."""
-    worker: Program = Program()
+    worker: ProgramSpec = ProgramSpec()
     """The worker, which creates zones on the servers, and looks whether they answer."""
     mdns: MiniDns = MiniDns()
     """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""

@@ -65,7 +65,7 @@ def backend(
         name=f"{component}-db",
     )
     schema = _schema(ctx, component, tsig, db, after=(credentials, db))
-    tls = front(ctx, component, API_PORT, parts.program(ctx, COMPONENT), lifecycle=_ENDS_LATER)
+    tls = front(ctx, component, API_PORT, parts.release_entry(ctx, COMPONENT), lifecycle=_ENDS_LATER)
     files = {"pdns.conf": _pdns_conf(db, token, tls.listens), "my.cnf": _my_cnf(db)}
     conf = parts.written(ctx, files, suffix=f"{component}-config", directory=_FOLDER)
     after = (credentials, db, *schema, *tls.certificate.pending)
@@ -112,7 +112,7 @@ def _schema(
         conf,
         after=after,
         condition="ServerSchema",
-        program=parts.Program(release_component=COMPONENT, env={"TRANSFER_DIGEST": kube.digest(text)}),
+        program=parts.ProgramSettings(release_component=COMPONENT, env={"TRANSFER_DIGEST": kube.digest(text)}),
     )
     return conf, job
 
@@ -124,11 +124,11 @@ _ENDS_LATER = {"preStop": {"sleep": {"seconds": 3}}}
 def _servers(
     ctx: Context[DesignateSpec], pool: ServerPool, conf: parts.Config, tls: Front, *, after: Sequence[Step]
 ) -> Step:
-    component, settings = pool.prefixed(COMPONENT), pool.spec.pdns4.component
+    component, settings = pool.prefixed(COMPONENT), pool.spec.pdns4.settings
     pod_settings, replicas = kube.settings(ctx.spec, settings), kube.replicas(ctx.spec.replicas, settings)
     target = kube.selector(ctx, component)
     main = kube.Container(
-        component=parts.program(ctx, COMPONENT),
+        entry=parts.release_entry(ctx, COMPONENT),
         # libmariadb reads my.cnf there.
         env={"MARIADB_HOME": _FOLDER},
         ports={"dns": SERVER_PORT, **({} if tls else {API: API_PORT})},

@@ -11,7 +11,7 @@ from ... import kube, parts
 from ...api import Sections
 from ...plan import READY, Context, Object, Step, progressing
 from .config import DEFAULTS, DNS_PORT, FILE, MDNS_PORT, SERVER_PORT, ServerPool, endpoints, mdns_options, server_pools
-from .model import DesignateSpec, Program
+from .model import DesignateSpec, ProgramSpec
 
 MDNS, DNS = "mdns", "dns"
 _POD = "statefulset.kubernetes.io/pod-name"
@@ -89,14 +89,14 @@ def addresses(ctx: Context[DesignateSpec], servers: Mapping[str, Sequence[Object
 
 
 def pod_services(
-    ctx: Context[DesignateSpec], component: str, program: Program, port: int, **further: int
+    ctx: Context[DesignateSpec], component: str, program: ProgramSpec, port: int, **further: int
 ) -> Sequence[Object]:
     """Return a Service for each pod of a StatefulSet, at the port of DNS and `further` ports of TCP."""
     pods = kube.fitting(ctx.name(component), kube.STATEFUL_SET_LIMIT)
     target = kube.selector(ctx, component)
     return [
         service(ctx, ctx.name(component, str(number)), {**target, _POD: f"{pods}-{number}"}, port, further=further)
-        for number in range(kube.replicas(ctx.spec.replicas, program.component))
+        for number in range(kube.replicas(ctx.spec.replicas, program.settings))
     ]
 
 
@@ -130,8 +130,8 @@ def _with(service: Object, **fields: str) -> Object:
 def mdns(ctx: Context[DesignateSpec], options: Sections, after: Sequence[Step]) -> tuple[Step, Step]:
     """Return the configuration of mini DNS, of the options of all programs, and StatefulSet `<owner>-mdns`."""
     conf = parts.config(ctx, FILE, mdns_options(options), defaults=mdns_options(DEFAULTS), suffix=f"{MDNS}-config")
-    ready, program = kube.Probe.of_worker(_LISTENS), parts.Program(stable=True)
-    pods = parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.component, after=after, ready=ready, program=program)
+    ready, settings = kube.Probe.of_worker(_LISTENS), parts.ProgramSettings(stable=True)
+    pods = parts.worker(ctx, MDNS, conf, settings=ctx.spec.mdns.settings, after=after, ready=ready, program=settings)
     return conf, pods
 
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from ... import agents, kube, parts
-from ...api import Component
+from ...api import ComponentSettings
 from ...plan import Context, MissingReference, Object, Plan, SpecError, Step
 from . import bind9, config, external, pdns, retirement, servers
 from .config import ServerPool, Tsig
 from .model import DesignateSpec
 
-_ALONE = Component(replicas=1)
+_ALONE = ComponentSettings(replicas=1)
 _KINDS = {"bind9": bind9.keys, "pdns4": pdns.keys, "external": external.keys}
 """Names of keys to draw, by backend."""
-_API = parts.Program(workers=parts.Workers(processes=2, threads=1))
+_API = parts.ProgramSettings(workers=parts.Workers(processes=2, threads=1))
 
 
 def plan(ctx: Context[DesignateSpec]) -> Plan:
@@ -35,7 +35,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
     )
     after = (*base.steps, sync)
-    alone = parts.Program(alone=True)
+    alone = parts.ProgramSettings(alone=True)
     central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
     addresses = servers.addresses(ctx, {pool.name: _services(ctx, pool) for pool in pools})
     tsigs = _tsigs(ctx, pools, keys)
@@ -51,7 +51,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ctx,
         "worker",
         conf,
-        settings=ctx.spec.worker.component,
+        settings=ctx.spec.worker.settings,
         after=(*ready, *needs),
         ready=base.connected,
         # A worker reads the pools once.
@@ -136,7 +136,7 @@ def _env(backends: _Backends) -> Mapping[str, str]:
     return {name: value for _, backend in backends for name, value in backend.env.items()}
 
 
-def _trust(ctx: Context[DesignateSpec], backends: _Backends) -> tuple[parts.Program, tuple[Step, ...]]:
+def _trust(ctx: Context[DesignateSpec], backends: _Backends) -> tuple[parts.ProgramSettings, tuple[Step, ...]]:
     """Return the mounts and the environment with which programs verify the APIs of PowerDNS, and the Secret of all
     authorities, if there are several. Designate's driver gives its authorities to the request that creates a zone only.
     """
@@ -147,11 +147,11 @@ def _trust(ctx: Context[DesignateSpec], backends: _Backends) -> tuple[parts.Prog
     ]
     if len({*folders.values()}) < 2:
         env = {"REQUESTS_CA_BUNDLE": f"{next(iter(folders))}/ca.crt"} if folders else {}
-        return parts.Program(mounts=mounts, env=env), ()
+        return parts.ProgramSettings(mounts=mounts, env=env), ()
     texts = [_authority(ctx, name) for name in dict.fromkeys(folders.values())]
     file = parts.written(ctx, {"ca.crt": "\n".join(texts)}, suffix="apis-trust", directory=f"{pdns.TRUST}apis")
     mounts.append(kube.folder("apis-trust", file.secret, file.directory, files={"ca.crt": "ca.crt"}))
-    return parts.Program(mounts=mounts, env={"REQUESTS_CA_BUNDLE": f"{file.directory}/ca.crt"}), (file,)
+    return parts.ProgramSettings(mounts=mounts, env={"REQUESTS_CA_BUNDLE": f"{file.directory}/ca.crt"}), (file,)
 
 
 def _authority(ctx: Context[DesignateSpec], name: str) -> str:
@@ -183,7 +183,7 @@ class _Files:
         (`zones`) or removes retired pools (`retired`), again whenever the files change.
         """
         command = ["python3", "-c", agents.text("designate/pools.py"), name]
-        program = parts.Program(
+        program = parts.ProgramSettings(
             release_component="central",
             mounts=(*kube.files("pools", self.file.secret, config.FOLDER, *self.file.files), *mounts),
             env={"POOLS_FOLDER": config.FOLDER, **self.digest},

@@ -123,10 +123,10 @@ def _server(
     after: Sequence[Step],
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    program = ctx.release["etcd"]
+    entry = ctx.release["etcd"]
     main = kube.Container(
-        component=program,
-        command=agents.shell("etcd/start.sh", words=program.command, options="-uc"),
+        entry=entry,
+        command=agents.shell("etcd/start.sh", words=entry.command, options="-uc"),
         env={
             **POD_NAME,
             "HOST": cluster.own_host,

@@ -69,7 +69,7 @@ def _definitions(ctx: Context[GlanceSpec], conf: parts.Config, *, after: Sequenc
     """Return the job that loads the metadata definitions of the image."""
     command = agents.shell("glance/load_metadefs.sh")
     env = {"CONFIG_FILE": f"{conf.directory}/glance-api.conf", "METADEFS": f"{conf.directory}/metadefs"}
-    program = parts.Program(env=env)
+    program = parts.ProgramSettings(env=env)
     return parts.job(ctx, "metadefs", command, conf, after=after, condition="Definitions", program=program)
 
 
@@ -91,7 +91,7 @@ def _api(
 ) -> Api:
     """Return an Image API. One with locations shows where in Ceph an image is, and accepts a location as an image."""
     mounts = tuple(chain.from_iterable(store.mounts for store in image_stores))
-    program = parts.Program(
+    program = parts.ProgramSettings(
         mounts=(*mounts, *_cache_mount(ctx)),
         exposed=component != INTERNAL,
         env=_SHOW_LOCATIONS if shows_locations else {},
@@ -159,7 +159,7 @@ def _pruner(ctx: Context[GlanceSpec], conf: parts.Config, mounts: Sequence[kube.
     home = () if mounts else kube.scratch(STATE)
     return (
         kube.Container(
-            component=parts.program(ctx, "api"),
+            entry=parts.release_entry(ctx, "api"),
             name="cache",
             command=agents.shell("glance/prune_cache.sh", options="-c"),
             mounts=(*conf.mounts, *kube.scratch("/tmp", "/run"), *home, *mounts, *cache),  # noqa: S108

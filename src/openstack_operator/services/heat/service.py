@@ -49,7 +49,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         settings=ctx.spec.engine,
         after=(*after, trustee, domain, encryption),
         ready=base.connected,
-        program=parts.Program(memory="192Mi", grace=config.GRACE),
+        program=parts.ProgramSettings(memory="192Mi", grace=config.GRACE),
     )
     entries = [
         parts.catalog(ctx, type_, description, each, path=path, name=name, after=(*base.steps, each))
@@ -80,7 +80,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
 
 def _api(ctx: Context[HeatSpec], component: str, port: int, conf: parts.Config, *, after: Sequence[Step]) -> Api:
     settings = ctx.spec.api_cfn if component == config.CFN else ctx.spec.api
-    program = parts.Program(workers=parts.Workers(processes=2))
+    program = parts.ProgramSettings(workers=parts.Workers(processes=2))
     return parts.api(ctx, component, port, conf, settings=settings, after=after, program=program)
 
 

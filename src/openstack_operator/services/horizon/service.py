@@ -181,25 +181,25 @@ def _progress(ring: KeyRing) -> Verdict:
     return READY
 
 
-def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.Program:
+def _pod_extras(ctx: Context[HorizonSpec], conf: parts.Config) -> parts.ProgramSettings:
     """Return the folder of the static files, and the container that makes them if the image does not have them, or not
     those of the user's theme.
     """
-    spec, entry = ctx.spec, parts.program(ctx, "api")
+    spec, entry = ctx.spec, parts.release_entry(ctx, "api")
     state = parts.state(ctx)
     branding = _files(spec.branding.config_map) if spec.branding.config_map else []
     if not branding and ctx.release.profile != "kolla":
-        return parts.Program(env={**_ENVIRONMENT, "STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
+        return parts.ProgramSettings(env={**_ENVIRONMENT, "STATIC_FOLDER": _STATIC}, large=spec.image_upload == "Proxy")
     env = {"STATIC_FOLDER": f"{state}/static"}
     prepare = kube.Container(
-        component=entry,
+        entry=entry,
         name="static",
         command=entry.commands["prepare"],
         env={**env, "BASE_THEME": spec.branding.theme},
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", state, large=True), *branding),  # noqa: S108
         memory="256Mi",
     )
-    return parts.Program(env={**_ENVIRONMENT, **env}, init=(prepare,), large=True)
+    return parts.ProgramSettings(env={**_ENVIRONMENT, **env}, init=(prepare,), large=True)
 
 
 def _files(config_map: str) -> list[kube.Mount]:

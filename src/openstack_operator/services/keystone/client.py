@@ -42,7 +42,7 @@ def clouds_yaml(
 def client(ctx: Context[KeystoneSpec], clouds: parts.Config, *, after: Sequence[Step]) -> Step:
     """Return Deployment `keystoneclient`: `kubectl exec deploy/keystoneclient -- openstack …`."""
     main = kube.Container(
-        component=ctx.release["openstackclient"],
+        entry=ctx.release["openstackclient"],
         env={"OS_CLOUD": "openstack", "HOME": "/tmp"},  # noqa: S108
         mounts=(*clouds.mounts, *kube.scratch("/tmp", large=True)),  # noqa: S108
         memory="16Mi",

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from ...api import (
     CachesResults,
     Column,
-    Component,
+    ComponentSettings,
     HttpApi,
     Model,
     Name,
@@ -116,7 +116,7 @@ class KeystoneSpec(ServiceSpec, UsesDatabase, UsesNotifications, CachesResults):
     """Manager of the services in the catalog, and of their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
-    client: Component = Component(replicas=1)
+    client: ComponentSettings = ComponentSettings(replicas=1)
     """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""
 
     @model_validator(mode="before")

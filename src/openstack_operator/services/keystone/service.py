@@ -120,7 +120,7 @@ def _api(
     conf: parts.Config,
     after: Sequence[Step],
     mounts: Sequence[kube.Mount],
-    pod_extras: parts.Program,
+    pod_extras: parts.ProgramSettings,
 ) -> Api:
     """Return the API. Each of its processes has 80 MiB of its own."""
     program = replace(pod_extras, memory="224Mi", mounts=mounts, workers=_PROCESSES)
@@ -144,7 +144,7 @@ def _bootstrap(
         **admin.setup,
     }
     # Every other service waits for it.
-    program = parts.Program(mounts=mounts, env=env, cpu="100m")
+    program = parts.ProgramSettings(mounts=mounts, env=env, cpu="100m")
     return parts.job(ctx, "bootstrap", agents.shell("keystone/bootstrap.sh"), conf, after=after, program=program)
 
 
@@ -222,5 +222,5 @@ def _migration(
         return ()
     # It logs an error about a folder of keys it cannot write, and goes on: it writes none.
     command = ["keystone-manage", "credential_migrate"]
-    program = parts.Program(mounts=mounts)
+    program = parts.ProgramSettings(mounts=mounts)
     return (parts.job(ctx, keys.migration, command, conf, after=after, condition=keys.name, program=program),)

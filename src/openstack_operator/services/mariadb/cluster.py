@@ -74,7 +74,7 @@ def container(
     mounts = [mount for mount in single.mounts if mount.name not in config_mounts]
     return replace(
         single,
-        command=["tini", "--", "python3", "-B", "-m", "members.member", *single.component.command],
+        command=["tini", "--", "python3", "-B", "-m", "members.member", *single.entry.command],
         env={
             **single.env,
             **POD_NAME,

@@ -75,9 +75,9 @@ def _server(
     certificate: parts.Certified,
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    program = ctx.release["mariadb"]
+    entry = ctx.release["mariadb"]
     main = kube.Container(
-        component=program,
+        entry=entry,
         # One malloc arena instead of eight a core halves its memory.
         env={"MARIADB_ROOT_PASSWORD_FILE": f"{SECRET_DIRECTORY}/root", "MALLOC_ARENA_MAX": "2"},
         ports={"mysql": PORT},
@@ -88,7 +88,7 @@ def _server(
             *certificate.mounts(TLS),
             *kube.scratch("/run/mysqld", "/tmp", large=True),  # noqa: S108
         ),
-        ready=kube.Probe(command=program.commands["ready"]),
+        ready=kube.Probe(command=entry.commands["ready"]),
         # A connection is accepted by the kernel even while every thread is busy.
         alive=kube.Probe(tcp=PORT),
         memory="192Mi",
@@ -97,7 +97,7 @@ def _server(
     )
     main = container(cluster, main, conf, members.record) if members else main
     if certificate:
-        words, programs = main.command or program.command, ("tls/reload_on_change.sh", "mariadb/start.sh")
+        words, programs = main.command or entry.command, ("tls/reload_on_change.sh", "mariadb/start.sh")
         command = agents.shell(*programs, words=words, options="-c")
         main = replace(main, command=command, env={**main.env, "TLS_FOLDER": TLS})
     # It writes what it holds in memory before it ends; killed, it would have to recover.

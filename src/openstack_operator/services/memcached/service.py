@@ -45,12 +45,12 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
 def _server(
     ctx: Context[MemcachedSpec], certificate: parts.Certified, ports: dict[str, int], *, demands: bool
 ) -> kube.Container:
-    spec, program = ctx.spec, ctx.release["memcached"]
+    spec, entry = ctx.spec, ctx.release["memcached"]
     # A server takes plain text from itself in any case, for orders to reload its certificate and for probes.
     plain = "127.0.0.1" if certificate.required else "0.0.0.0"  # noqa: S104
     listen = f"notls:{plain}:{PORT},0.0.0.0:{TLS_PORT}" if certificate else plain
     command = [
-        *(word.format(listen=listen, port=PORT) for word in program.command),
+        *(word.format(listen=listen, port=PORT) for word in entry.command),
         *("-m", str(mebibytes(spec.memory))),
         *("-c", str(spec.max_connections)),
     ]
@@ -62,7 +62,7 @@ def _server(
     probe = agents.shell("memcached/alive.sh", words=[str(PORT)], options="-c")
     alive = kube.Probe.of_connection(ports.get("memcached", 0), probe)
     return kube.Container(
-        component=program,
+        entry=entry,
         command=command,
         env={"TLS_FOLDER": TLS, "PLAIN_PORT": str(PORT)} if certificate else {},
         ports=ports,

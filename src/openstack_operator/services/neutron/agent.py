@@ -30,10 +30,10 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         directory="/etc/neutron",
         beside=ovn_mounts(network(ctx), on_node=True),
     )
-    program, names = parts.program(ctx, NAME), full_names(ctx)
+    entry, names = parts.release_entry(ctx, NAME), full_names(ctx)
     main = kube.Container(
-        component=program,
-        command=agents.shell("neutron/wait_for_switch.sh", words=[*names.wrapper, *program.command]),
+        entry=entry,
+        command=agents.shell("neutron/wait_for_switch.sh", words=[*names.wrapper, *entry.command]),
         env={"OS_DEFAULT__HOST": {"fieldRef": {"fieldPath": "spec.nodeName"}}, "TLS_FOLDER": OVN_TLS, **names.env},
         mounts=(
             *conf.mounts,

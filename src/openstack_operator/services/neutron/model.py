@@ -10,7 +10,7 @@ from pydantic import Field
 from ...api import (
     AgentSettings,
     Column,
-    Component,
+    ComponentSettings,
     DesignateRef,
     Hostname,
     HttpApi,
@@ -202,7 +202,7 @@ class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdent
     """Host of Nova's metadata API; if unset, the one of metadataAgent.novaRef."""
     api: HttpApi = HttpApi()
     """The Networking API."""
-    ovn_maintenance_worker: Component = Component()
+    ovn_maintenance_worker: ComponentSettings = ComponentSettings()
     """The worker that repairs differences between Neutron's database and OVN's."""
     metadata_agent: MetadataAgent = MetadataAgent()
     """The agent that gives instances their metadata."""

@@ -33,8 +33,8 @@ def db_resync(
     identity = rebuilt_databases(network(ctx))[0]
     if not identity:
         return []
-    command = parts.program(ctx, "api").commands["repair"]
-    program = parts.Program(mounts=mounts, env={_IDENTITY: identity})
+    command = parts.release_entry(ctx, "api").commands["repair"]
+    program = parts.ProgramSettings(mounts=mounts, env={_IDENTITY: identity})
     step = parts.job(ctx, NAME, command, conf, after=after, condition="OVNConnected", program=program)
     finished_jobs = [job for (kind, _), job in ctx.children.items() if kind == "Job" and _has_resynced(job, identity)]
     return [replace(step, objects=(_unchanged(finished_jobs[0]),)) if finished_jobs else step]

@@ -38,15 +38,15 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, beside=certificate
     )
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
-    command = [*parts.program(ctx, "api").commands["manage"], "upgrade", "heads"]
+    command = [*parts.release_entry(ctx, "api").commands["manage"], "upgrade", "heads"]
     # It takes longest of all schemas, and a new cloud waits for Neutron.
-    program = parts.Program(mounts=ml2, cpu="100m")
+    program = parts.ProgramSettings(mounts=ml2, cpu="100m")
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema", program=program)
     resync = db_resync(ctx, conf, after=(ovn, sync), mounts=ml2)
     dependencies = (*base.steps, ovn, sync, *resync)
     # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
     # It is ready last if all start at once: after its start it checks every port of OVN.
-    program = parts.Program(
+    program = parts.ProgramSettings(
         memory="224Mi",
         mounts=ml2,
         workers=parts.Workers(threads=1, as_needed=False, cpu="50m"),
@@ -118,5 +118,5 @@ def _maintenance_worker(
         settings=ctx.spec.ovn_maintenance_worker,
         after=after,
         ready=connected,
-        program=parts.Program(memory="224Mi", mounts=mounts, wrapper=names.wrapper, env=names.env),
+        program=parts.ProgramSettings(memory="224Mi", mounts=mounts, wrapper=names.wrapper, env=names.env),
     )

@@ -67,10 +67,10 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     options = oslo.merge(config.database(db.url), bus.options(inputs.notifications))
     setup = jobs.cell(ctx, name, inputs.config, db.url, bus.url, after=(db, inputs.schema))
     consoles, component = inputs.consoles, f"{name}-novncproxy"
-    expose, program = ctx.spec.expose, parts.program(ctx, "novncproxy")
+    expose, entry = ctx.spec.expose, parts.release_entry(ctx, "novncproxy")
     host, proxied = exposure.public_host(ctx, ctx.name(component), expose), exposure.through_proxy(expose)
     clients = Clients(host=host, proxied=proxied, tunnels=True)
-    tls = front(ctx, component, CONSOLE, program, clients=clients)
+    tls = front(ctx, component, CONSOLE, entry, clients=clients)
     console_tls = consoles.options(required=tls.certificate.required)
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
     wired = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
@@ -85,7 +85,7 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
         ready=bus.connected,
         name=f"{name}-conductor",
         # Its nodes wait for it before they start their guests again.
-        program=parts.Program(stable=True, cpu="100m"),
+        program=parts.ProgramSettings(stable=True, cpu="100m"),
     )
     reader, caller = console_accounts(ctx, name, creds, db, bus, setup[-1])
     proxy_conf = console_conf(ctx, name, reader, caller, console_tls)
@@ -136,7 +136,7 @@ def _console(
         after=(*after, *tls.certificate.pending, *consoles.steps),
         ready=kube.Probe(http=("/vnc_lite.html", CONSOLE), tls=bool(tls)),
         name=component,
-        program=parts.Program(
+        program=parts.ProgramSettings(
             mounts=consoles.proxy,
             # It does not end on request; viewers reconnect either way.
             grace=3,

@@ -64,7 +64,7 @@ class Disks:
         env: dict[str, str | Mapping[str, Any]] = {"KEYS_FOLDER": _MOUNT_PATH, "KEYS_DIGEST": self.digest}
         return [
             kube.Container(
-                component=parts.program(ctx, "compute"),
+                entry=parts.release_entry(ctx, "compute"),
                 name="libvirt-secrets",
                 command=command,
                 env=env,

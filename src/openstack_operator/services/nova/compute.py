@@ -66,7 +66,7 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
     if preparations:
         preparations = ("tls/reload_on_change.sh", *preparations)
     main = kube.Container(
-        component=entry,
+        entry=entry,
         command=agents.shell(*preparations, "nova/start_libvirt.sh", words=entry.command, options="-c"),
         env={
             "VIRT_TYPE": ctx.spec.compute.virt_type,
@@ -113,9 +113,9 @@ def _nova_compute(
     sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
     base = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
     conf = on_ceph(base, disks.client) if disks.client else base
-    entry = parts.program(ctx, "compute")
+    entry = parts.release_entry(ctx, "compute")
     main = kube.Container(
-        component=entry,
+        entry=entry,
         env=_node_env(),
         mounts=(
             *conf.mounts,
@@ -142,7 +142,7 @@ def _nova_compute(
         grace=idle.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, which has to read the configuration.
-        securityContext={"fsGroup": parts.program(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
+        securityContext={"fsGroup": parts.release_entry(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
     # A conductor that does not listen yet costs nova-compute ten seconds: it waits that long for the first answer.

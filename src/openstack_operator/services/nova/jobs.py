@@ -11,11 +11,16 @@ from .model import NovaSpec
 
 # All of Nova waits for these, and a new cloud for Nova.
 _CPU = "100m"
-_PLAIN = parts.Program()
+_PLAIN = parts.ProgramSettings()
 
 
 def _job(
-    ctx: Context[NovaSpec], name: str, *words: str, conf: parts.Config, program: parts.Program = _PLAIN, **job: Any
+    ctx: Context[NovaSpec],
+    name: str,
+    *words: str,
+    conf: parts.Config,
+    program: parts.ProgramSettings = _PLAIN,
+    **job: Any,
 ) -> Step:
     command = ["python3", "-c", agents.text("nova/map_cells.py"), *words]
     env = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "1", "CONFIG_DIRECTORY": conf.directory, **program.env}
@@ -42,7 +47,7 @@ def cell(
         name,
         conf=conf,
         after=(secret, *after),
-        program=parts.Program(
+        program=parts.ProgramSettings(
             mounts=kube.files("cell", secret.secret, secret.directory, *secret.files),
             env={"CELL_DIGEST": secret.digest},
         ),

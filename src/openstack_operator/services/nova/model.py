@@ -15,7 +15,7 @@ from ...api import (
     CephSource,
     CinderRef,
     Column,
-    Component,
+    ComponentSettings,
     CortexRef,
     DatabaseName,
     DatabaseSource,
@@ -272,7 +272,7 @@ class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity, UsesKeyM
     """The scheduler, which chooses nodes."""
     conductor: Scalable = Scalable()
     """The super conductor, which hands new servers to the cells."""
-    novncproxy: Component = Component()
+    novncproxy: ComponentSettings = ComponentSettings()
     """The proxy to the instances' consoles, one Deployment per cell."""
     cells: Cells = [Cell(name="cell1")]
     """Cells that hold compute nodes. cell0, which holds servers that got no node, always exists and is not listed."""

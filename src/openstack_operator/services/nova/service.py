@@ -20,10 +20,10 @@ from .model import NovaSpec
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
-_API = parts.Program(memory="192Mi", workers=_WORKERS)
+_API = parts.ProgramSettings(memory="192Mi", workers=_WORKERS)
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
-_METADATA = parts.Program(exposed=False, workers=replace(_WORKERS, processes=2))
+_METADATA = parts.ProgramSettings(exposed=False, workers=replace(_WORKERS, processes=2))
 
 
 def plan(ctx: Context[NovaSpec]) -> Plan:
@@ -64,7 +64,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
     after_schema = (*dependencies, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
-    pods = parts.Program(stable=True)
+    pods = parts.ProgramSettings(stable=True)
     conductor = parts.worker(
         ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=pods
     )

@@ -195,7 +195,7 @@ def _network(
         conf,
         after=after,
         condition="ManagementNetwork",
-        program=parts.Program(
+        program=parts.ProgramSettings(
             release_component="worker", env={"SETTINGS": _settings(amphora), "NODES": ",".join(nodes)}
         ),
     )
@@ -211,7 +211,7 @@ def _template(ctx: Context[OctaviaSpec], provider: Provider, conf: parts.Config,
         *kube.scratch("/tmp", "/run", parts.state(ctx)),  # noqa: S108
     )
     port = kube.Container(
-        component=parts.program(ctx, "worker"),
+        entry=parts.release_entry(ctx, "worker"),
         name="port",
         command=_program("port"),
         env={
@@ -229,7 +229,7 @@ def _template(ctx: Context[OctaviaSpec], provider: Provider, conf: parts.Config,
         name="node-proc", path=_NODE_PROC, volume={"hostPath": {"path": "/proc", "type": "Directory"}}, read_only=True
     )
     join = kube.Container(
-        component=ctx.release["ovs-vswitchd"],
+        entry=ctx.release["ovs-vswitchd"],
         name="join",
         command=agents.shell("octavia/join_network.sh"),
         env={"INTERFACE_FILE": f"{_SHARED}/interface", "NODE_INTERFACE": interface, "NODE_PROC": _NODE_PROC},
@@ -247,7 +247,7 @@ def _template(ctx: Context[OctaviaSpec], provider: Provider, conf: parts.Config,
         "housekeeping": {"memory": "160Mi"},
     }
     containers = [
-        kube.Container(component=parts.program(ctx, name), name=name, env=env, mounts=mounts, **settings)
+        kube.Container(entry=parts.release_entry(ctx, name), name=name, env=env, mounts=mounts, **settings)
         for name, settings in programs.items()
     ]
     return kube.pod(

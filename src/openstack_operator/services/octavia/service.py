@@ -30,7 +30,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     conf = parts.config(ctx, "octavia.conf", wired, defaults=defaults(ctx), beside=certificate)
     command = ["octavia-db-manage", "upgrade", "head"]
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
-    program = parts.Program(
+    settings = parts.ProgramSettings(
         memory="256Mi",
         mounts=kube.scratch(_SOCKETS),
         workers=_WORKERS,
@@ -38,7 +38,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
         containers=[_agent(ctx, conf)],
     )
     steps = (*base.steps, *(amphora.steps if amphora else ()))
-    api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*steps, ovn, sync), program=program)
+    api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*steps, ovn, sync), program=settings)
     entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
     removal = ["python3", "-c", agents.text("octavia/purge.py")]
     controllers = [amphora_steps(ctx, amphora, wired, defaults(ctx), (*steps, sync))] if amphora else []
@@ -67,15 +67,13 @@ def _agent(ctx: Context[OctaviaSpec], conf: parts.Config) -> kube.Container:
     """Return the driver agent, which writes the status of load balancers into the database, for the API of its pod and
     as OVN's health monitors see their members. It also releases those whose change was lost with an API.
     """
-    program = parts.program(ctx, _AGENT)
-    start = program.command.index(_PROGRAM)
+    entry = parts.release_entry(ctx, _AGENT)
+    start = entry.command.index(_PROGRAM)
     command = ["python3", "-c", agents.text("octavia/driver_agent.py")]
     ports = [_port(network(ctx)[name]) for name in ("northbound", "southbound")]
     runs = agents.shell("octavia/agent_runs.sh")
     return kube.Container(
-        component=replace(
-            program, commands={"run": [*program.command[:start], *command, *program.command[start + 1 :]]}
-        ),
+        entry=replace(entry, commands={"run": [*entry.command[:start], *command, *entry.command[start + 1 :]]}),
         name=_AGENT,
         mounts=(*conf.mounts, *kube.scratch("/tmp", "/run", parts.state(ctx), _SOCKETS)),  # noqa: S108
         started=kube.Probe.of_worker(agents.shell("octavia/agent_listens.sh", words=(SOCKETS, *ports))),
@@ -101,7 +99,7 @@ def _restore(ctx: Context[OctaviaSpec], conf: parts.Config, *, after: Sequence[S
     identity = rebuilt_databases(network(ctx))[0]
     if not identity:
         return []
-    command = ["python3", "-c", agents.text("octavia/restore.py"), *parts.program(ctx, _AGENT).command]
+    command = ["python3", "-c", agents.text("octavia/restore.py"), *parts.release_entry(ctx, _AGENT).command]
     job = parts.job(
         ctx,
         "restore",
@@ -109,7 +107,7 @@ def _restore(ctx: Context[OctaviaSpec], conf: parts.Config, *, after: Sequence[S
         conf,
         after=after,
         condition="OVNConnected",
-        program=parts.Program(
+        program=parts.ProgramSettings(
             release_component=_AGENT, mounts=kube.scratch(_SOCKETS), env={"OVN_NORTHBOUND": identity}
         ),
     )

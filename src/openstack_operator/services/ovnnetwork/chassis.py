@@ -11,8 +11,8 @@ from ... import agents, kube
 from ...api import PodSettings
 from ...parts.connect.ovn import OVN_NODE_FILES
 from ...parts.secrets.node_certificates import node_certificates
-from ...plan import READY, Component, Context, Group, SpecError, State, Step, Verdict, key
-from .model import OVNNetworkSpec, Program
+from ...plan import READY, Context, Group, ReleaseEntry, SpecError, State, Step, Verdict, key
+from .model import ContainerSettings, OVNNetworkSpec
 from .nodes import Overrides, nodes_to_certify, selector
 from .tls import TLS
 
@@ -65,7 +65,7 @@ def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[S
         nodes_to_certify(ctx, daemons),
         authority=tls.chassis,
         trusted=tls.server.files["ca.crt"],
-        program=ctx.release["ovn-controller"],
+        entry=ctx.release["ovn-controller"],
         settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
     )
     return [issued, stored]
@@ -149,25 +149,25 @@ def _daemons(
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
 
 
-def _sidecar_settings(ctx: Context[OVNNetworkSpec], program: Program) -> PodSettings:
+def _sidecar_settings(ctx: Context[OVNNetworkSpec], container: ContainerSettings) -> PodSettings:
     """Return image and resources of a container beside the switch."""
-    return PodSettings(image=program.image or ctx.spec.image, resources=program.resources)
+    return PodSettings(image=container.image or ctx.spec.image, resources=container.resources)
 
 
 def _container(
-    program: Component, name: str, memory: str, *mounts: kube.Mount, env: Mapping[str, Any] | None = None
+    entry: ReleaseEntry, name: str, memory: str, *mounts: kube.Mount, env: Mapping[str, Any] | None = None
 ) -> kube.Container:
-    command, prepare, stop = program.command, program.commands.get("prepare"), program.commands.get("stop")
+    command, prepare, stop = entry.command, entry.commands.get("prepare"), entry.commands.get("stop")
     if prepare:
         # The last variable, since it may refer to the others.
         command, env = agents.shell("ovn/prepare.sh", words=command), {**(env or {}), "PREPARE": shlex.join(prepare)}
     return kube.Container(
-        component=program,
+        entry=entry,
         name=name,
         command=command,
         env=env or {},
         mounts=mounts,
-        ready=kube.Probe.of_worker(program.commands["ready"]),
+        ready=kube.Probe.of_worker(entry.commands["ready"]),
         lifecycle={"preStop": {"exec": {"command": list(stop)}}} if stop else None,
         memory=memory,
         privileged=True,

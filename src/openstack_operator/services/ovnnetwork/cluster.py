@@ -11,7 +11,7 @@ from ...api import CertificateSource, PodSettings
 from ...plan import Context, Plan, SpecError
 from . import service
 from .cluster_model import ClusterDatabase, ClusterTLS, OVNClusterSpec
-from .model import Chassis, Fabric, Members, OVNNetworkSpec, Program
+from .model import Chassis, ContainerSettings, Fabric, Members, OVNNetworkSpec
 
 _PATHS = {
     "spec.replicas": "spec.northbound.replicas",
@@ -57,8 +57,8 @@ def as_network(spec: OVNClusterSpec) -> OVNNetworkSpec:
         southbound=_database(spec.southbound, spec.ovn_image),
         chassis=Chassis(
             **_pod_settings(spec.ovs, spec.ovs_image, node_selector=ovs if controller is None else controller),
-            switch_database=Program(image=spec.ovs.image or spec.ovs_image),
-            controller=Program(image=spec.ovn_image, resources=spec.controller.resources),
+            switch_database=ContainerSettings(image=spec.ovs.image or spec.ovs_image),
+            controller=ContainerSettings(image=spec.ovn_image, resources=spec.controller.resources),
         ),
         tls=_tls(spec.tls),
     )

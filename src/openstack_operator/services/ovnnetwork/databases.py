@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ... import kube, parts
 from ...parts.cluster import POD_NAME, volume
-from ...plan import Component, Context, Group, Step
+from ...plan import Context, Group, ReleaseEntry, Step
 from . import raft, recovery
 from .model import Members, OVNNetworkSpec
 from .tls import TLS
@@ -102,9 +102,9 @@ def open_ports(database: Database, tls: TLS) -> dict[str, int]:
     return {**plain, **({"ovsdb-tls": database.tls_port} if tls.server else {})}
 
 
-def alive(program: Component, ports: Mapping[str, int]) -> kube.Probe:
+def alive(entry: ReleaseEntry, ports: Mapping[str, int]) -> kube.Probe:
     """Return a probe of connections. A server that waits for other members serves no database yet, but its facts."""
-    return kube.Probe.of_connection(ports.get("facts", ports.get("ovsdb", 0)), program.commands.get("alive", ()))
+    return kube.Probe.of_connection(ports.get("facts", ports.get("ovsdb", 0)), entry.commands.get("alive", ()))
 
 
 def _container(
@@ -115,17 +115,17 @@ def _container(
     ports: dict[str, int],
     tls: TLS,
 ) -> kube.Container:
-    program = ctx.release[f"ovn-{database.name}"]
+    entry = ctx.release[f"ovn-{database.name}"]
     [first_host] = cluster.hosts(1)
-    command, ready, stop = program.command, program.commands["ready"], program.commands["stop"]
+    command, ready, stop = entry.command, entry.commands["ready"], entry.commands["stop"]
     shared: list[kube.Mount] = []
     if record:
-        command = program.commands["cluster"]
+        command = entry.commands["cluster"]
         words = (database.name, database.schema)
         ready, stop = raft.ready(*words), raft.stop(*words, *stop)
         shared = [kube.folder("raft", record.secret, raft.FOLDER)]
     return kube.Container(
-        component=program,
+        entry=entry,
         command=command,
         env={
             **POD_NAME,
@@ -139,7 +139,7 @@ def _container(
         ports=ports,
         mounts=(volume(_STATE, "ovn"), *kube.scratch("/run/ovn", "/tmp"), *shared, *tls.mounts),  # noqa: S108
         ready=kube.Probe(command=ready),
-        alive=alive(program, ports),
+        alive=alive(entry, ports),
         # On this command a leader hands over at once; on a signal, the other members would wait for an election.
         lifecycle={"preStop": {"exec": {"command": list(stop)}}},
         memory="64Mi" if record else "32Mi",

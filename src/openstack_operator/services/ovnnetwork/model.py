@@ -10,7 +10,7 @@ from pydantic import Field
 from ...api import (
     AgentSettings,
     Column,
-    Component,
+    ComponentSettings,
     HostAddress,
     Image,
     InterfaceName,
@@ -54,7 +54,7 @@ class Gateway(Model):
     """Labels that make a node of `chassis` a gateway, too."""
 
 
-class Program(Model):
+class ContainerSettings(Model):
     """A container of the pod on each node."""
 
     on_nodes = ("image",)
@@ -71,9 +71,9 @@ class Chassis(AgentSettings):
 
     enabled: bool = True
     """Run Open vSwitch and ovn-controller on nodes. With false, instances cannot connect to the networks."""
-    switch_database: Program = Program()
+    switch_database: ContainerSettings = ContainerSettings()
     """Database of Open vSwitch. `image` and `resources` of `chassis` itself are those of the switch."""
-    controller: Program = Program()
+    controller: ContainerSettings = ContainerSettings()
     """ovn-controller, which configures the switch."""
 
 
@@ -104,10 +104,10 @@ class Fabric(Model):
         ),
     )
 
-    northd: Component = Component()
+    northd: ComponentSettings = ComponentSettings()
     """ovn-northd, which turns networks into flows. One pod works, the others stand by; if unset, replicas is 2 if a
     database has several members, else 1."""
-    relay: Component = Component()
+    relay: ComponentSettings = ComponentSettings()
     """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs,
     which limits what a node may write; if unset, replicas is 2 if the database has several members, else 1. Without
     TLS, replicas is 0 if unset: nodes read the members. Use relays in clouds of hundreds of nodes."""

@@ -38,10 +38,10 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
     count = replicas(ctx, tls)
     if not count:
         return []
-    program, settings = ctx.release["ovn-relay"], kube.settings(ctx.spec, ctx.spec.relay)
+    entry, settings = ctx.release["ovn-relay"], kube.settings(ctx.spec, ctx.spec.relay)
     ports, target = open_ports(SOUTHBOUND, tls), kube.selector(ctx, "relay")
     main = kube.Container(
-        component=program,
+        entry=entry,
         env={
             "OVN_SB_DB": southbound.connection,
             **({"OVN_PLAIN": "no"} if tls.server.required else {}),
@@ -49,8 +49,8 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
         },
         ports=ports,
         mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.on_relays),  # noqa: S108
-        ready=kube.Probe(command=program.commands["ready"]),
-        alive=alive(program, ports),
+        ready=kube.Probe(command=entry.commands["ready"]),
+        alive=alive(entry, ports),
         memory="64Mi",
         cpu="5m",
     )

@@ -82,13 +82,13 @@ def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.Ingress
 
 def _northd(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, tls: TLS) -> Step:
     """Return Deployment `<owner>-northd`; a lock in the southbound database decides which of the pods works."""
-    program = ctx.release["ovn-northd"]
+    entry = ctx.release["ovn-northd"]
     main = kube.Container(
-        component=program,
-        command=[*program.command, *tls.options],
+        entry=entry,
+        command=[*entry.command, *tls.options],
         env={"OVN_NB_DB": nb.connection, "OVN_SB_DB": sb.connection},
         mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.clients),  # noqa: S108
-        ready=kube.Probe.of_worker(program.commands["ready"]),
+        ready=kube.Probe.of_worker(entry.commands["ready"]),
         memory="32Mi",
     )
     settings, configured = kube.settings(ctx.spec, ctx.spec.northd), ctx.spec.northd.replicas

@@ -89,10 +89,10 @@ def _server(
     inter_node: Distribution,
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    clustered, program = order is not None, ctx.release["rabbitmq"]
+    clustered, entry = order is not None, ctx.release["rabbitmq"]
     main = kube.Container(
-        component=program,
-        command=agents.shell(_LISTENS, "rabbitmq/start.sh", words=program.command, options="-ec") if clustered else (),
+        entry=entry,
+        command=agents.shell(_LISTENS, "rabbitmq/start.sh", words=entry.command, options="-ec") if clustered else (),
         # The node's name is part of its data and of every other member's; it must be right from the first start.
         env={
             **POD_NAME,

@@ -206,7 +206,7 @@ def _template(ctx: Context[TempestSpec], conf: parts.Config, component: str, **l
     """Return the pod of a run."""
     spec, entry = ctx.spec, ctx.release["tempest"]
     main = kube.Container(
-        component=entry,
+        entry=entry,
         command=[*entry.command, "-m", f"{PACKAGE}.runner"],
         env={"PYTHONPATH": DIRECTORY.rpartition("/")[0], "HOME": "/tmp"},  # noqa: S108
         mounts=(*conf.mounts, *kube.scratch("/tmp", large=True)),  # noqa: S108

@@ -116,15 +116,15 @@ def _containers(
     secret = kube.folder("credentials", creds.secret, sentinel.SECRET_FOLDER)
     mounts = (volume(STATE, "valkey"), secret, *listeners.certificate.mounts(TLS))
     env = sentinel.env(certified=bool(listeners.certificate), peer_tls=bool(listeners.peer_tls))
-    program, watcher = ctx.release["valkey"], ctx.release["valkey-sentinel"]
+    entry, watcher = ctx.release["valkey"], ctx.release["valkey-sentinel"]
     server = kube.Container(
-        component=program,
-        command=sentinel.start_server(program.command, alone=True),
+        entry=entry,
+        command=sentinel.start_server(entry.command, alone=True),
         env=env,
         ports=listeners.server_ports,
         mounts=(*mounts, *conf.mounts, *kube.scratch("/run", "/tmp")),  # noqa: S108
         ready=kube.Probe(command=sentinel.READY, period=5),
-        alive=kube.Probe.of_connection(listeners.server_ports.get("valkey", 0), program.commands["alive"]),
+        alive=kube.Probe.of_connection(listeners.server_ports.get("valkey", 0), entry.commands["alive"]),
         # Besides what it holds: its tables, and what clients wait for.
         memory=f"{mebibytes(ctx.spec.memory) + 16}Mi",
         cpu="20m",
@@ -140,13 +140,13 @@ def _containers(
     }
     member = replace(
         server,
-        command=sentinel.start_server(program.command, alone=False),
+        command=sentinel.start_server(entry.command, alone=False),
         env=member_env,
         lifecycle={"preStop": {"exec": {"command": sentinel.STOP}}},
     )
     alive = kube.Probe.of_connection(listeners.sentinel_ports.get("sentinel", 0), watcher.commands["alive"])
     sentinel_container = kube.Container(
-        component=watcher,
+        entry=watcher,
         name="sentinel",
         command=sentinel.start_sentinel(watcher.command),
         env={**member_env, "SENTINEL_CONF": listeners.sentinel_conf},

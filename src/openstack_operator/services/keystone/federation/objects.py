@@ -29,7 +29,7 @@ class FederationParts:
     steps: tuple[Step, ...] = ()
     wired: Sections = field(default_factory=dict[str, dict[str, Any]])
     defaults: Sections = field(default_factory=dict[str, dict[str, Any]])
-    pod_extras: parts.Program = field(default_factory=parts.Program)
+    pod_extras: parts.ProgramSettings = field(default_factory=parts.ProgramSettings)
     """Additions to Keystone's pods."""
     providers: Sequence[kube.Object] = ()
     """Resources that make the providers, once Keystone answers."""
@@ -181,20 +181,20 @@ def _file(
     return text
 
 
-def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config) -> parts.Program:
+def _pod_extras(ctx: Context[KeystoneSpec], spec: Federation, conf: parts.Config) -> parts.ProgramSettings:
     """Return Apache, between Keystone and its clients or their TLS proxy, and shibd if a provider speaks SAML."""
     # In Keystone's group, so that the pod has one for its volumes.
-    entry = replace(ctx.release[_COMPONENT], gid=parts.program(ctx, "api").gid)
+    entry = replace(ctx.release[_COMPONENT], gid=parts.release_entry(ctx, "api").gid)
     files = kube.files("federation", conf.secret, apache.FOLDER, *conf.files)
     mounts = (*files, *kube.scratch("/tmp", apache.RUN))  # noqa: S108
     # Its configuration is in another Secret than Keystone's, which pods follow only by their template.
     env = {"CONFIG_DIGEST": conf.digest}
-    httpd = kube.Container(component=entry, name="federation", env=env, mounts=mounts, memory="48Mi")
+    httpd = kube.Container(entry=entry, name="federation", env=env, mounts=mounts, memory="48Mi")
     shibd = kube.Container(
-        component=entry, name="shibd", command=entry.commands["shibd"], env=env, mounts=mounts, memory="48Mi"
+        entry=entry, name="shibd", command=entry.commands["shibd"], env=env, mounts=mounts, memory="48Mi"
     )
     saml = any(each.saml2 for each in spec.identity_providers)
-    return parts.Program(
+    return parts.ProgramSettings(
         containers=(shibd,) if saml else (),
         reverse_proxy=ReverseProxy(container=httpd, command="behind", to=apache.KEYSTONE),
     )
