@@ -13,13 +13,13 @@ from .parts.expose.short_name import with_short_name
 from .parts.run.known_options import ignored_options
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
+from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
-from .services.members import MEMBERS
 
 IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients, ignored_options)
 """Functions that name fields without effect in the specs of all kinds."""
 
-_SERVICES = (controlplane.SERVICE, pki.SERVICE, *MEMBERS, credentialrotation.SERVICE, secretaggregate.SERVICE)
+_SERVICES = (controlplane.SERVICE, pki.SERVICE, *CLOUD_SERVICES, credentialrotation.SERVICE, secretaggregate.SERVICE)
 
 
 def _as_c5c3(service: Service, variant: C5C3) -> Service:
@@ -42,7 +42,7 @@ SERVICES = tuple(
     for service in (
         *_SERVICES,
         controlplane.C5C3_SERVICE,
-        *(_as_c5c3(service, service.c5c3) for service in MEMBERS if service.c5c3),
+        *(_as_c5c3(service, service.c5c3) for service in CLOUD_SERVICES if service.c5c3),
         ovnnetwork.CLUSTER_SERVICE,
     )
 )

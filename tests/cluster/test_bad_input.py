@@ -19,14 +19,16 @@ from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
-from openstack_operator.services.controlplane.service import MEMBERS
+from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
 
 from .conftest import CRD
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, SMALL, listed, operator
 
 BUILT = [
-    member for member in MEMBERS if member.kind in RESOURCE and getattr(CONTROL_PLANE.spec(), member.field).enabled
+    service
+    for service in SERVICES_BY_PHASE
+    if service.kind in RESOURCE and getattr(CONTROL_PLANE.spec(), service.field).enabled
 ]
 """What a cloud has unless it says otherwise."""
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, SECRET, JOB, Kind("apps/v1", "DaemonSet", "daemonsets"))
@@ -84,7 +86,7 @@ async def test_a_large_cloud_hears_everything_that_is_not_supported(cluster: Clu
         await cluster.create(CONTROL_PLANE, "large", **LARGE)
         fields = [f"spec.{field}: " for field in ("networkBackend",)]
         await said(cluster, CONTROL_PLANE.kind, "large", *fields, reason="Unsupported")
-        assert not [obj for member in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[member.kind]))]
+        assert not [obj for service in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[service.kind]))]
 
 
 async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluster: Cluster, root: Path) -> None:
@@ -126,11 +128,11 @@ async def test_what_the_cloud_says_of_all_reaches_every_service_but_where_a_temp
     async with operator(cluster, root, releases=ReleaseFiles(tmp_path, root / "releases")):
         await cluster.create(CONTROL_PLANE, "cloud", **wanted, **own)
         await cluster.ready(CONTROL_PLANE, "cloud")
-        for member in BUILT:
-            live = (await cluster.get(RESOURCE[member.kind], member.field) or {})["spec"]
+        for service in BUILT:
+            live = (await cluster.get(RESOURCE[service.kind], service.field) or {})["spec"]
             shared = {name: value for name, value in wanted.items() if name in live}
             assert {"release", "imageProfile"} <= set(shared)
-            assert {**live, **shared, **own.get(member.field, {})} == live, member.field
+            assert {**live, **shared, **own.get(service.field, {})} == live, service.field
         # What nobody set is the service's own default.
         assert (await cluster.get(RESOURCE["Glance"], "glance") or {})["spec"]["storage"]["retention"] == "Retain"
         run = await cluster.get(DEPLOYMENT, "keystone-api") or {}

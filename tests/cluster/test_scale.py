@@ -10,7 +10,7 @@ import pytest
 
 from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
-from openstack_operator.services.controlplane.service import MEMBERS
+from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -104,7 +104,7 @@ async def test_members_that_may_not_be_taken_away_are_not_scaled(cluster: Cluste
 async def test_a_service_of_a_cloud_is_scaled_for_as_long_as_its_template_says_no_number(
     cluster: Cluster, rest: Rest, root: Path
 ) -> None:
-    off: dict[str, Any] = {each.field: {"enabled": False} for each in MEMBERS if each.field != "memcached"}
+    off: dict[str, Any] = {each.field: {"enabled": False} for each in SERVICES_BY_PHASE if each.field != "memcached"}
     async with operator(cluster, root) as manager:
         await cluster.create(CONTROL_PLANE, "cloud", **off)
         await cluster.ready(CONTROL_PLANE, "cloud")

@@ -17,7 +17,7 @@ from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Ob
 from openstack_operator.manifests import load
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.services.controlplane.service import MEMBERS
+from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
 
 ROOT = Path(__file__).parent.parent.parent
 DRAWN = "correct-horse-battery-staple-123"
@@ -126,8 +126,8 @@ def component_fields(model: type[Model], path: str) -> Iterator[tuple[str, type[
 
 def test_every_component_is_looked_at() -> None:
     models = {service.resource.handle: service.resource.spec for service in SERVICES}
-    built = [member for member in MEMBERS if member.kind in models]
-    found = {path for member in built for path, _ in component_fields(models[member.kind], member.field)}
+    built = [service for service in SERVICES_BY_PHASE if service.kind in models]
+    found = {path for service in built for path, _ in component_fields(models[service.kind], service.field)}
     # There are none of these until they are enabled; other tests look at them.
     off = ("ceph.", "cinder.", "barbican.", "heat.", "horizon.", "designate.", "octavia.")
     later = {path for path in found if path.startswith(off)}
@@ -152,12 +152,12 @@ def test_settings_of_a_component_reach_its_pods_and_no_others(path: str) -> None
         assert pod(after[name])["containers"] == pod(minimal()[name])["containers"]
 
 
-@pytest.mark.parametrize("member", ["keystone", "glance", "placement", "neutron", "nova", "ovn"])
-def test_settings_of_a_service_reach_what_it_runs_on_the_control_plane(member: str) -> None:
+@pytest.mark.parametrize("service", ["keystone", "glance", "placement", "neutron", "nova", "ovn"])
+def test_settings_of_a_service_reach_what_it_runs_on_the_control_plane(service: str) -> None:
     placed = {name: value for name, value in SETTINGS.items() if name not in ("image", "resources")}
-    after = workloads({member: placed})
+    after = workloads({service: placed})
     changed = {name for name in after if after[name] != minimal()[name]}
-    mine = {name for path, names in COMPONENTS.items() if path.startswith(f"{member}.") for name in names}
+    mine = {name for path, names in COMPONENTS.items() if path.startswith(f"{service}.") for name in names}
     on_nodes = {"neutron-metadata-agent", "nova-libvirt", "nova-cell1-compute"}
     assert changed == mine - on_nodes
     for name in changed:

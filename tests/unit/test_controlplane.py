@@ -10,7 +10,7 @@ import pytest
 from openstack_operator.api import Ref
 from openstack_operator.plan import READY, Context, Object, Plan, Referent, Release, UnsupportedError, key, progressing
 from openstack_operator.services.controlplane.model import CEPH, CONTROL_PLANE, ControlPlaneSpec
-from openstack_operator.services.controlplane.service import MEMBERS, phase, plan
+from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE, phase, plan
 from openstack_operator.testing import context
 
 BUILT = ("mariadb", "rabbitmq", "memcached", "keystone", "glance", "placement", "ovn", "neutron", "nova")
@@ -250,7 +250,7 @@ def test_the_endpoint_is_keystones(release: Release) -> None:
 @pytest.mark.proves("OpenStackControlPlane", "status.phase")
 def test_the_phase_is_the_first_part_that_misses_something() -> None:
     starting = progressing("starting")
-    everything = {f"{member.condition}Ready": READY for member in MEMBERS}
+    everything = {f"{service.condition}Ready": READY for service in SERVICES_BY_PHASE}
     assert phase(everything) == "Ready"
     assert phase({**everything, "NovaReady": starting}) == "ComputeAndStorage"
     assert phase({**everything, "NovaReady": starting, "OVNReady": starting}) == "CoreServices"
@@ -265,8 +265,8 @@ def test_what_is_not_enabled_holds_no_phase() -> None:
 
 def test_templates_have_every_field_of_their_service() -> None:
     fields = {name: info.annotation for name, info in CONTROL_PLANE.spec.model_fields.items()}
-    for member in MEMBERS:
-        assert fields[member.field] is not None, member.field
+    for service in SERVICES_BY_PHASE:
+        assert fields[service.field] is not None, service.field
 
 
 def test_a_cloud_whose_data_is_in_ceph(release: Release) -> None:

@@ -17,18 +17,18 @@ from openstack_operator.plan import FIELDS_IGNORED, Object, Plan, Service, State
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services import controlplane
+from openstack_operator.services.cloud_services import CLOUD_SERVICES, template_of
 from openstack_operator.services.controlplane.images import CONDITION
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
-from openstack_operator.services.members import MEMBERS, member_of
 from openstack_operator.testing import context, granted
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ReleaseFiles(ROOT / "releases")
 FOLDER = ROOT / "src" / "openstack_operator" / "services"
-BY_KIND = {each.resource.kind: each for each in MEMBERS}
+BY_KIND = {each.resource.kind: each for each in CLOUD_SERVICES}
 CASES = [
     case
-    for service in MEMBERS
+    for service in CLOUD_SERVICES
     for case in sorted((FOLDER / service.resource.kind.lower() / "cases").glob("*.yaml"))
     if not case.stem.endswith(".golden") and load(case)[0]["apiVersion"] == service.resource.api_version
 ]
@@ -241,7 +241,7 @@ def with_image(spec: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
 def test_no_pod_of_a_service_has_an_image_that_is_not_pulled(case: Path) -> None:
     first, *others = load(case)
     service = BY_KIND[first["kind"]]
-    field, spec = member_of(service).field, first.get("spec") or {}
+    field, spec = template_of(service).field, first.get("spec") or {}
     # Without a field, and with each of those that name an image.
     for path in ((), *image_paths(service.resource.spec)):
         manifest = {**first, "spec": with_image(spec, path) if path else spec}

@@ -35,8 +35,8 @@ SERVICE_KINDS = (
     ServiceKind("Cortex"),
     ServiceKind("Tempest"),
 )
-"""Services of a cloud, in the order in which conditions list them. `services/members.py` takes the record of each from
-the folder of its name."""
+"""Services of a cloud, in the order in which conditions list them. `services/cloud_services.py` takes the record of
+each from the folder of its name."""
 
 ROTATING_KINDS = tuple(each.kind for each in SERVICE_KINDS if each.rotates)
 DEPENDENCY_KINDS = (*(each.kind for each in SERVICE_KINDS), "PKI", "SecretAggregate")

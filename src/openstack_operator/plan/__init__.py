@@ -26,7 +26,7 @@ from .release import NO_RELEASE, Release, ReleaseEntry, parse
 from .service import (
     C5C3,
     Actuator,
-    CloudMember,
+    CloudTemplate,
     MemberReports,
     Observation,
     Planner,
@@ -64,7 +64,7 @@ __all__ = [
     "Apply",
     "Claim",
     "Claims",
-    "CloudMember",
+    "CloudTemplate",
     "Context",
     "Drifted",
     "Group",

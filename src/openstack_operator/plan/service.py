@@ -82,11 +82,11 @@ StartTLS = Callable[[Reader, Writer], Awaitable[None]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CloudMember:
-    """The place of a service in an OpenStackControlPlane."""
+class CloudTemplate:
+    """A service's template in an OpenStackControlPlane, and what a cloud has to know of the service."""
 
     field: str
-    """Its template in the spec, and the name of its resource, to which references of others point by default."""
+    """Field of the spec of a cloud, and the name of the resource, to which references of others point by default."""
     phase: str
     """Phase of the cloud while this service is not ready."""
     label: str = ""
@@ -127,8 +127,8 @@ class Service:
     """Ports at which others reach its pods; None if it is no server, or opens its ports itself."""
     start_tls: Mapping[str, StartTLS] = field(default_factory=dict[str, StartTLS])
     """Functions for ports that do not begin with TLS, by the port's name."""
-    member: CloudMember | None = None
-    """Its place in a cloud; None if a cloud does not make it as a service."""
+    template: CloudTemplate | None = None
+    """Its template in a cloud; None if a cloud does not make it as a service."""
     c5c3: C5C3 | None = None
     kinds: Sequence[Kind] = ()
     """Kinds by which an operator of another project runs the same server, its schemas and its accounts."""

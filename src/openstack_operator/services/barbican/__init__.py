@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, SecretReaders, Service
+from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .model import BARBICAN
 from .service import needs_pods, plan
 
@@ -11,7 +11,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(needs_pods),
     listens=Listens(ports={"api": [9311]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="barbican",
         phase="OptionalServices",
         description="Secrets, keys and certificates of users and of other services.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, MemberReports, Service
+from ...plan import CloudTemplate, Listens, MemberReports, Service
 from .health import WATCHER, questions
 from .ignored import ignored
 from .model import CEPH_STORAGE
@@ -16,7 +16,7 @@ SERVICE = Service(
     observes=MemberReports(questions),
     # Any port: its daemons take the first ones that are free.
     listens=Listens(ports={"mon": (), "mgr": (), "osd": ()}),
-    member=CloudMember(field="ceph", phase="Infrastructure", programs=programs),
+    template=CloudTemplate(field="ceph", phase="Infrastructure", programs=programs),
     kinds=KINDS,
     ignores=(ignored,),
     dispensable=(f"-{WATCHER}",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
 from .ignored import ignored
 from .model import CINDER, C5C3CinderStatus
@@ -14,7 +14,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8776]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="cinder",
         phase="ComputeAndStorage",
         programs={

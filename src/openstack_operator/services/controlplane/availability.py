@@ -10,10 +10,10 @@ from pydantic.alias_generators import to_snake
 from ... import kube
 from ...api import Template
 from ...plan import SINGLE_COPY, Context, Object, Verdict, single_copy_verdict
-from ..members import MEMBERS, member_of
+from ..cloud_services import CLOUD_SERVICES, template_of
 from .model import ControlPlaneSpec
 
-_SCALABLE = {member_of(each).field for each in MEMBERS if each.resource.scale}
+_SCALABLE = {template_of(each).field for each in CLOUD_SERVICES if each.resource.scale}
 
 
 def is_highly_available(spec: ControlPlaneSpec) -> bool:

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from ...api import Model, Template
 from ...parts import delegate
 from ...plan import Context, Plan, Verdict
-from ..members import MEMBERS
+from ..cloud_services import CLOUD_SERVICES
 from . import service
 from .c5c3_model import C5C3ControlPlaneSpec
 from .model import OTHER_GROUPS, ControlPlaneSpec
@@ -22,7 +22,7 @@ _PLACES = {
     if field in {"infrastructure", "services", "global_"} and isinstance(part.annotation, type)
     for name in part.annotation.model_fields
 }
-_KINDS = tuple(each.resource.kind for each in MEMBERS if each.c5c3)
+_KINDS = tuple(each.resource.kind for each in CLOUD_SERVICES if each.c5c3)
 """Kinds with an API group of their own."""
 API_NAMES = service.ApiNames(
     {**OTHER_GROUPS, **{kind: f"{kind.lower()}.openstack.c5c3.io" for kind in _KINDS}},
@@ -62,5 +62,5 @@ def _with_provider(template: Template) -> Template:
 
 
 def phase(verdicts: Mapping[str, Verdict]) -> str:
-    """Return the first phase with a member that is not ready; Ready without one."""
+    """Return the first phase with a service that is not ready; Ready without one."""
     return service.phase(verdicts, _PHASES)

@@ -32,16 +32,16 @@ _USER = 65534
 """User of no file and no other program."""
 _TINY = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
 
-Members = Iterable[tuple[Service, Template]]
+Services = Iterable[tuple[Service, Template]]
 """Services that a cloud runs, with their templates."""
 
 
-def image_cache(ctx: Context[ControlPlaneSpec], members: Members, *, encrypted: bool) -> tuple[Step, ...]:
+def image_cache(ctx: Context[ControlPlaneSpec], services: Services, *, encrypted: bool) -> tuple[Step, ...]:
     """Return the DaemonSet `<owner>-images`, if the cloud is to have one: an init container for each image, which ends
     at once, so that a pod that is ready proves that its node has all images. Kubelet does not remove them again while
     that pod exists. It serves no client, so all pods are replaced at once when an image changes.
     """
-    images = _images(ctx, members, encrypted=encrypted) if ctx.spec.image_precaching.enabled else []
+    images = _images(ctx, services, encrypted=encrypted) if ctx.spec.image_precaching.enabled else []
     if not images:
         return ()
     *earlier, last = (_container(index, image, ctx.release.name) for index, image in enumerate(images))
@@ -121,19 +121,19 @@ def _sleeping(container: kube.Container) -> kube.Container:
     return replace(container, name="main", command=("sleep", "infinity"))
 
 
-def _images(ctx: Context[ControlPlaneSpec], members: Members, *, encrypted: bool) -> list[str]:
+def _images(ctx: Context[ControlPlaneSpec], services: Services, *, encrypted: bool) -> list[str]:
     """Return the images of all services, sorted: those that their templates name, and those of the release for programs
     whose image no template replaces. The release's image is also in it if another one replaces it in some pods only.
     """
     return sorted(
-        {image for member, template in members for image in _of_service(ctx, member, template, encrypted=encrypted)}
+        {image for service, template in services for image in _of_service(ctx, service, template, encrypted=encrypted)}
     )
 
 
 def _of_service(
     ctx: Context[ControlPlaneSpec], service: Service, template: Template, *, encrypted: bool
 ) -> Iterator[str]:
-    assert service.member is not None
+    assert service.template is not None
     if getattr(template, "provider", "") == "external":
         return
     # Of other images nothing is known, not even a command that ends.
@@ -146,7 +146,7 @@ def _of_service(
     except SpecError:
         # Its own resource says so.
         return
-    programs = service.member.programs
+    programs = service.template.programs
     programs = dict(programs(template) if callable(programs) else programs)
     if isinstance(template, ServiceSpec):
         programs["haproxy"] = ""

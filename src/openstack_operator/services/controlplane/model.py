@@ -31,12 +31,12 @@ from ...api import (
 )
 from ..cephstorage.model import CephStorageSpec
 from ..cinder.model import CinderSpec
+from ..cloud_services import CLOUD_SERVICES, template_of
 from ..cortex.model import CortexSpec
 from ..etcd.model import EtcdSpec
 from ..glance.model import GlanceSpec
 from ..keystone.model import BootstrapResources, KeystoneSpec, SecretStore
 from ..mariadb.model import MARIADB, MariaDBSpec
-from ..members import MEMBERS, member_of
 from ..memcached.model import MemcachedSpec
 from ..neutron.model import NeutronSpec
 from ..nova.model import NovaSpec
@@ -209,7 +209,9 @@ class TempestTemplate(Template, TempestSpec):
     """Run this service. Setting false removes its objects, and the results of its runs."""
 
 
-OTHER_GROUPS = {each.resource.kind: each.resource.group for each in MEMBERS if each.resource.group != MARIADB.group}
+OTHER_GROUPS = {
+    each.resource.kind: each.resource.group for each in CLOUD_SERVICES if each.resource.group != MARIADB.group
+}
 """Groups of kinds that are not in openstack.k8s.io."""
 
 
@@ -295,16 +297,18 @@ class ControlPlaneSpec(Model):
 
 def _with_templates(spec: type[ControlPlaneSpec]) -> type[ControlPlaneSpec]:
     """Return the spec with a template for each service that it does not name itself, off by default."""
-    places = [(member_of(service), service.resource) for service in MEMBERS]
-    templates = {place: _template(resource) for place, resource in places if place.field not in spec.model_fields}
+    records = [(template_of(service), service.resource) for service in CLOUD_SERVICES]
+    models = {
+        template: _template_model(resource) for template, resource in records if template.field not in spec.model_fields
+    }
     fields: dict[str, Any] = {
-        place.field: (template, FieldInfo(default=template(), description=place.description))
-        for place, template in templates.items()
+        template.field: (model, FieldInfo(default=model(), description=template.description))
+        for template, model in models.items()
     }
     return _derived(spec.__name__, spec, doc=spec.__doc__, **fields) if fields else spec
 
 
-def _template(resource: Resource[Any]) -> type[OptionalTemplate]:
+def _template_model(resource: Resource[Any]) -> type[OptionalTemplate]:
     doc = f"The cloud's {resource.kind}."
     return _derived(f"{resource.kind}Template", OptionalTemplate, resource.spec, doc=doc)
 

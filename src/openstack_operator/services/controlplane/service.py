@@ -31,8 +31,7 @@ from ...plan import (
     ignored_verdict,
     waiting,
 )
-from .. import members as services
-from ..members import member_of
+from ..cloud_services import CLOUD_SERVICES, template_of
 from .availability import default_counts, is_highly_available, single_copies, with_defaults
 from .encryption import CONDITION, Encryption, authorities, encryption
 from .images import image_cache, images_cached
@@ -43,7 +42,7 @@ from .unsupported import unsupported_fields, unsupported_services
 
 
 @dataclass(frozen=True)
-class Member:
+class CloudService:
     """A service of the cloud."""
 
     field: str
@@ -52,17 +51,19 @@ class Member:
     phase: str
     """Phase of the cloud while this service is not ready."""
     condition: str
-    service: Service = dataclasses.field(compare=False, repr=False)
+    record: Service = dataclasses.field(compare=False, repr=False)
 
     @classmethod
-    def of(cls, service: Service) -> Member:
-        """Return the member of a service's record."""
-        place, kind = member_of(service), service.resource.kind
-        return cls(place.field, kind, place.phase, place.label or kind, service)
+    def of(cls, record: Service) -> CloudService:
+        """Return the service of a record."""
+        template, kind = template_of(record), record.resource.kind
+        return cls(template.field, kind, template.phase, template.label or kind, record)
 
 
 _PHASES = ("Infrastructure", "Identity", "CoreServices", "ComputeAndStorage", "OptionalServices")
-MEMBERS = tuple(sorted(map(Member.of, services.MEMBERS), key=lambda member: _PHASES.index(member.phase)))
+SERVICES_BY_PHASE = tuple(
+    sorted(map(CloudService.of, CLOUD_SERVICES), key=lambda service: _PHASES.index(service.phase))
+)
 """In the order of phases."""
 
 
@@ -103,20 +104,20 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     unsupported = unsupported_services(ctx.spec)
     templates_off = {name: getattr(ctx.spec, name).model_copy(update={"enabled": False}) for name in unsupported}
     ctx = replace(ctx, spec=ctx.spec.model_copy(update=templates_off))
-    enabled = [member for member in MEMBERS if _runs(ctx, member)]
+    enabled = [service for service in SERVICES_BY_PHASE if _runs(ctx, service)]
     keystone = ctx.children.get(api.key("Keystone", "keystone"), {})
     names = {each: _brokers(ctx.spec, enabled) if _is_per_service(ctx.spec, each) else [each.field] for each in enabled}
-    templates = {api.key(member.kind, name): _template(ctx, member) for member in enabled for name in names[member]}
+    templates = {api.key(service.kind, name): _template(ctx, service) for service in enabled for name in names[service]}
     with_tls = {k: each for k, each in templates.items() if isinstance(each, UsesTLS) and not _is_external(each)}
     tls = encryption(ctx, with_tls)
-    of_services = [(each.service, template) for each in enabled if (template := _template(ctx, each))]
+    of_services = [(each.record, template) for each in enabled if (template := _template(ctx, each))]
     cache = image_cache(ctx, of_services, encrypted=tls.enabled)
     return Plan(
         # Before the services, whose pods it shall not delay.
         *cache,
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
-        *(_unsupported_service(each, *unsupported[each.field], api) for each in MEMBERS if each.field in unsupported),
+        *(_unsupported(each, *unsupported[each.field], api) for each in SERVICES_BY_PHASE if each.field in unsupported),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
         extra_conditions={**_ignored_fields(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
@@ -125,10 +126,10 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     )
 
 
-def _unsupported_service(member: Member, path: str, message: str, api: ApiNames) -> Group:
+def _unsupported(service: CloudService, path: str, message: str, api: ApiNames) -> Group:
     """Return the condition of a service that a cloud does without."""
     return Group(
-        member.condition, [Step(name=member.field, verdict=failed(f"{api.path(path)}: {message}", "Unsupported"))]
+        service.condition, [Step(name=service.field, verdict=failed(f"{api.path(path)}: {message}", "Unsupported"))]
     )
 
 
@@ -139,11 +140,13 @@ def _ignored_fields(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
 
 
 def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None) -> str:
-    """Return the first phase with a member that is not ready; Ready without one. `phases` are other names of members'
+    """Return the first phase with a service that is not ready; Ready without one. `phases` are other names of services'
     phases, by field.
     """
-    of_members = [(member.condition, (phases or {}).get(member.field, member.phase)) for member in MEMBERS]
-    by_condition = [(CONDITION, MEMBERS[0].phase), *of_members]
+    of_services = [
+        (service.condition, (phases or {}).get(service.field, service.phase)) for service in SERVICES_BY_PHASE
+    ]
+    by_condition = [(CONDITION, SERVICES_BY_PHASE[0].phase), *of_services]
     for condition, name in by_condition:
         verdict = verdicts.get(condition_type(condition))
         if verdict is not None and not verdict.ready:
@@ -151,49 +154,49 @@ def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = No
     return "Ready"
 
 
-def _template(ctx: Context[ControlPlaneSpec], member: Member) -> Template | None:
-    return getattr(ctx.spec, member.field, None)
+def _template(ctx: Context[ControlPlaneSpec], service: CloudService) -> Template | None:
+    return getattr(ctx.spec, service.field, None)
 
 
-def _runs(ctx: Context[ControlPlaneSpec], member: Member) -> bool:
+def _runs(ctx: Context[ControlPlaneSpec], service: CloudService) -> bool:
     """Return True if a service is enabled; a Ceph also if it is the storage of the cloud."""
-    template = _template(ctx, member)
-    if member.field == "ceph" and "enabled" not in ctx.spec.ceph.model_fields_set:
+    template = _template(ctx, service)
+    if service.field == "ceph" and "enabled" not in ctx.spec.ceph.model_fields_set:
         return ctx.spec.storage_backend == "ceph"
     return template is not None and template.enabled
 
 
-def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encryption, api: ApiNames) -> Step:
+def _child(ctx: Context[ControlPlaneSpec], service: CloudService, name: str, tls: Encryption, api: ApiNames) -> Step:
     """Return the resource of a service: settings of the cloud for all, and over them those of its template."""
-    template = _template(ctx, member)
+    template = _template(ctx, service)
     assert template is not None
-    live = ctx.children.get(api.key(member.kind, name))
-    common = _common_fields(ctx.spec, member) | storage(ctx, member.field, live) | _tested_apis(ctx, member)
+    live = ctx.children.get(api.key(service.kind, name))
+    common = _common_fields(ctx.spec, service) | storage(ctx, service.field, live) | _tested_apis(ctx, service)
     common |= _key_manager(ctx)
     common = {name: value for name, value in common.items() if name in _fields(template)}
     written = template.model_fields_set
     spec = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
-    if member.kind in api.groups:
+    if service.kind in api.groups:
         spec = as_c5c3(template, spec)
-    if messaging := _messaging(ctx.spec, member, template):
+    if messaging := _messaging(ctx.spec, service, template):
         spec["messaging"] = messaging | spec.get("messaging", {})
-    if member.field == "nova" and (disks := disk_storage(ctx, live)):
+    if service.field == "nova" and (disks := disk_storage(ctx, live)):
         spec["compute"] = disks | spec.get("compute", {})
-    if member.field == "nova" and ctx.spec.cortex.enabled:
+    if service.field == "nova" and ctx.spec.cortex.enabled:
         spec["scheduler"] = _scheduler(spec.get("scheduler", {}))
     designate = getattr(ctx.spec, "designate", None)
-    if member.field == "neutron" and designate and designate.enabled:
+    if service.field == "neutron" and designate and designate.enabled:
         spec["externalDns"] = {"designateRef": {"name": "designate"}, **spec.get("externalDns", {})}
-    if member.field == "keystone" and ctx.spec.korc.enabled:
+    if service.field == "keystone" and ctx.spec.korc.enabled:
         spec["catalog"] = _catalog(ctx.spec, api) | spec.get("catalog", {})
-    if member.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":
+    if service.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":
         spec = {"encrypted": True, **spec}
     if isinstance(template, UsesTLS) and not _is_external(template):
-        entry = tls.tls_spec(api.key(member.kind, name), template)
+        entry = tls.tls_spec(api.key(service.kind, name), template)
         # Unset, those kinds would take a certificate by themselves.
-        spec |= {"tls": entry} if entry or api.groups.get(member.kind) else {}
-    spec = with_defaults(spec, default_counts(ctx.spec, member.field, template, common, live))
-    manifest = kube.obj(ctx, member.kind, name, api.version(member.kind), spec=common | spec)
+        spec |= {"tls": entry} if entry or api.groups.get(service.kind) else {}
+    spec = with_defaults(spec, default_counts(ctx.spec, service.field, template, common, live))
+    manifest = kube.obj(ctx, service.kind, name, api.version(service.kind), spec=common | spec)
     if is_highly_available(ctx.spec):
         manifest = kube.annotated(manifest, {HIGHLY_AVAILABLE: "true"})
     shared = {
@@ -201,7 +204,7 @@ def _child(ctx: Context[ControlPlaneSpec], member: Member, name: str, tls: Encry
         for field in (*common, "tls")
         if field in manifest["spec"] and to_snake(field) not in written
     }
-    manifest = kube.recreated(kube.from_field(manifest, api.path(f"spec.{member.field}"), shared))
+    manifest = kube.recreated(kube.from_field(manifest, api.path(f"spec.{service.field}"), shared))
     return Step(name=name, objects=(manifest,))
 
 
@@ -257,24 +260,24 @@ def _scheduler(scheduler: Mapping[str, Any]) -> dict[str, Any]:
 _NOTIFICATIONS = "rabbitmq-notifications"
 
 
-def _is_per_service(spec: ControlPlaneSpec, member: Member) -> bool:
-    return member.field == "rabbitmq" and spec.rabbitmq.per_service
+def _is_per_service(spec: ControlPlaneSpec, service: CloudService) -> bool:
+    return service.field == "rabbitmq" and spec.rabbitmq.per_service
 
 
-def _brokers(spec: ControlPlaneSpec, enabled: Sequence[Member]) -> list[str]:
+def _brokers(spec: ControlPlaneSpec, enabled: Sequence[CloudService]) -> list[str]:
     """Return names: a RabbitMQ for each service that uses one and names no other, and one for notifications."""
     refs = [_messaging(spec, each, template) for each in enabled if (template := getattr(spec, each.field, None))]
     return list(dict.fromkeys(ref["name"] for by_field in refs for ref in by_field.values()))
 
 
-def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> dict[str, dict[str, str]]:
+def _messaging(spec: ControlPlaneSpec, service: CloudService, template: Template) -> dict[str, dict[str, str]]:
     """Return the references of a service to its own brokers; none for fields that its template sets."""
     if not (spec.rabbitmq.enabled and spec.rabbitmq.per_service):
         return {}
     if isinstance(template, UsesNotifications):
         brokers = {"notifications_ref": _NOTIFICATIONS}
     elif isinstance(template, UsesMessaging):
-        brokers = {"rabbitmq_ref": f"rabbitmq-{member.field}", "notifications_ref": _NOTIFICATIONS}
+        brokers = {"rabbitmq_ref": f"rabbitmq-{service.field}", "notifications_ref": _NOTIFICATIONS}
     else:
         return {}
     messaging = template.messaging
@@ -284,15 +287,15 @@ def _messaging(spec: ControlPlaneSpec, member: Member, template: Template) -> di
 
 def _key_manager(ctx: Context[ControlPlaneSpec]) -> dict[str, Any]:
     """Return the field of each service that uses keys of users' data."""
-    runs = any(each.field == "barbican" and _runs(ctx, each) for each in MEMBERS)
+    runs = any(each.field == "barbican" and _runs(ctx, each) for each in SERVICES_BY_PHASE)
     return {"barbicanRef": {"name": "barbican"}} if runs else {}
 
 
-def _tested_apis(ctx: Context[ControlPlaneSpec], member: Member) -> dict[str, Any]:
+def _tested_apis(ctx: Context[ControlPlaneSpec], service: CloudService) -> dict[str, Any]:
     """Return the field of a Tempest with the services that it waits for: every API of the cloud."""
-    if member.field != "tempest":
+    if service.field != "tempest":
         return {}
-    apis = [each for each in MEMBERS if isinstance(_template(ctx, each), ServiceSpec) and _runs(ctx, each)]
+    apis = [each for each in SERVICES_BY_PHASE if isinstance(_template(ctx, each), ServiceSpec) and _runs(ctx, each)]
     return {"dependsOn": [{"kind": api.kind, "name": api.field} for api in apis if api.kind != "OVNNetwork"]}
 
 
@@ -301,13 +304,13 @@ def _fields(template: Template) -> set[str]:
     return {info.alias or name for name, info in type(template).model_fields.items()}
 
 
-def _expose(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
-    """Return `expose` of a member: the cloud's, with a name of its own in the domain, if the cloud has one."""
+def _expose(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
+    """Return `expose` of a service: the cloud's, with a name of its own in the domain, if the cloud has one."""
     expose = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
-    return expose | ({"host": f"{member.field}.{spec.expose.domain}"} if spec.expose.domain else {})
+    return expose | ({"host": f"{service.field}.{spec.expose.domain}"} if spec.expose.domain else {})
 
 
-def _common_fields(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
+def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
     """Return the settings of the cloud for its services."""
     policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
     metrics = spec.monitoring
@@ -315,7 +318,7 @@ def _common_fields(spec: ControlPlaneSpec, member: Member) -> dict[str, Any]:
         "region": spec.region,
         "release": spec.release,
         "imageProfile": spec.image_profile,
-        "expose": _expose(spec, member),
+        "expose": _expose(spec, service),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies} if policies else {}),
         **({"monitoring": metrics.model_dump(by_alias=True, exclude_defaults=True)} if metrics.enabled else {}),

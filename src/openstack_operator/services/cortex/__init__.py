@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Service
+from ...plan import CloudTemplate, Service
 from .ignored import ignored
 from .model import CORTEX
 from .service import plan
@@ -10,7 +10,7 @@ from .service import plan
 SERVICE = Service(
     resource=CORTEX,
     plan=plan,
-    member=CloudMember(field="cortex", phase="OptionalServices", programs={"cortex-api": "image", "haproxy": ""}),
+    template=CloudTemplate(field="cortex", phase="OptionalServices", programs={"cortex-api": "image", "haproxy": ""}),
     ignores=(ignored,),
     # An image of Cortex has its own command.
     has_release_images=False,

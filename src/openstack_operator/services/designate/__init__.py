@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import CloudMember, Listens, SecretReaders, Service
+from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .config import API_PORT
 from .ignored import ignored
 from .model import DESIGNATE
@@ -15,7 +15,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [API_PORT]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="designate",
         phase="OptionalServices",
         description="DNS as a service: zones and records, and the servers that answer for them.",

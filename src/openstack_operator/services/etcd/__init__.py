@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, Service
+from ...plan import CloudTemplate, Listens, Service
 from .model import ETCD
 from .service import plan
 
@@ -10,5 +10,5 @@ SERVICE = Service(
     resource=ETCD,
     plan=plan,
     listens=Listens(ports={"server": [2379]}, closed=True, from_nodes=True),
-    member=CloudMember(field="etcd", phase="Infrastructure", programs={"etcd": "image"}),
+    template=CloudTemplate(field="etcd", phase="Infrastructure", programs={"etcd": "image"}),
 )

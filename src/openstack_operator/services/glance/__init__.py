@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .ignored import ignored
 from .model import GLANCE
 from .programs import programs
@@ -14,7 +14,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [9292], "internal-api": [9292]}),
-    member=CloudMember(field="glance", phase="CoreServices", programs=programs),
+    template=CloudTemplate(field="glance", phase="CoreServices", programs=programs),
     c5c3=C5C3(),
     ignores=(ignored,),
 )

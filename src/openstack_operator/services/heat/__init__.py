@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import CloudMember, Listens, SecretReaders, Service
+from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .config import API_PORT, CFN, CFN_PORT
 from .model import HEAT
 from .service import plan
@@ -13,7 +13,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [API_PORT], CFN: [CFN_PORT]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="heat",
         phase="OptionalServices",
         description="Orchestration: stacks of servers, networks, volumes and other resources, from templates.",

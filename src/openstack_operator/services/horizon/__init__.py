@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, Service
+from ...plan import CloudTemplate, Listens, Service
 from .ignored import ignored
 from .model import HORIZON
 from .service import plan
@@ -12,7 +12,7 @@ SERVICE = Service(
     resource=HORIZON,
     plan=plan,
     listens=Listens(ports={"api": [PORT]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="horizon",
         phase="OptionalServices",
         description="The dashboard: a web page for the users and administrators of the cloud.",

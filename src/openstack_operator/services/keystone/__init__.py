@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...api import KEYSTONE_LOGIN
 from ...parts.delegate.korc import KINDS
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, Kind, Listens, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, Kind, Listens, SecretReaders, Service
 from .ignored import ignored
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
@@ -21,7 +21,7 @@ SERVICE = Service(
     observes=SecretReaders(rotation_in_progress),
     teardown=ordered_teardown,
     listens=Listens(ports={"api": [5000]}),
-    member=CloudMember(field="keystone", phase="Identity", programs=programs),
+    template=CloudTemplate(field="keystone", phase="Identity", programs=programs),
     c5c3=C5C3(),
     kinds=(
         *KINDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, MemberReports, Service
+from ...plan import CloudTemplate, Listens, MemberReports, Service
 from .handshake import start_tls
 from .model import MARIADB
 from .providers import KINDS, ignored
@@ -15,7 +15,7 @@ SERVICE = Service(
     observes=MemberReports(questions),
     listens=Listens(ports={"server": [3306]}, closed=True, from_nodes=True),
     start_tls={"mysql": start_tls},
-    member=CloudMember(field="mariadb", phase="Infrastructure", programs={"mariadb": "image"}),
+    template=CloudTemplate(field="mariadb", phase="Infrastructure", programs={"mariadb": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

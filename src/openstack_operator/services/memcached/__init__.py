@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, SecretReaders, Service
+from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .clients import awaits_clients
 from .model import MEMCACHED
 from .providers import KINDS, ignored, ordered_teardown
@@ -14,7 +14,7 @@ SERVICE = Service(
     observes=SecretReaders(awaits_clients),
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [11211, 11212]}, closed=True),
-    member=CloudMember(field="memcached", phase="Infrastructure", programs={"memcached": "image"}),
+    template=CloudTemplate(field="memcached", phase="Infrastructure", programs={"memcached": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

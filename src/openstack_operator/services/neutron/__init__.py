@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .ignored import ignored
 from .model import NEUTRON
 from .service import plan
@@ -13,7 +13,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [9696]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="neutron",
         phase="CoreServices",
         programs={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, SecretReaders, Service
 from .ignored import ignored
 from .model import NOVA
 from .service import plan
@@ -12,7 +12,7 @@ SERVICE = Service(
     resource=NOVA,
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
-    member=CloudMember(
+    template=CloudTemplate(
         field="nova",
         phase="ComputeAndStorage",
         programs={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import CloudMember, Listens, SecretReaders, Service
+from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .config import PORT
 from .model import OCTAVIA
 from .service import plan
@@ -13,7 +13,7 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [PORT]}),
-    member=CloudMember(
+    template=CloudTemplate(
         field="octavia",
         phase="OptionalServices",
         description="Load balancers for TCP, UDP and SCTP, which OVN carries out on the nodes.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...api import OVN_LOGIN
-from ...plan import CloudMember, Listens, MemberReports, Service
+from ...plan import CloudTemplate, Listens, MemberReports, Service
 from .cluster import plan as cluster_plan
 from .cluster_model import OVN_CLUSTER
 from .ignored import ignored
@@ -19,7 +19,7 @@ SERVICE = Service(
     plan=plan,
     observes=MemberReports(questions),
     listens=Listens(ports={"nb": [6641, 16641], "sb": [6642, 16642]}, closed=True, elsewhere=("Neutron",)),
-    member=CloudMember(
+    template=CloudTemplate(
         field="ovn",
         phase="CoreServices",
         label="OVN",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...parts.secrets.rotation import rotation_in_progress
-from ...plan import C5C3, CloudMember, Listens, SecretReaders, Service
+from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .model import PLACEMENT
 from .service import plan
 
@@ -12,6 +12,6 @@ SERVICE = Service(
     plan=plan,
     observes=SecretReaders(rotation_in_progress),
     listens=Listens(ports={"api": [8778]}),
-    member=CloudMember(field="placement", phase="CoreServices", programs={"placement-api": "image"}),
+    template=CloudTemplate(field="placement", phase="CoreServices", programs={"placement-api": "image"}),
     c5c3=C5C3(),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, Service
+from ...plan import CloudTemplate, Listens, Service
 from .model import RABBITMQ
 from .providers import KINDS, ignored, ordered_teardown
 from .service import plan
@@ -12,7 +12,7 @@ SERVICE = Service(
     plan=plan,
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [5671, 5672]}, closed=True, open_to_nodes=True),
-    member=CloudMember(field="rabbitmq", phase="Infrastructure", programs={"rabbitmq": "image"}),
+    template=CloudTemplate(field="rabbitmq", phase="Infrastructure", programs={"rabbitmq": "image"}),
     kinds=KINDS,
     ignores=(ignored,),
 )

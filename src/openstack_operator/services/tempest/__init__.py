@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Service
+from ...plan import CloudTemplate, Service
 from .model import TEMPEST
 from .service import plan
 
 SERVICE = Service(
     resource=TEMPEST,
     plan=plan,
-    member=CloudMember(field="tempest", phase="OptionalServices", programs={"tempest": "image"}),
+    template=CloudTemplate(field="tempest", phase="OptionalServices", programs={"tempest": "image"}),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudMember, Listens, Service
+from ...plan import CloudTemplate, Listens, Service
 from .model import VALKEY
 from .programs import programs
 from .providers import KINDS, ignored
@@ -12,7 +12,7 @@ SERVICE = Service(
     resource=VALKEY,
     plan=plan,
     listens=Listens(closed=True),
-    member=CloudMember(field="valkey", phase="Infrastructure", programs=programs),
+    template=CloudTemplate(field="valkey", phase="Infrastructure", programs=programs),
     kinds=KINDS,
     ignores=(ignored,),
 )

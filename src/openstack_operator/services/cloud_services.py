@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import cast
 
 from ..api import SERVICE_KINDS
-from ..plan import CloudMember, Service
+from ..plan import CloudTemplate, Service
 
 
 def _service(kind: str) -> Service:
@@ -14,13 +14,13 @@ def _service(kind: str) -> Service:
     return cast("Service", import_module(f"{__package__}.{kind.lower()}").SERVICE)
 
 
-MEMBERS = tuple(_service(each.kind) for each in SERVICE_KINDS)
+CLOUD_SERVICES = tuple(_service(each.kind) for each in SERVICE_KINDS)
 """In the order of `api/kinds.py`, which is the one line that a new service adds outside of its folder. They are looked
 up by name, since the order and the names have to be known below them, in specs that refer to kinds."""
 
 
-def member_of(service: Service) -> CloudMember:
-    """Return the place of a service in a cloud. Raises LookupError if its record has none."""
-    if service.member is None:
-        raise LookupError(f"the record of {service.resource.kind} has no place in a cloud; give it a CloudMember")
-    return service.member
+def template_of(service: Service) -> CloudTemplate:
+    """Return the template of a service in a cloud. Raises LookupError if its record has none."""
+    if service.template is None:
+        raise LookupError(f"the record of {service.resource.kind} has no template in a cloud; give it a CloudTemplate")
+    return service.template
