@@ -144,8 +144,8 @@ async def test_a_wired_option_touches_nothing_that_runs(cluster: Cluster, root: 
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
         async with nothing_changes(cluster):
-            wired = {"config": {"Placement_Database": {"connection": "sqlite://"}}, "replicas": 3}
-            await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", wired)
+            fixed_option = {"config": {"Placement_Database": {"connection": "sqlite://"}}, "replicas": 3}
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", fixed_option)
             path = "config.Placement_Database.connection: the operator sets"
             await said(cluster, "Placement", "placement", f"spec.{path}", reason="InvalidSpec")
             words = ("Placement/placement", f"spec.placement.{path}")

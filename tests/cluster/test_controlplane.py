@@ -144,8 +144,8 @@ async def test_a_second_cloud_does_not_steal_the_firsts(cluster: Cluster, root: 
 
 async def test_a_broken_service_is_named_by_the_cloud(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
-        wired = {"keystone_authtoken": {"password": "mine"}}
-        await cluster.create(CONTROL_PLANE, "cloud", placement={"config": wired})
+        fixed_option = {"keystone_authtoken": {"password": "mine"}}
+        await cluster.create(CONTROL_PLANE, "cloud", placement={"config": fixed_option})
 
         async def named() -> dict[str, Any] | None:
             condition = await cluster.condition(CONTROL_PLANE, "cloud")

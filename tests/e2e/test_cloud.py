@@ -237,8 +237,8 @@ def _ratio(conn: Connection) -> float:
 
 def test_a_bad_spec_leaves_everything_running(cluster: Kubernetes, cloud: Cloud) -> None:
     before = pods(cluster, NAMESPACE)
-    wired = '{"spec":{"placement":{"config":{"placement_database":{"connection":"sqlite://"}}}}}'
-    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", wired)
+    fixed_option = '{"spec":{"placement":{"config":{"placement_database":{"connection":"sqlite://"}}}}}'
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", fixed_option)
     condition = until("InvalidSpec", lambda: _invalid(cluster, "placement", "placement"), 30)
     assert "spec.config.placement_database.connection" in condition["message"]
     assert pods(cluster, NAMESPACE) == before

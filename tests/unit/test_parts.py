@@ -181,13 +181,13 @@ def test_what_lives_elsewhere_is_cleaned_up() -> None:
 
 def test_configuration_has_three_layers() -> None:
     ctx = widget({"config": {"a": {"defaulted": "user", "own": 1}}})
-    conf = parts.config(ctx, "widget.conf", {"a": {"wired": "w"}}, defaults={"a": {"defaulted": "d", "other": "o"}})
+    conf = parts.config(ctx, "widget.conf", {"a": {"fixed": "f"}}, defaults={"a": {"defaulted": "d", "other": "o"}})
     text = data(conf)["widget.conf"]
-    assert oslo.render({"a": {"defaulted": "user", "other": "o", "own": 1, "wired": "w"}}) in text
+    assert oslo.render({"a": {"defaulted": "user", "other": "o", "own": 1, "fixed": "f"}}) in text
     assert (conf.secret, conf.directory) == ("widget-config", "/etc/widget")
 
 
-def test_every_wired_option_that_is_set_is_named() -> None:
+def test_every_fixed_option_that_is_set_is_named() -> None:
     ctx = widget({"config": {"a": {"x": 1, "y": 2}, "b": {"z": 3}}})
     with pytest.raises(SpecError, match=r"^spec.config.a.x: the operator sets a.x, b.z itself"):
         parts.config(ctx, "widget.conf", {"a": {"x": 0}, "b": {"z": 0}})

@@ -344,7 +344,7 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     region: Region = "RegionOne"
     """The OpenStack region this service belongs to."""
     config: Sections = {}
-    """Extra options, merged over the operator's defaults: section, option, value. An option the operator wires
+    """Extra options, merged over the operator's defaults: section, option, value. An option the operator sets
     itself (addresses, passwords) is refused."""
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""

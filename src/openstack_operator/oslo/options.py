@@ -126,11 +126,11 @@ def notifications(url: str, *, clustered: bool) -> Sections:
     return sections
 
 
-def token_cache(wired: Sections) -> Sections:
+def token_cache(fixed_options: Sections) -> Sections:
     """Options that bound how long an API that caches tokens takes a revoked one: it asks Keystone once a minute. The
     middleware's own is five minutes.
     """
-    cached = "memcached_servers" in wired.get("keystone_authtoken", {})
+    cached = "memcached_servers" in fixed_options.get("keystone_authtoken", {})
     return {"keystone_authtoken": {"token_cache_time": 60}} if cached else {}
 
 

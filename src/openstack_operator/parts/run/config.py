@@ -35,35 +35,36 @@ class Config(Step):
         return [*kube.files("config", self.secret, self.directory, *self.files), *self.beside]
 
 
-def options(ctx: Context[Any], wired: Sections, *, defaults: Sections | None = None) -> Sections:
-    """The merged sections. Raises SpecError where the user sets an option the operator wires."""
-    usual = oslo.merge(oslo.options.defaults(), oslo.options.token_cache(wired), defaults or {})
-    return layered(usual, ctx.spec.config, wired)
+def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
+    """The merged sections; `fixed_options` are those that only the operator sets. Raises SpecError where the user sets
+    one of them.
+    """
+    usual = oslo.merge(oslo.options.defaults(), oslo.options.token_cache(fixed_options), defaults or {})
+    return layered(usual, ctx.spec.config, fixed_options)
 
 
 def layered(
-    defaults: Sections, user: Sections, wired: Sections, path: str = "spec.config", *, multiline: bool = True
+    defaults: Sections, user: Sections, fixed_options: Sections, path: str = "spec.config", *, multiline: bool = True
 ) -> Sections:
-    """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets an option the
-    operator wires, or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each
-    option has one line.
+    """Sections with later layers winning. Raises SpecError where the user, in the field `path`, sets a fixed option,
+    or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each option has one line.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
             raise SpecError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
         for option, value in values.items():
             _check(f"{path}.{section}", option, value, multiline=multiline)
-    if wired_options := oslo.overlap(user, wired):
-        names = ", ".join(wired_options)
-        raise SpecError(f"{path}.{wired_options[0]}", f"the operator sets {names} itself; remove it from config")
-    return oslo.merge(defaults, user, wired)
+    if clashes := oslo.overlap(user, fixed_options):
+        names = ", ".join(clashes)
+        raise SpecError(f"{path}.{clashes[0]}", f"the operator sets {names} itself; remove it from config")
+    return oslo.merge(defaults, user, fixed_options)
 
 
-# A line break in a name would start a section of its own, past the check for wired options.
+# A line break in a name would start a section of its own, past the check for fixed options.
 _SECTION = re.compile(r"[^\s\[\]]([^\x00-\x1f\x7f-\x9f\u2028\u2029\[\]]*[^\s\[\]])?")
 _OPTION = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\[\]=:#;]+")
 # Readers of configuration accept more than a line feed as the end of a line: the rest would be an option of its own,
-# past the check for wired options. A tab is none of them.
+# past the check for fixed options. A tab is none of them.
 _CONTROL = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -87,7 +88,7 @@ def _check(section: str, option: str, value: Any, *, multiline: bool) -> None:
 def config(
     ctx: Context[Any],
     file: str,
-    wired: Sections,
+    fixed_options: Sections,
     *,
     defaults: Sections | None = None,
     extra_files: Mapping[str, str] | None = None,
@@ -102,7 +103,7 @@ def config(
     """
     return written(
         ctx,
-        {file: oslo.render(options(ctx, wired, defaults=defaults)), **(extra_files or {})},
+        {file: oslo.render(options(ctx, fixed_options, defaults=defaults)), **(extra_files or {})},
         suffix=suffix,
         directory=directory or f"/etc/{ctx.kind.lower()}",
         beside=beside,

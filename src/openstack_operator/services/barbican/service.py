@@ -101,8 +101,8 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
         "simple_crypto_plugin": {"kek": [*ring.in_order]},
         "queue": {"enable": True},
     }
-    wired = oslo.merge(base.sections, options, stores.sections(ctx))
-    return parts.config(ctx, _FILE, wired, defaults=_POLICY, beside=stores.trust(ctx))
+    fixed_options = oslo.merge(base.sections, options, stores.sections(ctx))
+    return parts.config(ctx, _FILE, fixed_options, defaults=_POLICY, beside=stores.trust(ctx))
 
 
 def _kek(ctx: Context[BarbicanSpec], ring: KeyRing) -> Step:

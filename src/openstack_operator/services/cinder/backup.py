@@ -55,8 +55,8 @@ def backup(
     )
     trust = str(common["keystone_authtoken"].get("cafile", ""))
     rootless = {} if any(each.needs_root for each in backends) else config.ROOTLESS
-    wired = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, spec, ceph, trust)})
-    options = parts.options(ctx, wired, defaults=DEFAULTS)
+    fixed_options = oslo.merge(common, rootless, {"DEFAULT": _driver(ctx, spec, ceph, trust)})
+    options = parts.options(ctx, fixed_options, defaults=DEFAULTS)
     base = parts.written(ctx, {config.FILE: oslo.render(options)}, suffix="backup-config", directory=config.DIRECTORY)
     clients = [client for client in (*(each.ceph for each in backends), ceph) if client]
     conf = on_ceph(base, *clients) if clients else base

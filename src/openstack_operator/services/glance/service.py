@@ -39,9 +39,11 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     image_stores = store_plans(ctx, base.auth)
     files = {name: text for store in image_stores for name, text in store.files.items()}
     # Only signed images need Barbican, so that Glance does not wait for it.
-    wired = oslo.merge(base.sections, _glance_conf(ctx), sections(ctx, image_stores), key_manager(ctx, base.auth))
+    fixed_options = oslo.merge(
+        base.sections, _glance_conf(ctx), sections(ctx, image_stores), key_manager(ctx, base.auth)
+    )
     defaults = oslo.merge(DEFAULTS, _import_methods(ctx))
-    conf = parts.config(ctx, "glance-api.conf", wired, defaults=defaults, extra_files=files, directory=CONFIG)
+    conf = parts.config(ctx, "glance-api.conf", fixed_options, defaults=defaults, extra_files=files, directory=CONFIG)
     storage = tuple(dict.fromkeys(chain.from_iterable(store.steps for store in image_stores)))
     clients = [store.client for store in image_stores if store.client]
     sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")

@@ -74,7 +74,7 @@ class Site:
         return () if self.federation.missing(self.url) else self.federation.providers
 
 
-def wired(spec: HorizonSpec, site: Site, keys: KeyRing) -> dict[str, Any]:
+def fixed_settings(spec: HorizonSpec, site: Site, keys: KeyRing) -> dict[str, Any]:
     """Return the settings that the operator decides."""
     key, *fallbacks = keys.in_order
     return {
@@ -181,7 +181,7 @@ def document(
     settings = {name: value for name, value in user.items() if name != HORIZON_CONFIG}
     return json.dumps(
         {
-            "settings": {**settings, **wired(spec, site, keys)},
+            "settings": {**settings, **fixed_settings(spec, site, keys)},
             "horizonConfig": user.get(HORIZON_CONFIG, {}),
             "headers": headers(site),
             "cache": {"servers": memcached.servers.split(","), "tls": _tls(memcached)},

@@ -33,7 +33,7 @@ _PROCESSES = parts.Workers(processes=2, threads=1, as_needed=False, cpu="100m")
 
 
 def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
-    """Return the options that the operator wires besides the database."""
+    """Return the options that the operator sets besides the database."""
     return {
         "token": {"provider": "fernet"},
         "fernet_tokens": {
@@ -57,9 +57,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
-    wired = oslo.merge(base.sections, keystone_conf(ctx), fed.wired)
+    fixed_options = oslo.merge(base.sections, keystone_conf(ctx), fed.fixed_options)
     conf = parts.config(
-        ctx, "keystone.conf", wired, defaults=oslo.merge(DEFAULTS, fed.defaults), extra_files=programs()
+        ctx, "keystone.conf", fixed_options, defaults=oslo.merge(DEFAULTS, fed.defaults), extra_files=programs()
     )
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))

@@ -29,7 +29,7 @@ DEFAULTS: Sections = {
     }
 }
 
-WIRED = {
+FIXED_OPTIONS = {
     "bind_address": "0.0.0.0",  # noqa: S104  (the address of a pod is not known beforehand)
     "port": PORT,
     "datadir": "/var/lib/mysql",
@@ -105,8 +105,8 @@ def sst_conf(common_name: str) -> str:
 
 
 def _merge_groups(defaults: Sections, user: Sections, server: dict[str, Any]) -> Sections:
-    """Return the groups of my.cnf, with these options wired in each of the server's; an indented line is an option of
-    its own there. Raises SpecError where the user sets an option the operator wires.
+    """Return the groups of my.cnf, with these options fixed in each of the server's; an indented line is an option of
+    its own there. Raises SpecError where the user sets a fixed option.
     """
     # Dashes and underscores mean the same in option names.
     by_group = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
@@ -121,7 +121,7 @@ def provided_cnf(user: Sections) -> str:
     # Its databases have a collation: tables that name the character set alone are to have the same, or could not be
     # joined with those that name nothing. Servers older than 11.2 have no other collation, and not this option.
     collations = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
-    server = {option: value for option, value in WIRED.items() if option not in _SET_BY_OPERATOR} | collations
+    server = {option: value for option, value in FIXED_OPTIONS.items() if option not in _SET_BY_OPERATOR} | collations
     return oslo.render(_merge_groups(DEFAULTS, user, server))
 
 
@@ -140,17 +140,17 @@ def my_cnf(
     user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, peer_tls: str = ""
 ) -> str:
     """Return the file mariadbd reads; `peer_tls` are the options by which members encrypt what they send each other.
-    Raises SpecError if the user sets an option the operator wires, in any of the server's groups.
+    Raises SpecError if the user sets a fixed option, in any of the server's groups.
     """
     # What comes through the server's socket counts as secure.
     enforcement = {"require_secure_transport": "ON"} if required else {}
-    server = {**WIRED, **(_TLS_OPTIONS if encrypted else {}), **enforcement}
+    server = {**FIXED_OPTIONS, **(_TLS_OPTIONS if encrypted else {}), **enforcement}
     if not clustered:
         return oslo.render(_merge_groups(DEFAULTS, user, server))
     _merge_groups({}, user, _PER_MEMBER)
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
-    wired = {**server, **GALERA}
-    merged = _merge_groups(defaults, user, wired)
+    fixed_options = {**server, **GALERA}
+    merged = _merge_groups(defaults, user, fixed_options)
     if not peer_tls:
         return oslo.render(merged)
     # All options of the provider are one option of the server, and each group has its own.

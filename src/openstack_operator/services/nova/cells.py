@@ -73,8 +73,8 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     tls = front(ctx, component, CONSOLE, entry, clients=clients)
     console_tls = consoles.options(required=tls.certificate.required)
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
-    wired = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
-    conf = parts.config(ctx, "nova.conf", wired, defaults=config.DEFAULTS, suffix=f"{name}-config")
+    fixed_options = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
+    conf = parts.config(ctx, "nova.conf", fixed_options, defaults=config.DEFAULTS, suffix=f"{name}-config")
     after = (*inputs.dependencies, bus, *setup)
     conductor = parts.worker(
         ctx,

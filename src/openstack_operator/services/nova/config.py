@@ -103,7 +103,7 @@ def compute(
     proxy, `disks` are the options for the place of servers' disks.
     """
     virt_type = ctx.spec.compute.virt_type
-    wired = oslo.merge(
+    fixed_options = oslo.merge(
         bus.options(notifications),
         clients(ctx, user),
         {
@@ -115,5 +115,5 @@ def compute(
         },
         disks,
     )
-    service = parts.options(ctx, wired, defaults=COMPUTE_DEFAULTS)
-    return layered(service, ctx.spec.compute.config, wired, "spec.compute.config")
+    service = parts.options(ctx, fixed_options, defaults=COMPUTE_DEFAULTS)
+    return layered(service, ctx.spec.compute.config, fixed_options, "spec.compute.config")

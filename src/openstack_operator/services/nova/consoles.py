@@ -133,8 +133,8 @@ def console_conf(
 ) -> parts.Config:
     """Return nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
     replies = {"oslo_messaging_rabbit": {"processname": _PROCESS}}
-    wired = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), console_tls)
-    return parts.config(ctx, "nova.conf", wired, suffix=f"{cell}--console-config")
+    fixed_options = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), console_tls)
+    return parts.config(ctx, "nova.conf", fixed_options, suffix=f"{cell}--console-config")
 
 
 def _certificate(

@@ -28,10 +28,10 @@ _LISTS = {
 
 
 def scheduler(
-    ctx: Context[NovaSpec], conf: parts.Config, wired: Sections, remark: str, user: sources.Identity
+    ctx: Context[NovaSpec], conf: parts.Config, fixed_options: Sections, remark: str, user: sources.Identity
 ) -> parts.Config:
     """Return the scheduler's configuration: `conf`, that of all, or, where Nova asks another scheduler, a Secret
-    `<owner>-scheduler-config` of its own, of the options `wired`, with the `remark` behind it. Raises
+    `<owner>-scheduler-config` of its own, of `fixed_options`, with the `remark` behind it. Raises
     UnsupportedError for images without the plug-in, MissingReference for a Secret without `ca.crt`.
     """
     external = ctx.spec.scheduler.external_scheduler
@@ -55,7 +55,7 @@ def scheduler(
         **({"cafile": cafile} if cafile and endpoint.startswith("https:") else {}),
     }
     order = {"host_subset_size": 1, "shuffle_best_same_weighed_hosts": False}
-    merged = oslo.merge(wired, {"external_scheduler": plugin, "filter_scheduler": order})
+    merged = oslo.merge(fixed_options, {"external_scheduler": plugin, "filter_scheduler": order})
     sections = parts.options(ctx, merged, defaults=config.DEFAULTS)
     text = oslo.render(oslo.merge(sections, {"filter_scheduler": _lists(ctx)})) + remark
     files = {"nova.conf": text, **config.POLICY}

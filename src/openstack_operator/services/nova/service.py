@@ -41,12 +41,12 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     apis = (("Placement", spec.placement_ref), ("Glance", spec.glance_ref), ("Neutron", spec.neutron_ref))
     peers = (*(sources.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx))
     servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
-    wired = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
+    fixed_options = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
     remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
-    rendered = oslo.render(parts.options(ctx, wired, defaults=config.DEFAULTS))
+    rendered = oslo.render(parts.options(ctx, fixed_options, defaults=config.DEFAULTS))
     conf = parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova")
-    scheduler_conf = external.scheduler(ctx, conf, wired, remark, user)
+    scheduler_conf = external.scheduler(ctx, conf, fixed_options, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     waits = sources.waits(ctx)
     dependencies = (*(() if notifications is None else (notifications,)), user, *waits)

@@ -109,14 +109,14 @@ _DEFAULTS: Sections = {
 
 
 def amphora_steps(
-    ctx: Context[OctaviaSpec], provider: Provider, wired: Sections, defaults: Sections, after: Sequence[Step]
+    ctx: Context[OctaviaSpec], provider: Provider, fixed_options: Sections, defaults: Sections, after: Sequence[Step]
 ) -> Group:
-    """Return the authorities, the network, and DaemonSet `<owner>-controllers`; `wired` are the options of the API."""
+    """Return the authorities, the network, and DaemonSet `<owner>-controllers`; `fixed_options` are the API's."""
     certificates, authorities = _certificates(ctx)
     options = layered(
         oslo.merge(oslo.options.defaults(), defaults, _DEFAULTS),
         provider.amphora.controllers.config,
-        oslo.merge(wired, _controller_options(ctx, provider)),
+        oslo.merge(fixed_options, _controller_options(ctx, provider)),
         "spec.amphora.controllers.config",
     )
     files = {"octavia.conf": oslo.render(options)}

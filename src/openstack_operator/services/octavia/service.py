@@ -26,8 +26,8 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     base = parts.foundation(ctx, *([PASSWORD] if _has_broker(ctx.spec) else []))
     amphora = provider(ctx, base)
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
-    wired, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
-    conf = parts.config(ctx, "octavia.conf", wired, defaults=defaults(ctx), beside=certificate)
+    fixed_options, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
+    conf = parts.config(ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), beside=certificate)
     command = ["octavia-db-manage", "upgrade", "head"]
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
     settings = parts.ProgramSettings(
@@ -41,7 +41,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*steps, ovn, sync), program=settings)
     entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
     removal = ["python3", "-c", agents.text("octavia/purge.py")]
-    controllers = [amphora_steps(ctx, amphora, wired, defaults(ctx), (*steps, sync))] if amphora else []
+    controllers = [amphora_steps(ctx, amphora, fixed_options, defaults(ctx), (*steps, sync))] if amphora else []
     return Plan(
         *parts.policies(ctx),
         *steps,

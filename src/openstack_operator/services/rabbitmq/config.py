@@ -27,7 +27,7 @@ DEFAULTS: Mapping[str, Any] = {
     "log.console.level": "info",
 }
 
-WIRED: Mapping[str, Any] = {"loopback_users": "none", "log.console": True, "log.file": False}
+FIXED_OPTIONS: Mapping[str, Any] = {"loopback_users": "none", "log.console": True, "log.file": False}
 _UNENCRYPTED: Mapping[str, Any] = {"listeners.tcp.default": AMQP, "management.tcp.port": MANAGEMENT}
 
 TLS = "/etc/rabbitmq/tls"
@@ -115,7 +115,7 @@ class Listeners:
 
 PLAIN = Listeners()
 
-_WIRED_ELSEWHERE = (
+_FIXED_ELSEWHERE = (
     *("default_user", "default_pass", "cluster_formation."),
     *("listeners.ssl", "ssl_options.", "management.ssl."),
     *("listeners.tcp", "management.tcp", "management.listener", "loopback_users"),
@@ -140,38 +140,39 @@ _KEY = re.compile(r"[A-Za-z0-9_.$-]+")
 
 
 def rabbitmq_conf(user: Mapping[str, Any], hosts: Sequence[str] = (), *, listeners: Listeners = PLAIN) -> str:
-    """Return the file that each host's broker reads. Raises SpecError if the user sets a key the operator wires."""
+    """Return the file that each host's broker reads. Raises SpecError if the user sets a fixed key."""
     plain = _UNENCRYPTED if listeners.plain else {"listeners.tcp": "none"}
     metrics = _METRICS[listeners.tls] if listeners.monitored else {}
-    defaults, wired = dict(DEFAULTS), {**WIRED, **plain, **(_ENCRYPTED if listeners.tls else {}), **metrics}
+    defaults = dict(DEFAULTS)
+    fixed_options = {**FIXED_OPTIONS, **plain, **(_ENCRYPTED if listeners.tls else {}), **metrics}
     if len(hosts) > 1:
         defaults |= _replication(len(hosts))
-        wired |= _peer_discovery(hosts)
-    return _lines(defaults, user, wired)
+        fixed_options |= _peer_discovery(hosts)
+    return _lines(defaults, user, fixed_options)
 
 
 def provided_conf(user: Mapping[str, Any], replicas: int) -> str:
     """Return what the cluster operator adds to its own configuration. Raises SpecError as `rabbitmq_conf`."""
-    wired = {**WIRED, "cluster_partition_handling": "pause_minority"}
-    text = _lines({**DEFAULTS, **(_replication(replicas) if replicas > 1 else {})}, user, wired)
-    return "".join(line for line in text.splitlines(keepends=True) if line.partition(" ")[0] not in wired)
+    fixed_options = {**FIXED_OPTIONS, "cluster_partition_handling": "pause_minority"}
+    text = _lines({**DEFAULTS, **(_replication(replicas) if replicas > 1 else {})}, user, fixed_options)
+    return "".join(line for line in text.splitlines(keepends=True) if line.partition(" ")[0] not in fixed_options)
 
 
 def _replication(members: int) -> Mapping[str, Any]:
     return {**_REPLICATION, f"{_RECONCILIATION}.target_group_size": members}
 
 
-def _lines(defaults: Mapping[str, Any], user: Mapping[str, Any], wired: Mapping[str, Any]) -> str:
-    wired_keys = sorted(key for key in user if key in wired or key.startswith(_WIRED_ELSEWHERE))
-    if wired_keys:
+def _lines(defaults: Mapping[str, Any], user: Mapping[str, Any], fixed_options: Mapping[str, Any]) -> str:
+    clashes = sorted(key for key in user if key in fixed_options or key.startswith(_FIXED_ELSEWHERE))
+    if clashes:
         raise SpecError(
-            f"spec.config.{wired_keys[0]}", f"the operator sets {', '.join(wired_keys)} itself; remove it from config"
+            f"spec.config.{clashes[0]}", f"the operator sets {', '.join(clashes)} itself; remove it from config"
         )
     for key, value in user.items():
-        # A line break would begin a line of its own, past the check for what is wired.
+        # A line break would begin a line of its own, past the check for fixed options.
         if not _KEY.fullmatch(key) or not is_one_line(value):
             raise SpecError(f"spec.config.{key!r}", "expected a key of rabbitmq.conf with a value on one line")
-    merged = {**defaults, **user, **wired}
+    merged = {**defaults, **user, **fixed_options}
     return "".join(f"{key} = {_text(value)}\n" for key, value in sorted(merged.items()))
 
 

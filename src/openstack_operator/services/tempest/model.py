@@ -139,7 +139,7 @@ class TempestSpec(RunSpec):
     """Selection of tests."""
     config: Sections = {}
     """Extra options of tempest.conf, merged over the operator's and over what a run finds in the cloud: section,
-    option, value. The operator refuses options that it wires itself (addresses, passwords)."""
+    option, value. The operator refuses options that it sets itself (addresses, passwords)."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Resources that must be ready before the first run. Later runs do not wait: they test the cloud as it is."""
     successful_jobs_history_limit: History = 3

@@ -158,7 +158,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
         **{name: {"endpoint_type": interface} for name in sections},
         **_plugins(spec.region, interface),
     }
-    wired: Sections = {
+    fixed_options: Sections = {
         "auth": dict(login.options),
         "identity": {
             "uri_v3": login.url,
@@ -182,7 +182,7 @@ def _config(ctx: Context[TempestSpec], login: Login) -> parts.Config:
     }
     programs = {name: agents.text(f"tempest/{name}") for name in _MODULES}
     files = {"run.json": json.dumps(run, indent=2, sort_keys=True), **programs, **login.files}
-    return parts.config(ctx, "tempest.conf", wired, defaults=defaults, extra_files=files, directory=DIRECTORY)
+    return parts.config(ctx, "tempest.conf", fixed_options, defaults=defaults, extra_files=files, directory=DIRECTORY)
 
 
 def _plugins(region: str, interface: str) -> Sections:

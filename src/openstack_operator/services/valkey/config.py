@@ -22,7 +22,7 @@ DEFAULTS: Mapping[str, Any] = {
     "repl-diskless-sync-delay": 0,
 }
 
-WIRED: Mapping[str, Any] = {
+FIXED_OPTIONS: Mapping[str, Any] = {
     "port": PORT,
     "bind": "* -::*",
     "dir": f"{STATE}/data",
@@ -32,7 +32,7 @@ WIRED: Mapping[str, Any] = {
     "save": '""',
 }
 
-SENTINEL_WIRED: Mapping[str, Any] = {
+SENTINEL_FIXED_OPTIONS: Mapping[str, Any] = {
     # A primary that was cut off from its copies takes no more writes: they would be lost when it comes back.
     "min-replicas-to-write": 1,
     "min-replicas-max-lag": 3,
@@ -46,10 +46,10 @@ FILES: Mapping[str, str] = {
     "tls-ca-cert-file": f"{TLS}/ca.crt",
 }
 # Clients, copies and sentinels are known by the password.
-_TLS_WIRED: Mapping[str, Any] = {"tls-port": TLS_PORT, "tls-auth-clients": "no", **FILES}
+_TLS_FIXED: Mapping[str, Any] = {"tls-port": TLS_PORT, "tls-auth-clients": "no", **FILES}
 
-_WIRED_ELSEWHERE = {
-    *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_WIRED),
+_FIXED_ELSEWHERE = {
+    *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_FIXED),
     *("include", "loadmodule", "logfile", "maxmemory", "requirepass", "primaryauth", "masterauth", "primaryuser"),
     *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
     *("replica-announce-port", "aclfile", "user", "rename-command", "unixsocket", "unixsocketperm"),
@@ -63,17 +63,17 @@ def tls_options(port: int, peer_tls: str) -> dict[str, Any]:
     """Return options by which a server, or a sentinel, takes TLS on a port, beside plain text until that is refused;
     `peer_tls` is as `Cluster.peer_tls` says. Then it listens at a socket, too, where the release's command checks it.
     """
-    options = {**_TLS_WIRED, "tls-port": port, **({"tls-replication": "yes"} if peer_tls else {})}
+    options = {**_TLS_FIXED, "tls-port": port, **({"tls-replication": "yes"} if peer_tls else {})}
     return options | ({"port": 0, "unixsocket": f"/tmp/valkey-{port}.sock"} if peer_tls == "only" else {})  # noqa: S108
 
 
 def valkey_conf(
     user: Mapping[str, Any], password: str, memory: str, *, sentinels: bool, tls: Mapping[str, Any] | None = None
 ) -> str:
-    """Return the file every server reads. Raises SpecError if the user sets what the operator wires."""
-    wired = {**WIRED, **(SENTINEL_WIRED if sentinels else {}), **(tls or {})}
+    """Return the file every server reads. Raises SpecError if the user sets a fixed option."""
+    fixed_options = {**FIXED_OPTIONS, **(SENTINEL_FIXED_OPTIONS if sentinels else {}), **(tls or {})}
     from_spec = {"maxmemory": f"{mebibytes(memory)}mb", "requirepass": password, "primaryauth": password}
-    merged = {**DEFAULTS, **_user_options(user), **wired, **from_spec}
+    merged = {**DEFAULTS, **_user_options(user), **fixed_options, **from_spec}
     return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
 
 
@@ -85,10 +85,12 @@ def provided_flags(user: Mapping[str, Any], memory: str) -> list[str]:
 
 def _user_options(user: Mapping[str, Any]) -> dict[str, Any]:
     options = {name.lower(): value for name, value in user.items()}
-    if keys := sorted(name for name in options if name in {**WIRED, **SENTINEL_WIRED} or name in _WIRED_ELSEWHERE):
+    if keys := sorted(
+        name for name in options if name in {**FIXED_OPTIONS, **SENTINEL_FIXED_OPTIONS} or name in _FIXED_ELSEWHERE
+    ):
         raise SpecError(f"spec.config.{keys[0]}", f"the operator sets {', '.join(keys)} itself; remove it from config")
     for name, value in options.items():
-        # A line break would begin a line of its own, past the check for what is wired.
+        # A line break would begin a line of its own, past the check for fixed options.
         if not _NAME.fullmatch(name) or not is_one_line(value):
             raise SpecError(f"spec.config.{name!r}", "expected a name of valkey.conf with a value on one line")
     return options

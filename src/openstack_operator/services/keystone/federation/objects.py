@@ -27,7 +27,7 @@ class FederationParts:
     """The parts of a Keystone for federation; empty if federation is off."""
 
     steps: tuple[Step, ...] = ()
-    wired: Sections = field(default_factory=dict[str, dict[str, Any]])
+    fixed_options: Sections = field(default_factory=dict[str, dict[str, Any]])
     defaults: Sections = field(default_factory=dict[str, dict[str, Any]])
     pod_extras: parts.ProgramSettings = field(default_factory=parts.ProgramSettings)
     """Additions to Keystone's pods."""
@@ -59,7 +59,7 @@ def federation_parts(ctx: Context[KeystoneSpec]) -> FederationParts:
     conf = parts.written(ctx, _files(ctx, spec, keys), suffix="federation", directory=apache.FOLDER)
     return FederationParts(
         steps=(keys, conf),
-        wired=_wired(spec),
+        fixed_options=_fixed_options(spec),
         defaults={"auth": {"methods": ",".join(_methods(spec))}},
         pod_extras=_pod_extras(ctx, spec, conf),
         providers=[_provider(ctx, index, each) for index, each in enumerate(spec.identity_providers)],
@@ -110,7 +110,7 @@ def _methods(spec: Federation) -> list[str]:
     return [*_METHODS, *sorted({each.protocol for each in spec.identity_providers})]
 
 
-def _wired(spec: Federation) -> Sections:
+def _fixed_options(spec: Federation) -> Sections:
     protocols = {each.protocol for each in spec.identity_providers}
     attributes: Sections = {name: {"remote_id_attribute": apache.REMOTE_ID[name]} for name in sorted(protocols)}
     dashboards = {"federation": {"trusted_dashboard": list(spec.trusted_dashboards)}} if spec.trusted_dashboards else {}
