@@ -24,7 +24,7 @@ from openstack_operator.plan import (
     READY,
     Object,
     Plan,
-    Referent,
+    ResolvedRef,
     Service,
     SpecError,
     State,
@@ -380,9 +380,9 @@ def _is_optional(user: Resource[Any], ref: Ref) -> bool:
     return ref.optional and user.kind != "CredentialRotation" and ref not in (CLOUD_PKI, CEPH_BESIDE)
 
 
-def _published(ref: Ref) -> Referent:
+def _published(ref: Ref) -> ResolvedRef:
     """Return the contract of a resource whose users do not wait for it."""
-    return Referent(dict.fromkeys(("internalURL", "publicURL"), f"https://{ref.name}.example.org"))
+    return ResolvedRef(dict.fromkeys(("internalURL", "publicURL"), f"https://{ref.name}.example.org"))
 
 
 def _is_choice(schema: Schema) -> bool:

@@ -28,8 +28,8 @@ from .plan import (
     MissingReference,
     Permissions,
     Plan,
-    Referent,
     Releases,
+    ResolvedRef,
     Service,
     SpecError,
     allows,
@@ -261,7 +261,7 @@ class OfflineCluster:
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
-        if pending := [ref for ref, referent in context.refs.items() if not referent.published and not ref.optional]:
+        if pending := [ref for ref, resolved in context.refs.items() if not resolved.published and not ref.optional]:
             if self._reader:
                 self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
@@ -324,7 +324,7 @@ class OfflineCluster:
             else self._permissions
         )
 
-    def _referent(self, user: Id, path: str, ref: Ref) -> Referent:
+    def _referent(self, user: Id, path: str, ref: Ref) -> ResolvedRef:
         handles = [handle for handle, service in self._services.items() if service.resource.role == ref.kind]
         if not handles:
             raise MissingReference(path, f"{user} refers to {ref.kind}/{ref.name}, a kind this operator does not serve")
@@ -339,8 +339,8 @@ class OfflineCluster:
         planned = self._plan(id_)
         where = "" if namespace == user.namespace else namespace
         if planned is None:
-            return Referent(self._published_by_default(id_), namespace=where)
-        return Referent(planned.plan.outcome.published if planned.plan else {}, namespace=where)
+            return ResolvedRef(self._published_by_default(id_), namespace=where)
+        return ResolvedRef(planned.plan.outcome.published if planned.plan else {}, namespace=where)
 
     def _published_by_default(self, id_: Id) -> Mapping[str, str]:
         """Return a refused resource's contract with defaults, so that mistakes in its users show, too."""
@@ -370,7 +370,7 @@ class OfflineCluster:
             entry = with_entry(annotations, kind, user.name, namespace=user.namespace)
             self._reader.forbidden(user, path, f"{id_} of namespace {id_.namespace!r} needs the annotation {entry}")
 
-    def _contents(self, id_: Id, spec: Any, refs: Mapping[Ref, Referent]) -> dict[str, Mapping[str, str]]:
+    def _contents(self, id_: Id, spec: Any, refs: Mapping[Ref, ResolvedRef]) -> dict[str, Mapping[str, str]]:
         """Return data of the Secrets a plan may read: those the spec names, and those its referents publish."""
         contents: dict[str, Mapping[str, str]] = {}
         for path, ref in secret_references(spec):
@@ -383,9 +383,9 @@ class OfflineCluster:
         for path, ref in logins(spec):
             self._secret(id_, f"{path}{ref.field}", ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
-        for referent in refs.values():
-            namespace, prefix = referent.namespace or id_.namespace, referent.namespace and f"{referent.namespace}/"
-            for field, name in referent.published.items():
+        for resolved in refs.values():
+            namespace, prefix = resolved.namespace or id_.namespace, resolved.namespace and f"{resolved.namespace}/"
+            for field, name in resolved.published.items():
                 if field.endswith("Secret"):
                     contents[f"{prefix}{name}"] = self._secrets.get((namespace, name), {})
         return contents

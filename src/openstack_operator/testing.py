@@ -9,7 +9,7 @@ from typing import Any
 
 from .api import Model, Resource, references
 from .catalogue import SERVERS
-from .plan import Context, InstalledKinds, Object, Referent, Release, SpecError, Transient
+from .plan import Context, InstalledKinds, Object, Release, ResolvedRef, SpecError, Transient
 from .preview.finished import granted, granted_status
 from .runtime.client import Client
 from .runtime.informer import Informer
@@ -38,7 +38,7 @@ def context(
     parsed = resource.spec.model_validate(spec or {})
     contracts = published or {}
     visible = [ref for _, ref in references(parsed) if ref.kind in contracts or not ref.optional]
-    refs = {ref: Referent(contracts.get(ref.kind, {}), namespace=ref.namespace_in("")) for ref in visible}
+    refs = {ref: ResolvedRef(contracts.get(ref.kind, {}), namespace=ref.namespace_in("")) for ref in visible}
     fields: dict[str, Any] = {"owner": resource.role.lower(), "namespace": "openstack", "refs": refs, "now": NOW}
 
     def releases(_: Model) -> Release:

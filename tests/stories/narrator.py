@@ -15,8 +15,8 @@ from openstack_operator.plan import (
     Key,
     Object,
     Plan,
-    Referent,
     Release,
+    ResolvedRef,
     SpecError,
     Step,
     Verdict,
@@ -151,8 +151,8 @@ class Story:
         manifest = {"kind": self._kind, "metadata": {"name": self._kind.lower()}, "spec": self._spec}
         context = paper.context(manifest, "openstack")
         refs = {
-            ref: Referent(referent.published, self._unready.get(ref.kind, READY))
-            for ref, referent in context.refs.items()
+            ref: ResolvedRef(resolved.published, self._unready.get(ref.kind, READY))
+            for ref, resolved in context.refs.items()
         }
         secrets = {**context.secrets, **self._secrets}
         return replace(context, children=self._live, refs=refs, secrets=secrets, facts=self._facts, **self._changes)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from openstack_operator.api import references
-from openstack_operator.plan import Actuator, Context, Referent, Release
+from openstack_operator.plan import Actuator, Context, Release, ResolvedRef
 
 
 class Request(NamedTuple):
@@ -84,6 +84,6 @@ def context(
         namespace="openstack",
         spec=parsed,
         release=Release("2025.1", "debian", {}),
-        refs={ref: Referent(published) for _, ref in references(parsed)},
+        refs={ref: ResolvedRef(published) for _, ref in references(parsed)},
         secrets=secrets,
     )

@@ -19,7 +19,7 @@ from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.api import references
 from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.schema import validate, with_defaults
-from openstack_operator.plan import Actuator, Drifted, Outcome, Referent, SpecError
+from openstack_operator.plan import Actuator, Drifted, Outcome, ResolvedRef, SpecError
 from openstack_operator.testing import NOW
 from tests.cluster.southbound import Southbound
 from tests.toggling import Steps, dotted, leaves, schema_at, spec_schema, values
@@ -186,7 +186,7 @@ def outcome(entry: Actuator, world: World, spec: Mapping[str, Any], monkeypatch:
 def _outcome(entry: Actuator, server: Any, spec: Mapping[str, Any], url: str) -> Any:
     contract = {"internalURL": url, "managementURL": f"{url}/", "adminSecret": "admin", "host": "db", "port": "3306"}
     ctx = context(entry, spec, {**contract, "southbound": url, "nodes": ""}, SECRETS)
-    keystone = Referent({**contract, "internalURL": f"{url}/v3"})
+    keystone = ResolvedRef({**contract, "internalURL": f"{url}/v3"})
     refs = {ref: keystone if ref.kind == "Keystone" else at for ref, at in ctx.refs.items()}
     ctx = replace(ctx, refs=refs, now=NOW, owner=NODE if entry.resource.of_node else "x")
     found: list[Any] = [references(ctx.spec), entry.external_kind(ctx.spec) if entry.external_kind else ""]

@@ -17,7 +17,7 @@ from remotes import context
 
 from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.actuators.sql import hashed, literal, quoted
-from openstack_operator.plan import Context, Referent, SpecError, Transient
+from openstack_operator.plan import Context, ResolvedRef, SpecError, Transient
 
 DATABASE = ACTUATORS[0]
 PASSWORD = "s3'c\\ret%s"
@@ -375,6 +375,6 @@ def test_a_server_that_does_not_let_us_in_yet_is_tried_again(server: MariaDB) ->
 
 def test_a_server_nobody_listens_for_is_transient() -> None:
     ctx = wanted()
-    nowhere = Referent({"host": "127.0.0.1", "port": "1", "adminSecret": "a"})
+    nowhere = ResolvedRef({"host": "127.0.0.1", "port": "1", "adminSecret": "a"})
     with pytest.raises(Transient, match=r"MariaDB: cannot connect .*refused"):
         DATABASE.ensure(replace(ctx, refs=dict.fromkeys(ctx.refs, nowhere)))

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Ref
-from openstack_operator.plan import READY, Context, Object, Plan, Referent, Release, UnsupportedError, key, progressing
+from openstack_operator.plan import (
+    READY,
+    Context,
+    Object,
+    Plan,
+    Release,
+    ResolvedRef,
+    UnsupportedError,
+    key,
+    progressing,
+)
 from openstack_operator.services.controlplane.model import CEPH, CONTROL_PLANE, ControlPlaneSpec
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE, phase, plan
 from openstack_operator.testing import context
@@ -68,7 +78,7 @@ def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) 
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
 
 
-WITH_CEPH: dict[Ref, Referent] = {ref: Referent(verdict=progressing("not yet")) for ref in (CEPH,)}
+WITH_CEPH: dict[Ref, ResolvedRef] = {ref: ResolvedRef(verdict=progressing("not yet")) for ref in (CEPH,)}
 CINDER: dict[str, Any] = {"cinder": {"enabled": True}}
 
 
@@ -100,7 +110,7 @@ def test_images_and_disks_stay_where_they_are(release: Release) -> None:
         (replace(cloud(release, CINDER), refs=WITH_CEPH), "ceph"),
     ):
         live = {key(obj): obj for obj in plan(before).objects}
-        choices: tuple[dict[Ref, Referent], ...] = ({}, WITH_CEPH)
+        choices: tuple[dict[Ref, ResolvedRef], ...] = ({}, WITH_CEPH)
         for refs in choices:
             made = storage(plan(replace(before, refs=refs, children=live)))
             assert (made["glance"], made["nova"]) == (after, after)

@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import optional_ref
-from openstack_operator.plan import Object, Plan, Referent, Release, SpecError, State, Verdict, conditions
+from openstack_operator.plan import Object, Plan, Release, ResolvedRef, SpecError, State, Verdict, conditions
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import phase, plan
 from openstack_operator.testing import NOW, context
@@ -32,7 +32,7 @@ class Cloud:
     def look(self, **there: str) -> Plan:
         """A pass; `there` are services by kind."""
         told = {"databaseRotation": json.dumps(self.told)} if self.told is not None else {}
-        refs = {optional_ref(kind, name): Referent(told) for kind, name in (there or {"Glance": "glance"}).items()}
+        refs = {optional_ref(kind, name): ResolvedRef(told) for kind, name in (there or {"Glance": "glance"}).items()}
         made = plan(
             context(
                 CREDENTIAL_ROTATION,

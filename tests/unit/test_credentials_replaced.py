@@ -28,7 +28,7 @@ from openstack_operator.parts.secrets.rotation import (
     read_by,
     rotation_in_progress,
 )
-from openstack_operator.plan import Context, Key, Object, Plan, Referent, Release, Step, carry_out, key
+from openstack_operator.plan import Context, Key, Object, Plan, Release, ResolvedRef, Step, carry_out, key
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
 
@@ -85,7 +85,7 @@ class Cloud:
         ctx = self.offline
         draw, secrets = lambda: f"password-{next(self.draws):06}", {**ctx.secrets, **self.orders}
         ctx = replace(ctx, children=dict(self.children), secrets=secrets, now=self.now, draw=draw)
-        refs = {ref: Referent({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}
+        refs = {ref: ResolvedRef({**at.published, **self.published.get(ref.kind, {})}) for ref, at in ctx.refs.items()}
         ctx = replace(ctx, refs=refs)
         ctx = replace(ctx, facts=self.facts() if rotation_in_progress(ctx) else {})
         return next(service for service in SERVICES if service.resource.kind == self.kind).plan(ctx)

@@ -29,7 +29,7 @@ from openstack_operator.parts.connect.caches import memcached
 from openstack_operator.parts.connect.remote import CLEANUP
 from openstack_operator.parts.names import title
 from openstack_operator.parts.run.config import DIGEST_KEY, is_one_line, layered
-from openstack_operator.plan import Context, Referent, Release, ReleaseEntry, SpecError, State, Step, progressing
+from openstack_operator.plan import Context, Release, ReleaseEntry, ResolvedRef, SpecError, State, Step, progressing
 from openstack_operator.testing import context
 
 
@@ -385,7 +385,7 @@ def test_what_is_required_is_another_resources_readiness() -> None:
         namespace="openstack",
         spec=WidgetSpec(),
         release=RELEASE,
-        refs={cast("Any", ref): Referent({}, progressing("not yet"))},
+        refs={cast("Any", ref): ResolvedRef({}, progressing("not yet"))},
     )
     step = sources.requires(ctx, "Neutron", ref)
     assert step.objects == ()

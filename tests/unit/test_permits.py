@@ -27,7 +27,7 @@ from openstack_operator.api import (
 from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.catalogue import RESOURCES
 from openstack_operator.parts.delegate import EXTERNAL
-from openstack_operator.plan import Referent, State, Verdict
+from openstack_operator.plan import ResolvedRef, State, Verdict
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
@@ -390,7 +390,7 @@ class Scene:
         self.world.plans.kinds = (SERVICE,)
         self.put(SERVICE, "glance")
         brokers: list[Ref] = [RABBITMQ]
-        self.refs = dict.fromkeys(brokers, Referent({EXTERNAL: "mq.example.org"}))
+        self.refs = dict.fromkeys(brokers, ResolvedRef({EXTERNAL: "mq.example.org"}))
 
     def put(self, kind: Kind, name: str, owner: str = "") -> Cached:
         by = OwnerReference(SERVICE.kind, owner, f"{owner}-1", SERVICE.api_version, controller=True)

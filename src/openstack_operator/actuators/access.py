@@ -11,10 +11,10 @@ from ..plan import Context, MissingReference, SpecError, Transient
 
 def published(ctx: Context[Any], ref: Ref, field: str) -> str:
     """Return what the referent publishes under this name. Raises Transient while it publishes nothing."""
-    referent = ctx.refs.get(ref)
-    if referent is None or not referent.published.get(field):
+    resolved = ctx.refs.get(ref)
+    if resolved is None or not resolved.published.get(field):
         raise Transient(f"{ref.kind} {ref.name} has not published its {field} yet")
-    return referent.published[field]
+    return resolved.published[field]
 
 
 def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
@@ -40,5 +40,5 @@ def password(ctx: Context[Any], ref: SecretKeyRef) -> str:
 
 def trust(ctx: Context[Any], ref: Ref) -> str:
     """The authorities of the referent's certificate in PEM; empty where it shows none."""
-    referent = ctx.refs.get(ref)
-    return ctx.secrets.get(name, {}).get("ca.crt", "") if referent and (name := referent.published.get(TRUSTED)) else ""
+    resolved = ctx.refs.get(ref)
+    return ctx.secrets.get(name, {}).get("ca.crt", "") if resolved and (name := resolved.published.get(TRUSTED)) else ""

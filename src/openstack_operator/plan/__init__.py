@@ -14,7 +14,7 @@ from .allowed import (
 )
 from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions
 from .claim import Claim, Claims
-from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Referent, secret_data
+from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import Drifted, Incomplete, MissingReference, SpecError, Transient, UnsupportedError
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
@@ -87,10 +87,10 @@ __all__ = [
     "Planner",
     "Predecessor",
     "Reader",
-    "Referent",
     "Release",
     "ReleaseEntry",
     "Releases",
+    "ResolvedRef",
     "SecretReaders",
     "Service",
     "SpecError",

@@ -24,7 +24,7 @@ PLACEHOLDER = "<drawn>"
 
 
 @dataclass(frozen=True)
-class Referent:
+class ResolvedRef:
     """Another resource as its contract shows it."""
 
     published: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -104,7 +104,7 @@ class Context(Generic[SpecT]):
     namespace: str
     spec: SpecT
     release: Release
-    refs: Mapping[Ref, Referent] = field(default_factory=dict[Ref, Referent])
+    refs: Mapping[Ref, ResolvedRef] = field(default_factory=dict[Ref, ResolvedRef])
     """Every Ref of the spec, by value; an optional one only once its referent publishes, or exists (ExistingRefTo)."""
     awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
     """Verdict on each dependency of the spec, by value."""

@@ -207,9 +207,9 @@ class ActuatorReconciler:
         context = (await self._engine.gatherer.gather(self._type, resource, spec, admin=True)).context
         if self._ownership:
             context = replace(context, conflicting_fields=frozenset(self._ownership.conflicts(resource).problems))
-        for referent in context.refs.values():
-            admin = referent.published.get(ADMIN_SECRET)
-            if not referent.published or (admin and admin not in context.secrets):
+        for resolved in context.refs.values():
+            admin = resolved.published.get(ADMIN_SECRET)
+            if not resolved.published or (admin and admin not in context.secrets):
                 return None
         return context
 
@@ -241,8 +241,8 @@ def _unready_refs(resource: Cached, context: Context[Any]) -> list[str]:
     owner, part_of = resource.meta.controller, resource.meta.owner_labels[1:] if resource.meta.node else ()
     return [
         f"{ref.kind}/{ref.name}"
-        for ref, referent in context.refs.items()
-        if not referent.verdict.ready
+        for ref, resolved in context.refs.items()
+        if not resolved.verdict.ready
         and not (owner and (owner.kind, owner.name) == (ref.kind, ref.name))
         and part_of != (ref.kind.lower(), fitting(ref.name))
     ]

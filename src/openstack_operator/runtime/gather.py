@@ -36,8 +36,8 @@ from ..plan import (
     Node,
     Object,
     Permissions,
-    Referent,
     Releases,
+    ResolvedRef,
     Service,
     SpecError,
     Verdict,
@@ -224,8 +224,10 @@ class Gatherer:
                 raise SpecError("metadata.name", f"{name}, so that nothing is made of this one; rename or delete it")
         return targets
 
-    def _referents(self, request: Request, spec: Model, missing: Missing, targets: set[Target]) -> dict[Ref, Referent]:
-        referents: dict[Ref, Referent] = {}
+    def _referents(
+        self, request: Request, spec: Model, missing: Missing, targets: set[Target]
+    ) -> dict[Ref, ResolvedRef]:
+        referents: dict[Ref, ResolvedRef] = {}
         for path, ref in references(spec):
             namespace = ref.namespace_in(request.namespace)
             targets.add((ref.kind, namespace, ref.name))
@@ -236,11 +238,13 @@ class Gatherer:
                 continue
             if resource is None and (before := self._world.published_before(ref.kind, request.namespace, ref.name)):
                 # A plan without it, and one with it a moment later, would replace pods twice.
-                referents[ref] = Referent(before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting"))
+                referents[ref] = ResolvedRef(
+                    before, waiting(f"waiting for {ref.kind}/{ref.name} to come back", "Waiting")
+                )
                 continue
             if ref.optional and (resource is None or not self._world.published(resource)):
                 if resource is not None and ref.existing:
-                    referents[ref] = Referent(verdict=waiting(f"waiting for {ref.kind}/{ref.name}", "Waiting"))
+                    referents[ref] = ResolvedRef(verdict=waiting(f"waiting for {ref.kind}/{ref.name}", "Waiting"))
                 continue
             if resource is None:
                 missing.absent.append(f"{path}: there is no {ref.kind} {ref.name!r} in this namespace")
@@ -250,7 +254,7 @@ class Gatherer:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
             verdict = child_verdict(resource.decode())
             # That resource reports its own failure; here it ends by itself once that one is ready.
-            referents[ref] = Referent(
+            referents[ref] = ResolvedRef(
                 published,
                 verdict if verdict.ready else waiting(verdict.message, "Waiting"),
                 "" if namespace == request.namespace else namespace,
@@ -327,13 +331,13 @@ class Gatherer:
         return _LOOK_AGAIN if findings.unplanned else None
 
     async def _published_secrets(
-        self, request: Request, refs: Mapping[Ref, Referent], missing: Missing, targets: set[Target], *, admin: bool
+        self, request: Request, refs: Mapping[Ref, ResolvedRef], missing: Missing, targets: set[Target], *, admin: bool
     ) -> dict[str, Mapping[str, str]]:
         """Return the Secrets that the contracts name: `<what>Secret` publishes the name of one."""
         publishers = {
             (ref.namespace_in(request.namespace), name): ref
-            for ref, referent in refs.items()
-            for key, name in referent.published.items()
+            for ref, resolved in refs.items()
+            for key, name in resolved.published.items()
             if key.endswith("Secret") and (admin or key != ADMIN_SECRET)
         }
         targets.update(("Secret", *each) for each in publishers)

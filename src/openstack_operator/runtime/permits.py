@@ -14,7 +14,7 @@ from ..api import secret_references as key_references
 from ..kube import secret_data
 from ..parts.connect.clouds_yaml import cloud_auth
 from ..parts.delegate import EXTERNAL
-from ..plan import Referent
+from ..plan import ResolvedRef
 from .kinds import SECRET, Kind
 from .store import Cached
 
@@ -32,7 +32,12 @@ def refusals(spec: Model, secrets: Mapping[str, Cached], namespace: str) -> Iter
 
 
 def account_refusals(
-    world: World, kind: Kind, resource: Cached, spec: Model, refs: Mapping[Ref, Referent], secrets: Mapping[str, Cached]
+    world: World,
+    kind: Kind,
+    resource: Cached,
+    spec: Model,
+    refs: Mapping[Ref, ResolvedRef],
+    secrets: Mapping[str, Cached],
 ) -> tuple[list[str], list[str]]:
     """Return the same for the password of an account on an external server, which the spec names by a resource; and
     what to wait for, as long as it is not known who made the resource. A password and an account of one plan may go

@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube
 from ...api import Ref, Sections
-from ...plan import Context, Object, Referent, Transient
+from ...plan import Context, Object, ResolvedRef, Transient
 from ..secrets.node_certificates import node_folder
 
 OVN_TLS = "/etc/ovn-tls"
@@ -24,7 +24,7 @@ OVN_NODES = "nodes"
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
 
 
-def ovn_contract(ctx: Context[Any], ref: Ref) -> Referent:
+def ovn_contract(ctx: Context[Any], ref: Ref) -> ResolvedRef:
     """Return what the OVN publishes. The certificate of one in another namespace is in a Secret of this resource: pods
     mount Secrets of their own namespace alone.
     """
@@ -51,7 +51,7 @@ def ovn_node_mounts() -> tuple[kube.Mount, ...]:
     return (node_folder(OVN_NODE_FILES, OVN_TLS),)
 
 
-def ovn_mounts(network: Referent, *, on_node: bool = False) -> tuple[kube.Mount, ...]:
+def ovn_mounts(network: ResolvedRef, *, on_node: bool = False) -> tuple[kube.Mount, ...]:
     """Return the files, which are read again with each connection; those of the node for a program `on_node`, if the
     node has its own.
     """
@@ -61,14 +61,14 @@ def ovn_mounts(network: Referent, *, on_node: bool = False) -> tuple[kube.Mount,
     return (kube.folder("ovn-tls", secret, OVN_TLS),) if secret else ()
 
 
-def ovn_options(network: Referent, *databases: str) -> Mapping[str, str]:
+def ovn_options(network: ResolvedRef, *databases: str) -> Mapping[str, str]:
     """Options of a section [ovn] for each database, `nb` or `sb`; none if they use plain text."""
     if OVN_CLIENT not in network.published:
         return {}
     return {f"ovn_{name}_{option}": f"{OVN_TLS}/{file}" for name in databases for option, file in _FILES.items()}
 
 
-def ovn_defaults(network: Referent) -> Sections:
+def ovn_defaults(network: ResolvedRef) -> Sections:
     """Return defaults of a client: it retries a database that does not answer after 4 s at most, instead of twice as
     long each time; and with several members, it leaves one whose node was lost after 10 s instead of a minute.
     """
@@ -76,6 +76,6 @@ def ovn_defaults(network: Referent) -> Sections:
     return {"ovn": {"ovsdb_retry_max_interval": 4, **({"ovsdb_probe_interval": 10000} if several else {})}}
 
 
-def rebuilt_databases(network: Referent) -> Sequence[str]:
+def rebuilt_databases(network: ResolvedRef) -> Sequence[str]:
     """Return identities of the northbound and the southbound database; each is empty for the first database."""
     return [network.published.get(f"{name}Rebuilt", "") for name in ("northbound", "southbound")]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import CallsAPIs, PKIRef, UsesTLS, logins
-from ...plan import Context, Incomplete, MissingReference, Referent, SpecError, Step, failed, is_own_service
+from ...plan import Context, Incomplete, MissingReference, ResolvedRef, SpecError, Step, failed, is_own_service
 from .issued import ordered, serves_cluster
 
 TRUST = "/etc/openstack-trust"
@@ -270,9 +270,9 @@ def trusts(ctx: Context[Any]) -> dict[str, str]:
     return {name: ctx.secrets[name][authority(ctx.secrets[name]) or "ca.crt"] for name in sorted(names)}
 
 
-def _trusted(referent: Referent) -> str:
+def _trusted(resolved: ResolvedRef) -> str:
     """Return the Secret with the authorities of a server; that of another namespace has them beside its certificate."""
-    return "" if referent.namespace else referent.published.get(TRUSTED, "")
+    return "" if resolved.namespace else resolved.published.get(TRUSTED, "")
 
 
 def authority(data: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from ... import oslo, parts
 from ...api import Sections
 from ...parts.connect.ovn import OVN_CLIENT, ovn_contract, ovn_options
 from ...parts.secrets.tls import trust_of
-from ...plan import Context, MissingReference, Referent, SpecError
+from ...plan import Context, MissingReference, ResolvedRef, SpecError
 from .model import NeutronSpec
 
 DEFAULTS: Sections = {
@@ -49,7 +49,7 @@ defaults of neutron.conf.policies with that role.
 """
 
 
-def network(ctx: Context[NeutronSpec]) -> Referent:
+def network(ctx: Context[NeutronSpec]) -> ResolvedRef:
     """Return the contract of the OVN in use, or one made of the addresses in the spec. Raises MissingReference."""
     ovn = ctx.spec.ovn
     if ovn.network:
@@ -63,7 +63,7 @@ def network(ctx: Context[NeutronSpec]) -> Referent:
         if missing := [key for key in ("tls.crt", "tls.key", "ca.crt") if key not in stored]:
             raise MissingReference("spec.ovn.tlsSecretRef", f"Secret {secret.name!r} has no key {missing[0]!r}")
         published[OVN_CLIENT] = secret.name
-    return Referent(published)
+    return ResolvedRef(published)
 
 
 def neutron_conf(ctx: Context[NeutronSpec], base: parts.Foundation) -> Sections:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import oslo, parts
 from ...api import Sections
 from ...parts.connect.ovn import ovn_defaults, ovn_options
-from ...plan import Context, Referent
+from ...plan import Context, ResolvedRef
 from .amphora import Provider, api_options
 from .model import OctaviaSpec
 
@@ -17,7 +17,7 @@ SOCKETS = "/var/run/octavia"
 _MAX_PROCESSES = {f"{name}_max_processes": 8 for name in ("status", "stats", "get")}
 
 
-def network(ctx: Context[OctaviaSpec]) -> Referent:
+def network(ctx: Context[OctaviaSpec]) -> ResolvedRef:
     """Return the contract of the OVN in use."""
     return ctx.refs[ctx.spec.ovn_network_ref]
 
