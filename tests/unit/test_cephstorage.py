@@ -116,7 +116,7 @@ def test_monitors_begin_once(release: Release) -> None:
     lost = {key: obj for key, obj in formed.items() if key != mon}
     assert kube.secret_data(objects(planned(release, children=lost))["Secret", "ceph-record"])["state"] == "existing"
     deleted = {"ceph-record": formed["Secret", "ceph-record"], "ceph-keys": formed["Secret", "ceph-keys"]}
-    again = objects(planned(release, lost=deleted, draw=lambda: "another"))
+    again = objects(planned(release, deleted_secrets=deleted, draw=lambda: "another"))
     assert again["Secret", "ceph-record"]["data"] == formed["Secret", "ceph-record"]["data"]
     assert again["Secret", "ceph-keys"]["data"] == formed["Secret", "ceph-keys"]["data"]
 

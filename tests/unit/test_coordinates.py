@@ -301,14 +301,14 @@ DEPENDS: dict[str, Any] = {"dependsOn": [{"kind": "Keystone", "name": "k"}, {"ki
 
 def test_what_a_service_depends_on_is_waited_for_by_its_pods_and_not_by_its_schema() -> None:
     keystone, nova = widget(DEPENDS).spec.depends_on
-    base = parts.foundation(widget(DEPENDS, awaited={keystone: kube.awaited(None, keystone)}))
+    base = parts.foundation(widget(DEPENDS, dependencies={keystone: kube.dependency_verdict(None, keystone)}))
     (step,) = base.waits
     assert step in base.steps
     assert step not in base.schema
     assert step.verdict is not None
     assert "Keystone/k to be Ready; there is none" in step.verdict.message
     assert "Nova/n" in step.verdict.message, "both at once"
-    met = parts.foundation(widget(DEPENDS, awaited={keystone: READY, nova: READY})).waits
+    met = parts.foundation(widget(DEPENDS, dependencies={keystone: READY, nova: READY})).waits
     assert [step.verdict for step in met] == [READY]
     assert parts.foundation(widget()).waits == ()
 
@@ -336,10 +336,10 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
         for name, value in status.items()
     ]
     live = {"kind": "Keystone", "metadata": {"name": "k", "generation": 2}, "status": {"conditions": conditions}}
-    verdict = kube.awaited(live, wanted)
+    verdict = kube.dependency_verdict(live, wanted)
     assert (verdict.state, message in verdict.message) == (state, True)
     live["metadata"] = {"name": "k", "generation": 3}
-    assert not kube.awaited(live, wanted).ready, "what is true of an earlier spec is old news"
+    assert not kube.dependency_verdict(live, wanted).ready, "what is true of an earlier spec is old news"
 
 
 def test_a_service_may_depend_on_any_kind_but_a_cloud_and_what_waits_for_services() -> None:

@@ -94,13 +94,13 @@ def test_a_plan_finds_what_is_live_by_its_component() -> None:
     secret = {"data": {"key": "b25l"}}
     live: dict[Key, Object] = {("Secret", "placement-keys"): secret, ("Service", "placement"): {"spec": {}}}
     lost: dict[str, Object] = {"placement-keys": {"data": {"key": "dHdv"}}, "placement-gone": secret}
-    ctx = replace(context(), children=live, lost=lost)
+    ctx = replace(context(), children=live, deleted_secrets=lost)
     assert ctx.live("Secret", "keys") is secret
     assert ctx.live("Service") == {"spec": {}}
     assert ctx.live("Deployment") is None
     # What is live counts, and what was deleted only if the caller asks for it.
-    assert ctx.secret("keys", lost=True) == ctx.secret("keys") == {"key": "one"}
-    assert ctx.secret("gone", lost=True) == {"key": "one"}
+    assert ctx.secret("keys", or_deleted=True) == ctx.secret("keys") == {"key": "one"}
+    assert ctx.secret("gone", or_deleted=True) == {"key": "one"}
     assert ctx.secret("gone") == {}
 
 

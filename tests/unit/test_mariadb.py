@@ -53,7 +53,7 @@ def test_a_known_password_stays(release: Release) -> None:
 def test_a_password_that_only_the_data_know_comes_back_as_it_was(release: Release) -> None:
     ctx = context(MARIADB, release=release)
     lost = kube.secret(ctx, "mariadb-credentials", {"root": "old"})
-    objects = planned(release, lost={"mariadb-credentials": lost}, draw=lambda: "new")
+    objects = planned(release, deleted_secrets={"mariadb-credentials": lost}, draw=lambda: "new")
     assert kube.secret_data(objects["Secret", "mariadb-credentials"]) == {"root": "old"}
     assert objects["Secret", "mariadb-credentials"]["metadata"]["annotations"][kube.IRREPLACEABLE] == "true"
 

@@ -508,7 +508,7 @@ def test_the_authorities_that_running_servers_were_started_with_come_back_as_the
     before = {key[1]: obj for key, obj in made(planned(owner="nova", draw=lambda: "one")).items() if key[0] == "Secret"}
     authorities = ("nova-migration-ca", "nova-console-ca")
     lost = {name: before[name] for name in authorities}
-    again = made(planned(owner="nova", lost=lost, draw=lambda: "another"))
+    again = made(planned(owner="nova", deleted_secrets=lost, draw=lambda: "another"))
     assert {name: again["Secret", name]["data"] for name in authorities} == {k: v["data"] for k, v in lost.items()}
 
 

@@ -153,7 +153,7 @@ def test_known_values_stand_beside_drawn_ones() -> None:
 
 def test_passwords_that_somebody_deletes_come_back() -> None:
     lost = {"widget-credentials": kube.secret(widget(), "widget-credentials", {"database": "old"})}
-    ctx = replace(widget(draw=lambda: "new"), lost=lost)
+    ctx = replace(widget(draw=lambda: "new"), deleted_secrets=lost)
     assert data(parts.credentials(ctx, "database")) == {"database": "old"}
     emptied = {("Secret", "widget-credentials"): kube.secret(widget(), "widget-credentials", {})}
     taken_out = replace(ctx, children=emptied)
@@ -268,7 +268,7 @@ def test_the_key_of_a_digest_stays() -> None:
     name = secret["metadata"]["name"]
     later = replace(widget(), draw=lambda: "later")
     assert conf(replace(later, children={("Secret", name): secret}), x=1).digest == first.digest
-    assert conf(replace(later, lost={name: secret}), x=1).digest == first.digest
+    assert conf(replace(later, deleted_secrets={name: secret}), x=1).digest == first.digest
     assert conf(replace(later, children={("Secret", name): secret}), x=2).digest != first.digest
 
 

@@ -363,7 +363,7 @@ def test_nothing_is_drawn_twice_or_lost(cloud: Cloud, step: int) -> None:
     held, bundle = cloud.authorities, secret_data(cloud.children[BUNDLE])
     dark: dict[str, Any] = {"facts": {}}
     lost = {"pki-authority": cloud.children.pop(AUTHORITY)}
-    cloud.look(lost=lost, **dark)
+    cloud.look(deleted_secrets=lost, **dark)
     assert cloud.authorities == held
     cloud.children[BUNDLE]["data"] = {"ca.crt": "bm9uZQ=="}
     cloud.look(**dark)

@@ -50,7 +50,7 @@ def test_the_authority_is_made_once_and_comes_back(release: Release) -> None:
     first = objects(authority(context(PKI, release=release, draw=lambda: "one")))
     there = first["Secret", "pki-authority"]
     again = context(PKI, release=release, draw=lambda: "two", children=first)
-    deleted = context(PKI, release=release, draw=lambda: "two", lost={"pki-authority": there})
+    deleted = context(PKI, release=release, draw=lambda: "two", deleted_secrets={"pki-authority": there})
     for ctx in (again, deleted):
         assert objects(authority(ctx))["Secret", "pki-authority"] == there
 
@@ -246,7 +246,9 @@ def test_a_certificate_that_somebody_deletes_is_made_anew(release: Release) -> N
     name = ("Secret", "mariadb-tls")
     before = children.pop(name)
     lost = {"mariadb-tls": before}
-    again = objects(server(release, children=children, lost=lost, now=NOW + DAY, draw=lambda: "another"))[name]
+    again = objects(server(release, children=children, deleted_secrets=lost, now=NOW + DAY, draw=lambda: "another"))[
+        name
+    ]
     old, new = (secret_data(each) for each in (before, again))
     assert new["tls.crt"] != old["tls.crt"]
     assert new["tls.key"] != old["tls.key"]

@@ -73,9 +73,9 @@ from .pods import (
 from .quotes import last_log, one_line, quote
 from .readiness import (
     LAST_FAILURE,
-    awaited,
     child_verdict,
     danger,
+    dependency_verdict,
     failure,
     job_succeeded,
     judge,
@@ -122,11 +122,11 @@ __all__ = [
     "annotated",
     "as_owner_says",
     "autoscaler",
-    "awaited",
     "child_verdict",
     "conditions",
     "cron_job",
     "danger",
+    "dependency_verdict",
     "diagnose",
     "digest",
     "disruption_budget",

@@ -167,7 +167,7 @@ def retained(manifest: Object) -> Object:
 
 
 def irreplaceable(manifest: Object) -> Object:
-    """The same object, which is restored with its content when it is deleted (`Context.lost`)."""
+    """The same object, which is restored with its content when it is deleted (`Context.deleted_secrets`)."""
     return annotated(manifest, {IRREPLACEABLE: "true"})
 
 

@@ -142,7 +142,7 @@ def _of_owner(live: Object) -> Verdict:
     return replace(verdict, message=as_owner_says(live, verdict.message))
 
 
-def awaited(live: Mapping[str, Any] | None, dependency: Dependency) -> Verdict:
+def dependency_verdict(live: Mapping[str, Any] | None, dependency: Dependency) -> Verdict:
     """Return READY if a resource of ours, None where there is none, has the condition that another one waits for."""
     resource = f"{dependency.kind}/{dependency.name}"
     text = f"waiting for {resource} to be {dependency.condition}"

@@ -106,13 +106,13 @@ class Context(Generic[SpecT]):
     release: Release
     refs: Mapping[Ref, ResolvedRef] = field(default_factory=dict[Ref, ResolvedRef])
     """Every Ref of the spec, by value; an optional one only once its referent publishes, or exists (ExistingRefTo)."""
-    awaited: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
+    dependencies: Mapping[Dependency, Verdict] = field(default_factory=dict[Dependency, Verdict])
     """Verdict on each dependency of the spec, by value."""
     secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     """Decoded data of the Secrets the spec names, by name; of another namespace, by `namespace/name`."""
     children: Mapping[Key, Object] = field(default_factory=dict[Key, Object])
     """Live objects this resource owns."""
-    lost: Mapping[str, Object] = field(default_factory=dict[str, Object])
+    deleted_secrets: Mapping[str, Object] = field(default_factory=dict[str, Object])
     """Its irreplaceable Secrets that were deleted while this process watched, with their last content, by name."""
     pods: Sequence[Object] = ()
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
@@ -154,11 +154,13 @@ class Context(Generic[SpecT]):
         limit = STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT
         return self.children.get((kind, fitting(self.name(*parts), limit)))
 
-    def secret(self, *parts: str, lost: bool = False) -> dict[str, str]:
-        """The data of Secret `<owner>-<part>…` in the cluster; with `lost`, also of one that was deleted and is
+    def secret(self, *parts: str, or_deleted: bool = False) -> dict[str, str]:
+        """The data of Secret `<owner>-<part>…` in the cluster; with `or_deleted`, also of one that was deleted and is
         irreplaceable. Empty without one.
         """
-        return secret_data(self.live("Secret", *parts) or (self.lost.get(self.name(*parts)) if lost else None))
+        return secret_data(
+            self.live("Secret", *parts) or (self.deleted_secrets.get(self.name(*parts)) if or_deleted else None)
+        )
 
     def host(self, service: str) -> str:
         """The fully qualified name of a Service in this namespace."""

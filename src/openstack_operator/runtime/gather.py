@@ -24,7 +24,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import MANAGED_BY, WATCHED, awaited, child_verdict, secret_data
+from ..kube import MANAGED_BY, WATCHED, child_verdict, dependency_verdict, secret_data
 from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
     ALLOWED_RESOURCES,
@@ -186,10 +186,12 @@ class Gatherer:
             release=NO_RELEASE if admin else self._releases(spec),
             releases=self._releases,
             refs=refs,
-            awaited=waits,
+            dependencies=waits,
             secrets=data,
             children={(kind.handle, child.meta.name): child.decode() for kind, child in children},
-            lost={old.meta.name: old.decode() for old in self._world.stores[SECRET].deleted(kind.role, *request[1:])},
+            deleted_secrets={
+                old.meta.name: old.decode() for old in self._world.stores[SECRET].deleted(kind.role, *request[1:])
+            },
             pods=[pod.decode() for pod in self._pods(request) if WATCHED in pod.meta.labels],
             nodes=_Nodes(self._world.nodes),
             generation=owner.meta.generation,
@@ -285,7 +287,7 @@ class Gatherer:
             targets.update((kind, request.namespace, dep.name) for kind in (dep.kind, condition_kind(dep)))
             self._world.references.set(request, targets)
             resource = self._world.find(dep.kind, request.namespace, dep.name)
-            verdicts[dep] = awaited(resource.decode() if resource else None, dep)
+            verdicts[dep] = dependency_verdict(resource.decode() if resource else None, dep)
         return verdicts
 
     async def _secrets(

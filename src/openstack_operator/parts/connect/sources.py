@@ -322,7 +322,7 @@ def waits(ctx: Context[Any]) -> tuple[Step, ...]:
     dependencies: Sequence[Dependency] = ctx.spec.depends_on
     if (ctx.kind, ctx.owner) in {(each.kind, each.name) for each in dependencies}:
         raise SpecError("spec.dependsOn", f"{ctx.kind}/{ctx.owner} cannot wait for itself; remove it from the list")
-    verdicts = [ctx.awaited.get(each) or kube.awaited(None, each) for each in dependencies]
+    verdicts = [ctx.dependencies.get(each) or kube.dependency_verdict(None, each) for each in dependencies]
     return (Step(name="Dependencies", verdict=worst(verdicts)),) if verdicts else ()
 
 

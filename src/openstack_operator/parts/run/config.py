@@ -123,7 +123,7 @@ def written(
     Secret needs it `whole`: with only the files.
     """
     name = kube.fitting(ctx.name(suffix))
-    stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.lost.get(name))
+    stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.deleted_secrets.get(name))
     # The digest is in annotations of pods, which more people may read than Secrets: a password that a user chose could
     # be guessed with it.
     key = {} if whole else {DIGEST_KEY: stored.get(DIGEST_KEY) or ctx.draw()}

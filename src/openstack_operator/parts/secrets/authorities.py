@@ -137,7 +137,7 @@ def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: V
     without it.
     """
     name = ctx.name(f"{purpose}-ca")
-    live = ctx.live("Secret", f"{purpose}-ca") or ctx.lost.get(name)
+    live = ctx.live("Secret", f"{purpose}-ca") or ctx.deleted_secrets.get(name)
     data, now, owner = kube.secret_data(live), ctx.now, f"{ctx.namespace}/{ctx.owner} {purpose}"
     # Earlier versions stored one authority and no state.
     files = {"tls.crt": data.get("cert", ""), "tls.key": data.get("key", ""), **data}

@@ -54,7 +54,7 @@ def credentials(
     """
     secret = ctx.name(suffix)
     live = ctx.children.get(("Secret", kube.fitting(secret)))
-    stored = kube.secret_data(live or ctx.lost.get(kube.fitting(secret)))
+    stored = kube.secret_data(live or ctx.deleted_secrets.get(kube.fitting(secret)))
     if rotates:
         replacement = replaced(ctx, kube.fitting(secret), stored, names)
     else:

@@ -53,7 +53,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
-    stored = read_ring(ctx.secret("kek", lost=True), _KEK)
+    stored = read_ring(ctx.secret("kek", or_deleted=True), _KEK)
     return rotation_in_progress(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
@@ -65,7 +65,7 @@ class _KeyState:
 
 def _key_state(ctx: Context[BarbicanSpec], base: parts.Foundation) -> _KeyState:
     """Return the keys, one step further if the step before is done, and the configuration with them."""
-    stored = read_ring(ctx.secret("kek", lost=True), _KEK) or _recovered(ctx)
+    stored = read_ring(ctx.secret("kek", or_deleted=True), _KEK) or _recovered(ctx)
     all_read_it = is_rewrapped = False
     if stored is not None:
         before = _KeyState(stored, _config(ctx, base, stored))
@@ -85,7 +85,7 @@ def _recovered(ctx: Context[BarbicanSpec]) -> KeyRing | None:
     """Return the keys from the configuration if their Secret is gone; None for a new Barbican. Raise Incomplete if pods
     run, and their key is nowhere: another key would make all secrets unreadable.
     """
-    ring = recovered(ctx.secret("config", lost=True).get(_FILE, ""), ctx.spec.kek_generation)
+    ring = recovered(ctx.secret("config", or_deleted=True).get(_FILE, ""), ctx.spec.kek_generation)
     if ring is None and any(("Deployment", ctx.name(name)) in ctx.children for name in _WORKLOADS):
         secret = ctx.name("kek")
         text = f"Secret {secret!r} has no key, and without it the stored secrets cannot be read; restore it from a copy"

@@ -28,7 +28,7 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
     """Return the step of Secret `<owner>-record`: `state`, which is `existing` after the first majority, and for each
     monitor the address that clients and the map of monitors keep. It lives as long as the volumes.
     """
-    name, previous = ctx.name("record"), ctx.secret("record", lost=True)
+    name, previous = ctx.name("record"), ctx.secret("record", or_deleted=True)
     # A monitor is ready as part of a majority.
     had_majority = previous.get("state") == "existing" or _cluster(ctx, "mon").ready_replicas > 0
     addresses = {letter: _address(ctx, letter, previous) for letter in monitors(ctx)}

@@ -26,7 +26,7 @@ def check_removed(ctx: Context[DesignateSpec], pools: Sequence[ServerPool]) -> N
     """Raise SpecError for a pool that Designate may still know, and the spec does not: its servers would go, and its
     zones with them.
     """
-    stored = ctx.secret("pools", lost=True)
+    stored = ctx.secret("pools", or_deleted=True)
     listed = {pool.id for pool in pools}
     for entry in json.loads(stored.get(FILE) or "[]"):
         if entry["id"] in listed:

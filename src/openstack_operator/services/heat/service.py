@@ -126,7 +126,7 @@ def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
     second key, so this one is never replaced: if the Secret lacks it, it comes from the engine's configuration. Raise
     Incomplete if engines run and their key is nowhere.
     """
-    stored, configured = (ctx.secret(name, lost=True) for name in ("encryption", _ENGINE_CONFIG))
+    stored, configured = (ctx.secret(name, or_deleted=True) for name in ("encryption", _ENGINE_CONFIG))
     key = stored.get(_KEY) or _configured(configured.get(_FILE, ""))
     if not key and ("Deployment", ctx.name("engine")) in ctx.children:
         name = ctx.name("encryption")

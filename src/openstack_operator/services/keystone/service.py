@@ -150,7 +150,7 @@ def _bootstrap(
 
 def _live_ring(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
     """Return the ring in the cluster, completed if a user removed keys of it; a new one if there is none."""
-    live = ctx.children.get(("Secret", name)) or ctx.lost.get(name, {})
+    live = ctx.children.get(("Secret", name)) or ctx.deleted_secrets.get(name, {})
     keys = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
     added = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw)).keys) if len(keys) < 2 or 0 not in keys else {}
     rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)

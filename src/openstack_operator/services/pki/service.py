@@ -84,7 +84,7 @@ def _secret(ctx: Context[Any]) -> str:
 
 
 def _stored(ctx: Context[PKISpec]) -> Authorities | None:
-    return read(ctx.secret("authority", lost=True), ctx.now)
+    return read(ctx.secret("authority", or_deleted=True), ctx.now)
 
 
 def _new_authority(ctx: Context[PKISpec], *, is_first: bool = False) -> pki.Pair:
