@@ -7,8 +7,8 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from openstack_operator.catalogue import ACTUATORS
 from openstack_operator.plan import Context
+from openstack_operator.registry import ACTUATORS
 from openstack_operator.serve import Settings, serve
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from localcluster import apiserver
 from openstack_operator.api import crd
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import NAMESPACE, Kind

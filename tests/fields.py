@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from openstack_operator.api import Model, Resource, Template, crd
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs/api/c5c3.md")

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, Ref, Resource, as_c5c3, crd, references
-from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.kube import FIELD
 from openstack_operator.manifests import load
 from openstack_operator.offline.rules import evaluator
@@ -30,6 +29,7 @@ from openstack_operator.plan import (
     State,
     Verdict,
 )
+from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from tests.fields import CLOUDS, ROOT, own_fields

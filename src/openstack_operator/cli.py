@@ -426,8 +426,8 @@ def _generate(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    from .catalogue import RESOURCES
     from .explain import explained
+    from .registry import RESOURCES
 
     try:
         print(explained(RESOURCES, options.path))

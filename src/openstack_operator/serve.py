@@ -14,9 +14,9 @@ import structlog
 
 from . import __version__
 from .actuators import egress
-from .catalogue import ACTUATORS, SERVICES
 from .cluster_domain import cluster_domain
 from .plan import NO_PERMISSIONS, Actuator, Permissions
+from .registry import ACTUATORS, SERVICES
 from .release_files import ReleaseFiles, packaged
 from .runtime.client import Client
 from .runtime.errors import LeadershipLostError

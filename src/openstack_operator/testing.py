@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .api import Model, Resource, references
-from .catalogue import SERVERS
 from .plan import Context, InstalledKinds, Object, Release, ResolvedRef, SpecError, Transient
 from .preview.finished import granted, granted_status
+from .registry import SERVERS
 from .runtime.client import Client
 from .runtime.informer import Informer
 from .runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET

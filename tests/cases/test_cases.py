@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import IRREPLACEABLE, REMEMBERED
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan import Object
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 

@@ -17,9 +17,9 @@ import pytest
 
 from localcluster import apiserver, build
 from openstack_operator import api
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Transient
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 

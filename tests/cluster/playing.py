@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Transient
+from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.informer import Informer

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openstack_operator.catalogue import ACTUATORS
 from openstack_operator.plan import Context
+from openstack_operator.registry import ACTUATORS
 from openstack_operator.serve import Settings, serve
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,9 +11,9 @@ import httpx2 as httpx
 from lightkube.config.client_adapter import ConnectionParams
 from lightkube.config.kubeconfig import KubeConfig
 
-from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.injector.names import CONFIGURATION
 from openstack_operator.plan import Object
+from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.client import FIELD_MANAGER
 from openstack_operator.runtime.kinds import NAMESPACE, POD, Catalog, Kind
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from openstack_operator.api import ALLOWED_HOSTS
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions, secret_data
+from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind

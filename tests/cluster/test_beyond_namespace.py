@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import ALLOWED_HOSTS
-from openstack_operator.catalogue import RESOURCES, SERVICES
 from openstack_operator.plan import NO_PERMISSIONS, Permissions
+from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Catalog

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Context, Outcome
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind

@@ -15,9 +15,9 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
+from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.errors import Missing

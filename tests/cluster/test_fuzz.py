@@ -15,8 +15,8 @@ import httpx2 as httpx
 import pytest
 
 from openstack_operator import api
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import conditions
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kinds import NAMESPACE, Kind
 from openstack_operator.runtime.manager import Manager
 

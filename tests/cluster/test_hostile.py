@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from openstack_operator import api
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.plan import SpecError
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kinds import CHILDREN
 
 from .harness import Cluster, eventually

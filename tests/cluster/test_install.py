@@ -19,7 +19,7 @@ import pytest
 from localcluster import apiserver, build
 from localcluster.commands import CommandError, run
 from openstack_operator import __version__
-from openstack_operator.catalogue import ACTUATORS, SERVICES
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NAMESPACE

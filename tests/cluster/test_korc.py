@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.kube import RECREATED, conditions, secret_data
+from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime import finalizers
 from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.kube import conditions
+from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 

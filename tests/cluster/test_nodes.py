@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import COMPUTE, GATEWAY, NETWORK, conditions
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DAEMON_SET, NAMESPACE, NODE

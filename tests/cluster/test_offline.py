@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.offline.manifests import Checker
 from openstack_operator.offline.rules import evaluator
+from openstack_operator.registry import RESOURCES
 
 from .rest import Rest
 from .test_refusals import CHANGED, CLOUD, GROWN, REFUSED, manifest

@@ -14,9 +14,9 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.actuators import CHASSIS, ovn
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Context, Object
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import NODE, POD, Kind

@@ -17,10 +17,10 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator import kube
 from openstack_operator.actuators import CHASSIS
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.errors import Conflict, Forbidden

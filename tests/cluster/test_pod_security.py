@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
+from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 

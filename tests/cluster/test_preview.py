@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import Object
 from openstack_operator.preview.changes import ObjectChange, changes
 from openstack_operator.preview.client import Address, DryRunClient, Touched
 from openstack_operator.preview.cluster import Preview
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.manager import Manager

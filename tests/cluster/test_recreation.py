@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import Context
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DEPLOYMENT, JOB, SECRET, SERVICE, STATEFUL_SET, Kind

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import digest
 from openstack_operator.manifests import load
 from openstack_operator.plan import Object
+from openstack_operator.registry import RESOURCES
 
 from .rest import Rest
 

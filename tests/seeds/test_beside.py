@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster, Planned
 from openstack_operator.testing import NOW

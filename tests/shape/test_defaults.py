@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from openstack_operator.api import Model, Resource, crd
 from openstack_operator.api.fields import image_object
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 EMPTY = (None, "", [], {})
 """Defaults that are nothing: what is unset is the same."""

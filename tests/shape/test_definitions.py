@@ -13,7 +13,7 @@ import pytest
 from openstack_operator.api import Resource, crd, structural
 from openstack_operator.api.schema import flat_schema
 from openstack_operator.api.templates import has_templates
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` without

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.cli import main
 from openstack_operator.kube.objects import IRREPLACEABLE
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan.service import Service
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 

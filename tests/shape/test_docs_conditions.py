@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 from openstack_operator.actuators import ovn
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
 from openstack_operator.plan import (
@@ -20,6 +19,7 @@ from openstack_operator.plan import (
     condition_type,
     conditions,
 )
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 

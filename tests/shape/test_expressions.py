@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import crd
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 pytestmark = pytest.mark.security
 

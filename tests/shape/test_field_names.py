@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from openstack_operator.api import IS_NOW, crd
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 UNIT = re.compile(
     r"(Seconds?|Minutes?|Hours?|Days?|Weeks?|Months?|Years?|Milliseconds|Millis|Ms|Bytes|Kilobytes|Megabytes|Gigabytes"

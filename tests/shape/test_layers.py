@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from openstack_operator.api import SERVICE_KINDS
-from openstack_operator.catalogue import EXTERNAL_KINDS
+from openstack_operator.registry import EXTERNAL_KINDS
 
 PURE = ("api", "plan", "kube", "oslo", "parts", "services")
 

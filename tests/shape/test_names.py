@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from openstack_operator.api import Resource, crd
-from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
+from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(

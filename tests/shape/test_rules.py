@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic.fields import FieldInfo
 
 from openstack_operator.api import Cidr, Model, validated
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 RULES = "x-kubernetes-validations"
 

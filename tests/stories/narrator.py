@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from openstack_operator import kube
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import (
     READY,
     Context,
@@ -24,6 +23,7 @@ from openstack_operator.plan import (
     conditions,
     key,
 )
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import granted
 

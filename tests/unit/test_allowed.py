@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.catalogue import RESOURCES, SERVICES
 from openstack_operator.plan import (
     ALLOWED_RESOURCES,
     MOST_ENTRIES,
@@ -19,6 +18,7 @@ from openstack_operator.plan import (
     with_entry,
     without_effect,
 )
+from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gathered, Gatherer

@@ -32,7 +32,7 @@ from openstack_operator.api import (
     secret_references,
     structural,
 )
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 
 
 class Example(ServiceSpec, UsesDatabase, UsesIdentity):

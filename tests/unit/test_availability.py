@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from openstack_operator.api import handle
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.plan import HIGHLY_AVAILABLE, SINGLE_COPY, Context, Object, Plan, Release, State
+from openstack_operator.registry import SERVICES
 from openstack_operator.services import controlplane
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE

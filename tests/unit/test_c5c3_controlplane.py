@@ -10,9 +10,9 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from openstack_operator import plan
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.manifests import load
 from openstack_operator.plan import UnsupportedError
+from openstack_operator.registry import SERVICES
 from openstack_operator.render import OfflineCluster
 from tests.fields import HANDED_ON, KINDS, ROOT, description
 from tests.world import RELEASES, Leaves, changes, check, given, row, world

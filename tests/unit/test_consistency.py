@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.kube import Object, secret_data
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.gather import parse

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openstack_operator import kube
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.parts.secrets.rotation import (
     IDLE,
     MIGRATING,
@@ -29,6 +28,7 @@ from openstack_operator.parts.secrets.rotation import (
     rotation_in_progress,
 )
 from openstack_operator.plan import Context, Key, Object, Plan, Release, ResolvedRef, Step, carry_out, key
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
 

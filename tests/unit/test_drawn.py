@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.cli import main
 from openstack_operator.manifests import load_text
 from openstack_operator.plan import PLACEHOLDER, SpecError
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.gather import refuse_placeholders

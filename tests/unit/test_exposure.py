@@ -10,8 +10,8 @@ from faulty_api import FaultyApi
 from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 
 from openstack_operator import kube
-from openstack_operator.catalogue import EXTERNAL_KINDS
 from openstack_operator.plan import Permissions, Plan, Release, SpecError, State
+from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.services.controlplane.model import CONTROL_PLANE

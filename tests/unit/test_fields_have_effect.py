@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 from pydantic.alias_generators import to_snake
 
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.plan import Service, key
+from openstack_operator.registry import SERVICES
 from tests.fields import CLOUDS, HANDED_ON, ROOT, own_fields
 from tests.toggling import LISTED, child_of_template, complete, is_end, is_listed, spec_schema, toggled
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from images import options
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.kube import FIELD
 from openstack_operator.parts.run.known_options import ignored_options
 from openstack_operator.plan import FIELDS_IGNORED, SHARED_FIELDS, Context, Plan, Release, State
+from openstack_operator.registry import SERVICES
 from openstack_operator.testing import context
 
 BY_HANDLE = {each.resource.handle: each for each in SERVICES}

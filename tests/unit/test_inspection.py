@@ -13,7 +13,6 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import handle
-from openstack_operator.catalogue import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.inspection import commands
 from openstack_operator.inspection.advice import ADVICE, advice
 from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root
@@ -22,6 +21,7 @@ from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
 from openstack_operator.manifests import load
 from openstack_operator.plan import Object, SpecError
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 

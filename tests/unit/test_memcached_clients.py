@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from openstack_operator import pki
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import secret_data
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import Context, Object, Plan, Release
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openstack_operator.api import crd
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.kube import secret_data
 from openstack_operator.offline.documents import Document, parse, read, steps_to
 from openstack_operator.offline.findings import Finding
@@ -22,6 +21,7 @@ from openstack_operator.offline.rules import CORE, FUNCTIONS, OLD, amount, evalu
 from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.offline.survey import Survey, survey
 from openstack_operator.parts.delegate.korc import MANAGED_KINDS
+from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.cli import command_line, main, run_settings
 from openstack_operator.plan import Object, Permissions, Release, SpecError, key, wrong_entry
+from openstack_operator.registry import SERVICES
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.placement.model import PLACEMENT

@@ -25,9 +25,9 @@ from openstack_operator.api import (
     is_allowed,
 )
 from openstack_operator.api.wiring import AppCredentialRef
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.parts.delegate import EXTERNAL
 from openstack_operator.plan import ResolvedRef, State, Verdict
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind

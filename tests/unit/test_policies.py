@@ -15,8 +15,8 @@ import pytest
 import yaml
 from _pytest.mark import ParameterSet
 
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.plan import Object, Release, State
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster, Planned
 from openstack_operator.services.memcached.model import MEMCACHED

@@ -12,8 +12,8 @@ import pytest
 from patience import eventually
 from structlog.testing import capture_logs
 
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.plan import SpecError
+from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Kind

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from openstack_operator.catalogue import RESOURCES, SERVICES
 from openstack_operator.manifests import dump_all, load
 from openstack_operator.offline.documents import parse
 from openstack_operator.offline.manifests import Checker
@@ -19,6 +18,7 @@ from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.schema import validate
 from openstack_operator.offline.survey import survey
 from openstack_operator.plan import Object
+from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from tests.fields import ROOT
 from tests.toggling import LISTED

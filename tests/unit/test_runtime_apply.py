@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openstack_operator.catalogue import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.kube import FIELD, MANAGED_BY, REMEMBERED
 from openstack_operator.plan import (
     READY,
@@ -25,6 +24,7 @@ from openstack_operator.plan import (
     progressing,
     waiting,
 )
+from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.apply import Applier, gather_errors
 from openstack_operator.runtime.compare import covers
 from openstack_operator.runtime.errors import Missing

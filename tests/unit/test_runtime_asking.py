@@ -65,9 +65,9 @@ async def test_a_client_that_ends_leaves_no_connection(api: FaultyApi) -> None:
     assert members.is_closed
 
 
-def test_nobody_connects_when_the_catalogue_is_loaded() -> None:
+def test_nobody_connects_when_the_registry_is_loaded() -> None:
     """What is made at import is closed by nobody."""
-    import_all = "import httpx2, openstack_operator.catalogue, gc; "
+    import_all = "import httpx2, openstack_operator.registry, gc; "
     clients = "print([o for o in gc.get_objects() if isinstance(o, (httpx2.Client, httpx2.AsyncClient))])"
     found = subprocess.run([sys.executable, "-c", import_all + clients], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

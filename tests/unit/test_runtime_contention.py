@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.contention import FREE_CORRECTIONS, LONGEST_PAUSE, Contention, advice
 from openstack_operator.runtime.kinds import CHILDREN, SECRET, Kind
 

@@ -11,7 +11,7 @@ import pytest
 from faulty_api import Answer, FaultyApi
 from patience import eventually
 
-from openstack_operator.catalogue import EXTERNAL_KINDS
+from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.discovery import Discovery
 from openstack_operator.runtime.informer import Informer

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from patience import eventually
 
-from openstack_operator.catalogue import SERVICES
 from openstack_operator.kube import MANAGED_BY, RECREATED
 from openstack_operator.plan import Object
+from openstack_operator.registry import SERVICES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager

@@ -22,8 +22,8 @@ from openstack_operator.actuators import (
     claims,
 )
 from openstack_operator.actuators import SERVICE as SERVICE_ENTRY
-from openstack_operator.catalogue import ACTUATORS
 from openstack_operator.plan import Claims, Context, Release
+from openstack_operator.registry import ACTUATORS
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Catalog, Kind
 from openstack_operator.runtime.ownership import Ownership

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator.api import Model, PodSettings, Template, models_in
-from openstack_operator.catalogue import RESOURCES
 from openstack_operator.cli import main
 from openstack_operator.plan import Permissions, State
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import Catalog

@@ -15,9 +15,9 @@ import yaml
 import openstack_operator
 from openstack_operator.api import Model, SecretKeyRef, SecretRef, Template, secret_uses
 from openstack_operator.api.wiring import AppCredentialRef
-from openstack_operator.catalogue import RESOURCES, SERVICES
 from openstack_operator.kube import INSTANCE, KIND, MANAGED_BY
 from openstack_operator.plan import ALLOWED_RESOURCES, Service
+from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import SECRET, Catalog, Kind

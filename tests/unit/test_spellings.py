@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.catalogue import RESOURCES
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.gather import parse
 
 (CONTROL_PLANE,) = (each for each in RESOURCES if each.handle == "OpenStackControlPlane")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from openstack_operator import pki
-from openstack_operator.catalogue import ACTUATORS, SERVICES
 from openstack_operator.kube import CONFIG_DIGEST, secret_data
 from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError
+from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..api import Resource, crd, model_schema
-from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..manifests import dump, dump_all, load
+from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
 from .admission import node_policies

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..api import EACH, FOLDER, NodeField, Resource, node_fields
-from ..catalogue import RESOURCES
 from ..kube import Object
+from ..registry import RESOURCES
 from .permissions import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 
 _API = "admissionregistration.k8s.io/v1"

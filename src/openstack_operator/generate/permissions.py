@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..api import node_fields
-from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..kube import Object
+from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Planned
 from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, POD, TOKEN_REVIEW, Catalog, optional_role
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..api import Resource, node_fields
-from ..catalogue import RESOURCES
 from ..kube import Object
+from ..registry import RESOURCES
 from ..runtime.scrapers import PATH, VERB
 from .permissions import METRICS_READER, NODE_AGENTS, OPERATOR, RUN_ON_NODES, WATCH, role
 

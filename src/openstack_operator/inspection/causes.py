@@ -12,9 +12,9 @@ import msgspec
 from pydantic import ValidationError
 
 from ..api import Resource, dependencies, references
-from ..catalogue import RESOURCES
 from ..kube import child_verdict, diagnose, job_succeeded, judge
 from ..plan import Object, State, Verdict
+from ..registry import RESOURCES
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .snapshot import Snapshot

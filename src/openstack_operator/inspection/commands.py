@@ -14,9 +14,9 @@ from typing import Any
 from lightkube.core.exceptions import ConfigError
 
 from ..api import Resource
-from ..catalogue import RESOURCES
 from ..kube import conditions
 from ..plan import Object, SpecError, Transient
+from ..registry import RESOURCES
 from ..runtime.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from ..api import Resource
-from ..catalogue import RESOURCES
 from ..kube import MANAGED_BY
 from ..plan import Object
+from ..registry import RESOURCES
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden, Missing
 from ..runtime.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ..catalogue import ACTUATORS, RESOURCES
 from ..kube import INSTANCE, KIND, conditions, fitting
 from ..plan import Object
+from ..registry import ACTUATORS, RESOURCES
 from .snapshot import Snapshot
 from .state import is_ready, printed, reason_of, subject
 

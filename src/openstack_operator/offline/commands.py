@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..catalogue import EXTERNAL_KINDS
 from ..manifests import dump_all
 from ..plan import NO_PERMISSIONS, Permissions
+from ..registry import EXTERNAL_KINDS
 from ..release_files import ReleaseFiles, packaged
 from .documents import read
 from .findings import Finding, in_order

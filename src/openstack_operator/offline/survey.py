@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import Ref, Resource, handle
-from ..catalogue import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..kube import Object, owner_path
 from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases
+from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Id, NullReader, OfflineCluster, Planned
 from .documents import Document
 from .drawn import ANOTHER, WORD, Twins, masked, twins

@@ -20,13 +20,13 @@ from lightkube.core.exceptions import ConfigError
 
 from .. import __version__
 from ..api import handle
-from ..catalogue import ACTUATORS, RESOURCES, SERVICES
 from ..cluster_domain import USUAL
 from ..inspection.state import is_ready, printed, reason_of, subject
 from ..kube import MANAGED_BY, conditions
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
 from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
+from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden, Missing
