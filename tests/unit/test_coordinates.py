@@ -111,7 +111,7 @@ def test_an_authority_is_mounted_without_what_else_is_in_the_secret() -> None:
     ctx = elsewhere({"database": {"secretRef": {"name": "db.login"}}}, secrets)
     base = parts.foundation(ctx)
     assert base.sections["database"]["connection"].endswith("&ssl_ca=/etc/openstack-trust/db.login/ca.crt")
-    (mount,) = parts.config(ctx, "widget.conf", base.sections).beside
+    (mount,) = parts.config(ctx, "widget.conf", base.sections).extra_mounts
     assert (mount.name, mount.path) == ("trust-db-login", "/etc/openstack-trust/db.login")
     assert mount.volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
 
@@ -271,7 +271,7 @@ def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str)
     ctx = elsewhere({"keystone": KEYSTONE}, {"login": {**APP, authority: "PEM"}})
     base = parts.foundation(ctx)
     assert base.auth["cafile"] == "/etc/openstack-trust/login/ca.crt"
-    (mount,) = parts.written(ctx, {}, directory="/etc").beside
+    (mount,) = parts.written(ctx, {}, directory="/etc").extra_mounts
     assert mount.volume["secret"]["items"] == [{"key": authority, "path": "ca.crt"}]
 
 

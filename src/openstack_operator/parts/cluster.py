@@ -164,13 +164,13 @@ class Cluster:
         )
 
     def endpoint(
-        self, ports: Mapping[str, int], *, labels: Mapping[str, str] | None = None, beside: Sequence[Object] = ()
+        self, ports: Mapping[str, int], *, labels: Mapping[str, str] | None = None, extra_objects: Sequence[Object] = ()
     ) -> Step:
         """Return the step of Service `<owner>`, behind which clients find any member that is ready, or those with
-        further `labels`; the objects `beside` it are of the same step.
+        further `labels`; `extra_objects` are of the same step.
         """
         target = {**kube.selector(self.ctx, self.component), **(labels or {})}
-        return Step(name="Endpoint", objects=(kube.service(self.ctx, self.ctx.name(), ports, target), *beside))
+        return Step(name="Endpoint", objects=(kube.service(self.ctx, self.ctx.name(), ports, target), *extra_objects))
 
     def _larger_claims(self, storage: UsesVolume, replicas: int) -> Sequence[Object]:
         """Return the members' claims, if they are to be larger than Kubernetes made them: a StatefulSet never changes

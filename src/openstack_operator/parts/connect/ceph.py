@@ -148,7 +148,7 @@ def on_ceph(conf: Config, *clients: Ceph) -> Config:
         objects=(),
         after=(conf, *clients),
         digest=kube.digest([conf.digest, *(client.digest for client in clients)]),
-        beside=(*conf.beside, *{mount.path: mount for mount in mounts}.values()),
+        extra_mounts=(*conf.extra_mounts, *{mount.path: mount for mount in mounts}.values()),
     )
 
 

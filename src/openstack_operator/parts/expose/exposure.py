@@ -48,7 +48,7 @@ def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
     return expose.host or addresses[0].get("hostname") or addresses[0].get("ip") or ""
 
 
-def told_before(ctx: Context[Any], component: str, expose: Expose) -> str:
+def last_public_url(ctx: Context[Any], component: str, expose: Expose) -> str:
     """The last URL in the catalog, for the time until a recreated Service gets its port or address."""
     entry = ctx.name("catalog") if component == "api" else ctx.name("catalog", component)
     live = ctx.children.get(("KeystoneService", kube.fitting(entry)), {})

@@ -26,13 +26,13 @@ class Config(Step):
     directory: str
     """Folder of the files in a container."""
     files: Sequence[str]
-    beside: Sequence[kube.Mount] = ()
+    extra_mounts: Sequence[kube.Mount] = ()
     """Further mounts of programs that read it, such as the key of a storage."""
 
     @property
     def mounts(self) -> list[kube.Mount]:
         """Each file at its place, among the files the image has there."""
-        return [*kube.files("config", self.secret, self.directory, *self.files), *self.beside]
+        return [*kube.files("config", self.secret, self.directory, *self.files), *self.extra_mounts]
 
 
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
@@ -94,7 +94,7 @@ def config(
     extra_files: Mapping[str, str] | None = None,
     suffix: str = "config",
     directory: str = "",
-    beside: Sequence[kube.Mount] = (),
+    extra_mounts: Sequence[kube.Mount] = (),
 ) -> Config:
     """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `extra_files` unchanged; `beside` is
     mounted with them.
@@ -106,7 +106,7 @@ def config(
         {file: oslo.render(options(ctx, fixed_options, defaults=defaults)), **(extra_files or {})},
         suffix=suffix,
         directory=directory or f"/etc/{ctx.kind.lower()}",
-        beside=beside,
+        extra_mounts=extra_mounts,
     )
 
 
@@ -116,7 +116,7 @@ def written(
     *,
     suffix: str = "config",
     directory: str,
-    beside: Sequence[kube.Mount] = (),
+    extra_mounts: Sequence[kube.Mount] = (),
     whole: bool = False,
 ) -> Config:
     """Secret `<owner>-<suffix>` with files unchanged; `beside` is mounted with them. A pod that mounts all of the
@@ -137,7 +137,7 @@ def written(
         digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted}),
         directory=directory,
         files=tuple(data),
-        beside=(*beside, *_trusted(ctx, trusted), *cache_mounts(ctx, data.values())),
+        extra_mounts=(*extra_mounts, *_trusted(ctx, trusted), *cache_mounts(ctx, data.values())),
     )
 
 

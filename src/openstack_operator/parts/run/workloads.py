@@ -10,7 +10,7 @@ from ... import agents, kube
 from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
 from ...plan import Context, Key, Step, UnsupportedError
-from ..expose.exposure import public_endpoint, public_host, public_url, service_type, through_proxy, told_before
+from ..expose.exposure import last_public_url, public_endpoint, public_host, public_url, service_type, through_proxy
 from ..expose.front import Clients, front
 from ..expose.policies import api_ingress, ingress_policies
 from ..names import release_entry, title
@@ -192,7 +192,9 @@ def api(
             *size.autoscaler(ctx, pods),
         ),
         internal=internal,
-        public=public_url(ctx, component, port, expose, tls.scheme) or told_before(ctx, component, expose) or internal,
+        public=public_url(ctx, component, port, expose, tls.scheme)
+        or last_public_url(ctx, component, expose)
+        or internal,
         certificate=tls.certificate,
     )
 

@@ -115,7 +115,7 @@ def certified(
     verdict = failed(source.fault, "InvalidSpec") if source.fault else None
     is_advertised = is_presented and spec.tls.announced
     due = pki.change(pki.Pair(source.files["tls.key"], source.files["tls.crt"]), ctx.now)
-    step = Step(name="Certificate", objects=(secret, *source.beside), guarded=True, verdict=verdict, wake=due)
+    step = Step(name="Certificate", objects=(secret, *source.extra_objects), guarded=True, verdict=verdict, wake=due)
     return Certified(
         steps=(*source.before, step),
         secret=secret_name,
@@ -166,7 +166,7 @@ class _Source:
     files: Mapping[str, str]
     trust: str
     """Secret with only `ca.crt`, for clients."""
-    beside: tuple[kube.Object, ...] = ()
+    extra_objects: tuple[kube.Object, ...] = ()
     fault: str = ""
     """Reason why the previous certificate is still in use."""
     before: tuple[Step, ...] = ()
@@ -228,7 +228,7 @@ def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Request, 
     files = {key: (stored if fault else data)[key] for key in sorted(_FILES)}
     trust = kube.secret(ctx, ctx.name(f"{name}-trust"), {"ca.crt": files["ca.crt"]})
     message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""
-    return _Source(files=files, trust=trust["metadata"]["name"], beside=(trust,), fault=message)
+    return _Source(files=files, trust=trust["metadata"]["name"], extra_objects=(trust,), fault=message)
 
 
 _FILES = {"ca.crt", "tls.crt", "tls.key"}

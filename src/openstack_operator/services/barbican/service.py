@@ -102,7 +102,7 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
         "queue": {"enable": True},
     }
     fixed_options = oslo.merge(base.sections, options, stores.sections(ctx))
-    return parts.config(ctx, _FILE, fixed_options, defaults=_POLICY, beside=stores.trust(ctx))
+    return parts.config(ctx, _FILE, fixed_options, defaults=_POLICY, extra_mounts=stores.trust(ctx))
 
 
 def _kek(ctx: Context[BarbicanSpec], ring: KeyRing) -> Step:

@@ -28,7 +28,7 @@ def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step,
         },
         suffix=f"{NAME}-config",
         directory="/etc/neutron",
-        beside=ovn_mounts(network(ctx), on_node=True),
+        extra_mounts=ovn_mounts(network(ctx), on_node=True),
     )
     entry, names = parts.release_entry(ctx, NAME), full_names(ctx)
     main = kube.Container(

@@ -35,7 +35,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     )
     certificate = ovn_mounts(ovn_contract)
     conf = parts.config(
-        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, beside=certificate
+        ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, extra_mounts=certificate
     )
     ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
     command = [*parts.release_entry(ctx, "api").commands["manage"], "upgrade", "heads"]

@@ -59,7 +59,7 @@ def scheduler(
     sections = parts.options(ctx, merged, defaults=config.DEFAULTS)
     text = oslo.render(oslo.merge(sections, {"filter_scheduler": _lists(ctx)})) + remark
     files = {"nova.conf": text, **config.POLICY}
-    return parts.written(ctx, files, suffix="scheduler-config", directory=conf.directory, beside=trust)
+    return parts.written(ctx, files, suffix="scheduler-config", directory=conf.directory, extra_mounts=trust)
 
 
 def _trust(ctx: Context[NovaSpec], external: ExternalScheduler) -> list[kube.Mount]:

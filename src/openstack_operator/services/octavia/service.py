@@ -27,7 +27,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     amphora = provider(ctx, base)
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
     fixed_options, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
-    conf = parts.config(ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), beside=certificate)
+    conf = parts.config(ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), extra_mounts=certificate)
     command = ["octavia-db-manage", "upgrade", "head"]
     sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
     settings = parts.ProgramSettings(

@@ -63,7 +63,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         *certificate.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
-        cluster.endpoint(listeners.ports, beside=monitors),
+        cluster.endpoint(listeners.ports, extra_objects=monitors),
         endpoint=f"{host}:{port}",
         published={
             "host": host,
