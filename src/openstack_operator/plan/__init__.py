@@ -26,6 +26,7 @@ from .release import NO_RELEASE, Release, ReleaseEntry, parse
 from .service import (
     C5C3,
     Actuator,
+    CloudPhase,
     CloudTemplate,
     MemberReports,
     Observation,
@@ -64,6 +65,7 @@ __all__ = [
     "Apply",
     "Claim",
     "Claims",
+    "CloudPhase",
     "CloudTemplate",
     "Context",
     "Drifted",

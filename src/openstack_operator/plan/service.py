@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ..api import Model, Resource, SecretUse
 from .claim import Claims
@@ -81,13 +81,17 @@ StartTLS = Callable[[Reader, Writer], Awaitable[None]]
 """A function that takes a new connection to the point where TLS begins."""
 
 
+CloudPhase = Literal["Infrastructure", "Identity", "CoreServices", "ComputeAndStorage", "OptionalServices"]
+"""Phases of a cloud in their order, without Ready."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CloudTemplate:
     """A service's template in an OpenStackControlPlane, and what a cloud has to know of the service."""
 
     field: str
     """Field of the spec of a cloud, and the name of the resource, to which references of others point by default."""
-    phase: str
+    phase: CloudPhase
     """Phase of the cloud while this service is not ready."""
     label: str = ""
     """Condition of the service; unset takes the kind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.alias_generators import to_camel, to_snake
 
@@ -17,6 +17,7 @@ from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
     FIELDS_IGNORED,
     HIGHLY_AVAILABLE,
+    CloudPhase,
     Context,
     Group,
     Key,
@@ -48,7 +49,7 @@ class CloudService:
     field: str
     """Its template in the spec, and the name of its resource, to which references of the others point by default."""
     kind: str
-    phase: str
+    phase: CloudPhase
     """Phase of the cloud while this service is not ready."""
     condition: str
     record: Service = dataclasses.field(compare=False, repr=False)
@@ -60,7 +61,7 @@ class CloudService:
         return cls(template.field, kind, template.phase, template.label or kind, record)
 
 
-_PHASES = ("Infrastructure", "Identity", "CoreServices", "ComputeAndStorage", "OptionalServices")
+_PHASES = get_args(CloudPhase)
 SERVICES_BY_PHASE = tuple(
     sorted(map(CloudService.of, CLOUD_SERVICES), key=lambda service: _PHASES.index(service.phase))
 )
