@@ -140,8 +140,9 @@ def _mapping_differences(path: str, before: Object, after: Object) -> Iterator[t
         # The API server leaves out what is empty.
         if all(value is _ABSENT or value in ({}, [], "", None) for value in (old, new)):
             continue
-        inner = name if not path else f"{path} {name}" if name.startswith("[") or "[" in path.rpartition(" ")[2] else ""
-        yield from _differences(inner or f"{path}.{name}", old, new)
+        # Sections of a configuration file and options in them stand apart: data.nova.conf [DEFAULT] debug.
+        is_configuration = name.startswith("[") or path.rpartition(" ")[2].startswith("[")
+        yield from _differences(f"{path}{' ' if is_configuration else '.'}{name}".lstrip("."), old, new)
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:

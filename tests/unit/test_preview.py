@@ -1,0 +1,243 @@
+"""What a preview shows of changed objects, and how manifests come to a cluster; no server."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.cli import command_line, run_settings
+from openstack_operator.plan import Object
+from openstack_operator.preview import commands
+from openstack_operator.preview.changes import FieldChange, changes
+from openstack_operator.preview.client import Address, Touched
+from openstack_operator.preview.edit import applied
+from openstack_operator.preview.outage import last_durations, outages
+from openstack_operator.preview.running import RunningOperator, write_releases
+from openstack_operator.preview.text import as_json, lines
+from openstack_operator.runtime.apply import APPLIED
+from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
+
+THEN, LATER = "2026-01-01T12:00:00Z", "2026-01-01T12:00:42Z"
+
+
+def live(kind: Kind, name: str, /, **fields: Any) -> Object:
+    metadata = {"name": name, "namespace": "openstack", "uid": name, "resourceVersion": "1", "generation": 1}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
+
+
+def secret(name: str, **data: str) -> Object:
+    return live(SECRET, name, data={key: base64.b64encode(text.encode()).decode() for key, text in data.items()})
+
+
+def deployment(name: str, image: str, pods: int = 1, **spec: Any) -> Object:
+    template = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    return live(DEPLOYMENT, name, spec={"replicas": pods, "template": template, **spec})
+
+
+def at(kind: Kind, name: str) -> Address:
+    return Address(kind, "openstack", name)
+
+
+def one(kind: Kind, before: Object | None, after: Object | None) -> dict[Address, Touched]:
+    return {at(kind, ((after or before) or {})["metadata"]["name"]): Touched(before, after)}
+
+
+def test_an_object_that_differs_in_what_the_server_keeps_books_with_has_not_changed() -> None:
+    before, after = deployment("api", "a"), deployment("api", "a")
+    after["metadata"] |= {"resourceVersion": "2", "generation": 2, "annotations": {APPLIED: "1234"}}
+    after["status"] = {"replicas": 1}
+    assert changes(one(DEPLOYMENT, before, after)) == []
+
+
+def test_a_field_is_named_by_its_path_and_its_entry() -> None:
+    (change,) = changes(one(DEPLOYMENT, deployment("api", "a"), deployment("api", "b")))
+    assert change.fields == [FieldChange("spec.template.spec.containers[main].image", "a", "b")]
+    assert change.replaces_pods
+
+
+def test_a_number_of_pods_replaces_none() -> None:
+    (change,) = changes(one(DEPLOYMENT, deployment("api", "a"), deployment("api", "a", 2)))
+    assert change.fields == [FieldChange("spec.replicas", 1, 2)]
+    assert not change.replaces_pods
+
+
+def test_an_object_that_is_being_deleted_is_deleted() -> None:
+    before, after = deployment("api", "a"), deployment("api", "a")
+    after["metadata"]["deletionTimestamp"] = THEN
+    assert [each.verb for each in changes(one(DEPLOYMENT, before, after))] == ["deleted"]
+    assert changes(one(DEPLOYMENT, after, None)) == []
+    assert changes({at(DEPLOYMENT, "api"): Touched(None, None)}) == []
+
+
+CONF = "[DEFAULT]\ndebug = {debug}\ntransport_url = rabbit://nova:{password}@mq\n[api]\nworkers = 2\n[none]\n"
+
+
+def test_configuration_is_compared_option_by_option() -> None:
+    before = secret("api-config", **{"nova.conf": CONF.format(debug=False, password="one")})
+    after = secret("api-config", **{"nova.conf": CONF.format(debug=True, password="two")})
+    (change,) = changes(one(SECRET, before, after))
+    assert change.fields == [
+        FieldChange("data.nova.conf [DEFAULT] debug", "False", "True"),
+        FieldChange("data.nova.conf [DEFAULT] transport_url", "***", "***"),
+    ]
+
+
+@pytest.mark.security
+def test_no_secret_is_shown() -> None:
+    password = "correct-horse-battery"
+    touched = {
+        **one(SECRET, None, secret("login", password=password)),
+        **one(SECRET, secret("old", password="x"), secret("old", password=password)),
+        **one(DEPLOYMENT, deployment("api", "a"), deployment("api", f"host/{password}")),
+        **one(
+            SECRET,
+            secret("conf", **{"a.conf": "[a]\nwebhook = http://h\n"}),
+            secret("conf", **{"a.conf": f"[a]\nwebhook = http://{password}/h\nurl = http://u:hidden-too@h\n"}),
+        ),
+    }
+    differences = changes(touched)
+    text = "\n".join(lines(differences, [], [], {})) + json.dumps(as_json(differences, [], [], {}))
+    assert password not in text
+    assert base64.b64encode(password.encode()).decode() not in text
+    assert "hidden-too" not in text
+    assert "webhook" in text
+
+
+@pytest.mark.security
+def test_a_text_of_the_cluster_cannot_move_the_cursor() -> None:
+    (change,) = changes(one(DEPLOYMENT, deployment("api", "a"), deployment("api", "b\x1b[2J\nc")))
+    text = list(lines([change], [], ["Nova/nova: \x1b[2J"], {}))
+    assert not any("\x1b" in line or "\n" in line for line in text)
+
+
+def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> None:
+    touched = {
+        **one(JOB, None, live(JOB, "nova-db-sync-2222")),
+        **one(
+            DEPLOYMENT,
+            {
+                **deployment("api", "a"),
+                "status": {
+                    "conditions": [{"type": "Progressing", "reason": "NewReplicaSetAvailable", "lastUpdateTime": LATER}]
+                },
+            },
+            deployment("api", "b"),
+        ),
+    }
+    differences = changes(touched)
+    replica_sets = [{"metadata": {"creationTimestamp": THEN, "ownerReferences": [{"name": "api", "controller": True}]}}]
+    jobs = [{"metadata": {"name": "nova-db-sync-1111"}, "status": {"startTime": THEN, "completionTime": LATER}}]
+    durations = last_durations(differences, touched, replica_sets, jobs)
+    assert durations == {"Job/nova-db-sync-2222": 42.0, "Deployment/api": 42.0}
+    text = "\n".join(lines(differences, outages(differences, touched), [], durations))
+    assert "Jobs, in this order:\n  Job/nova-db-sync-2222 (took 42 s the last time)" in text
+    assert "one workload at a time:\n  Deployment/api (took 42 s the last time)" in text
+    assert text.endswith("2 objects: 1 created, 1 changed; 1 workload replaces pods")
+
+
+RECREATE = {"strategy": {"type": "Recreate"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "after", "reason"),
+    [
+        (DEPLOYMENT, deployment("a", "a"), deployment("a", "b"), ""),
+        (DEPLOYMENT, deployment("a", "a"), None, "it goes"),
+        (DEPLOYMENT, deployment("a", "a", **RECREATE), deployment("a", "b", **RECREATE), "all its pods stop"),
+        (STATEFUL_SET, {**deployment("a", "a")}, {**deployment("a", "b")}, "its only pod"),
+        (STATEFUL_SET, deployment("a", "a", 3), deployment("a", "b", 3), ""),
+        (DAEMON_SET, deployment("a", "a"), deployment("a", "b"), "on each node"),
+    ],
+)
+def test_workloads_that_stop_before_the_next_pod_starts(
+    kind: Kind, before: Object, after: Object | None, reason: str
+) -> None:
+    touched = one(kind, before, after)
+    gaps = outages(changes(touched), touched)
+    assert [each.reason.startswith(reason) for each in gaps] == ([True] if reason else [])
+
+
+LAST = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def test_a_manifest_comes_to_the_cluster_as_kubectl_apply_brings_it() -> None:
+    last = {"spec": {"nova": {"enabled": True, "replicas": 2}, "list": [1]}}
+    cluster = {
+        "metadata": {"name": "cloud", "uid": "1", "annotations": {LAST: json.dumps(last)}},
+        "spec": {"nova": {"enabled": True, "replicas": 2, "default": 1}, "list": [1], "region": "One"},
+    }
+    manifest = {"metadata": {"name": "cloud"}, "spec": {"nova": {"enabled": False}, "list": [2, 3], "new": {}}}
+    new = applied(cluster, manifest)
+    assert new["spec"] == {
+        "nova": {"enabled": False, "default": 1},
+        "list": [2, 3],
+        "region": "One",
+        "new": {},
+    }
+    assert new["metadata"]["uid"] == "1"
+
+
+def test_null_removes_a_field_and_a_status_is_left_alone() -> None:
+    cluster = {"metadata": {"name": "cloud"}, "spec": {"a": 1, "b": 2}, "status": {"phase": "Ready"}}
+    new = applied(cluster, {"metadata": {"name": "cloud"}, "spec": {"a": None}, "status": {"phase": "Odd"}})
+    assert new == {"metadata": {"name": "cloud"}, "spec": {"b": 2}, "status": {"phase": "Ready"}}
+
+
+def test_a_running_operator_has_release_files_of_its_own(tmp_path: Path) -> None:
+    operator = RunningOperator(arguments=[], environment={}, files={"/etc/releases": {"2025.1.yaml": "text"}})
+    assert write_releases(operator, Path("/etc/releases"), tmp_path) == tmp_path
+    assert (tmp_path / "2025.1.yaml").read_text() == "text"
+    assert write_releases(operator, Path("/elsewhere"), tmp_path) is None
+
+
+@pytest.mark.security
+def test_a_release_file_is_written_into_its_folder_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    operator = RunningOperator(arguments=[], environment={}, files={"/r": {"../outside.yaml": "text"}})
+    write_releases(operator, Path("/r"), folder)
+    assert not (tmp_path / "outside.yaml").exists()
+
+
+def test_options_of_the_operator_are_read_from_its_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLUSTER_DOMAIN", "of.this.shell")
+    env: Mapping[str, str] = {"CLUSTER_DOMAIN": "of.the.cluster", "ISSUER_HOSTS": "a=*.example.org"}
+    settings = run_settings(command_line(env).parse_args(["run", "--releases=/etc/releases"]))
+    assert settings.cluster_domain == "of.the.cluster"
+    assert settings.releases == Path("/etc/releases")
+    assert settings.permissions.issuer_hosts == ("a=*.example.org",)
+
+
+def options(*files: Path, **changes: Any) -> commands.Options:
+    def parse(*_: Any) -> commands.OperatorSettings:
+        return commands.OperatorSettings()
+
+    return commands.Options(parse=parse, files=[str(each) for each in files], **changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: [", "plan"),
+        ("{apiVersion: openstack.k8s.io/v1alpha1, kind: Nova, metadata: {}}", "metadata.name"),
+        (
+            "\n---\n".join(
+                f"{{apiVersion: openstack.k8s.io/v1alpha1, kind: Nova, metadata: {{name: a, namespace: {each}}}}}"
+                for each in ("one", "two")
+            ),
+            "one, two; plan one at a time",
+        ),
+    ],
+)
+def test_manifests_that_cannot_be_planned_are_refused_by_name(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cloud.yaml"
+    file.write_text(text)
+    assert commands.plan(options(file)) == commands.FAULT
+    assert message in capsys.readouterr().err
