@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -214,7 +217,15 @@ def _sql(cluster: Kubernetes, statement: str) -> str:
 
 def test_a_changed_option_rolls_only_nova(cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report) -> None:
     before = pods(cluster, NAMESPACE)
-    patch = '{"spec":{"nova":{"config":{"DEFAULT":{"cpu_allocation_ratio":3.5}}}}}'
+    changed = {"nova": {"config": {"DEFAULT": {"cpu_allocation_ratio": 3.5}}}}
+    patch = json.dumps({"spec": changed})
+    assert foresee() == (0, []), "a cloud that is Ready changes in nothing"
+    started = time.monotonic()
+    status, foreseen = foresee(
+        {**cluster.get(ours("openstackcontrolplane"), cloud.name, "-n", NAMESPACE), "spec": changed}
+    )
+    report.add(plan_seconds=round(time.monotonic() - started, 1))
+    assert status == 2
     started = time.monotonic()
     cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
     until("Placement to show the new ratio", lambda: _ratio(conn) == 3.5, 240, 2)
@@ -222,9 +233,30 @@ def test_a_changed_option_rolls_only_nova(cluster: Kubernetes, cloud: Cloud, con
     report.add(option_changed_seconds=round(time.monotonic() - started, 1))
     rolled = {name for name, uid in before.items() if pods(cluster, NAMESPACE).get(name) != uid}
     assert rolled, "something of Nova was restarted"
+    by_workload = {name: [pod for pod in rolled if pod.startswith(f"{name}-")] for name in foreseen}
+    assert all(by_workload.values()), f"foreseen and not replaced: {by_workload}"
+    assert {pod for found in by_workload.values() for pod in found} == rolled, f"not foreseen: {by_workload}"
     assert all(name.startswith("nova-") for name in rolled), f"only Nova's pods roll, not {sorted(rolled)}"
     assert not any("libvirt" in name for name in rolled), "guests' hypervisor is left alone"
     assert all(s.status == "ACTIVE" for s in conn.compute.servers())
+
+
+def foresee(*manifests: dict[str, Any]) -> tuple[int, list[str]]:
+    """Exit status of `plan` and the workloads whose pods it says are replaced."""
+    command = [Path(sys.executable).with_name("openstack-operator"), "plan", "-n", NAMESPACE, "-o", "json"]
+    bodies = [{**each, "metadata": {"name": each["metadata"]["name"], "namespace": NAMESPACE}} for each in manifests]
+    stdin = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies}) if bodies else ""
+    ended = subprocess.run(
+        [*command, *(["-f", "-"] if bodies else [])],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode != 1, ended.stderr + ended.stdout
+    changes = json.loads(ended.stdout)["changes"]
+    return ended.returncode, [each["name"] for each in changes if each["replacesPods"]]
 
 
 def _ratio(conn: Connection) -> float:

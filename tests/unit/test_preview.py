@@ -34,9 +34,9 @@ def secret(name: str, **data: str) -> Object:
     return live(SECRET, name, data={key: base64.b64encode(text.encode()).decode() for key, text in data.items()})
 
 
-def deployment(name: str, image: str, pods: int = 1, **spec: Any) -> Object:
+def deployment(name: str, image: str, pods: int = 1, strategy: str = "RollingUpdate") -> Object:
     template = {"spec": {"containers": [{"name": "main", "image": image}]}}
-    return live(DEPLOYMENT, name, spec={"replicas": pods, "template": template, **spec})
+    return live(DEPLOYMENT, name, spec={"replicas": pods, "template": template, "strategy": {"type": strategy}})
 
 
 def at(kind: Kind, name: str) -> Address:
@@ -140,7 +140,7 @@ def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> N
     assert text.endswith("2 objects: 1 created, 1 changed; 1 workload replaces pods")
 
 
-RECREATE = {"strategy": {"type": "Recreate"}}
+RECREATE = "Recreate"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,12 @@ RECREATE = {"strategy": {"type": "Recreate"}}
     [
         (DEPLOYMENT, deployment("a", "a"), deployment("a", "b"), ""),
         (DEPLOYMENT, deployment("a", "a"), None, "it goes"),
-        (DEPLOYMENT, deployment("a", "a", **RECREATE), deployment("a", "b", **RECREATE), "all its pods stop"),
+        (
+            DEPLOYMENT,
+            deployment("a", "a", strategy=RECREATE),
+            deployment("a", "b", strategy=RECREATE),
+            "all its pods stop",
+        ),
         (STATEFUL_SET, {**deployment("a", "a")}, {**deployment("a", "b")}, "its only pod"),
         (STATEFUL_SET, deployment("a", "a", 3), deployment("a", "b", 3), ""),
         (DAEMON_SET, deployment("a", "a"), deployment("a", "b"), "on each node"),
