@@ -70,9 +70,12 @@ def keystone_auth(
     options: Mapping[str, str],
     memcached: Memcached = Memcached(),
     protection: Mapping[str, str] | None = None,
+    *,
+    service_type: str = "",
 ) -> dict[str, object]:
     """[keystone_authtoken]: how an API checks the tokens it is given; `protection` is what keeps others from reading
-    and forging what is cached of them.
+    and forging what is cached of them. Without the `service_type` of its entry in the catalog, the middleware refuses
+    each token of an application credential that has access rules.
     """
     servers = {"memcached_servers": memcached.servers, **memcached.tls("memcache_"), **_TOKEN_CACHE}
     cached = {**servers, **(protection or {})} if memcached.servers else {}
@@ -81,6 +84,7 @@ def keystone_auth(
         "www_authenticate_uri": options["auth_url"],
         "service_token_roles": "service",
         "service_token_roles_required": True,
+        **({"service_type": service_type} if service_type else {}),
         **cached,
     }
 

@@ -63,15 +63,19 @@ def cache(ctx: Context[Any]) -> Sections:
     return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
 
 
-def keystone_authtoken(ctx: Context[Any], options: Mapping[str, str], credentials: Credentials) -> Sections:
-    """[keystone_authtoken] of a service that logs in with these keystoneauth options. Whether kolla's images have the
-    library that encrypts depends on the service, so with them cached tokens are only signed.
+def keystone_authtoken(
+    ctx: Context[Any], options: Mapping[str, str], credentials: Credentials, service_type: str
+) -> Sections:
+    """[keystone_authtoken] of a service of that type in the catalog, which logs in with these keystoneauth options.
+    Whether kolla's images have the library that encrypts depends on the service, so with them cached tokens are only
+    signed.
     """
     encrypted = ctx.spec.image_profile != "kolla"
     protection = (
         oslo.options.token_protection(credentials[TOKEN_CACHE], encrypted=encrypted) if caches_tokens(ctx.spec) else {}
     )
-    return {"keystone_authtoken": oslo.options.keystone_auth(options, memcached(ctx), protection)}
+    section = oslo.options.keystone_auth(options, memcached(ctx), protection, service_type=service_type)
+    return {"keystone_authtoken": section}
 
 
 def caches_tokens(spec: Any) -> bool:

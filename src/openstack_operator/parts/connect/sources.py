@@ -360,9 +360,9 @@ class Foundation:
         return self.identity.options if self.identity else {}
 
 
-def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Foundation:
+def foundation(ctx: Context[Any], *extra: str, section: str = "database", service_type: str = "") -> Foundation:
     """Credentials, database, broker and user for the spec's mixins; `extra` are further passwords, `section` is the
-    name of the database section in the service's configuration.
+    name of the database section in the service's configuration, `service_type` the type of its entry in the catalog.
     """
     spec = ctx.spec
     creds = credentials(ctx, *password_names(spec), *extra, rotates=True)
@@ -383,7 +383,7 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database") -> Fou
         layers.append(oslo.options.notifications(notifications_step.url, clustered=notifications_step.clustered))
     if isinstance(spec, UsesIdentity):
         user = identity(ctx, creds, "identity")
-        layers.append(keystone_authtoken(ctx, user.options, creds))
+        layers.append(keystone_authtoken(ctx, user.options, creds, service_type))
     return Foundation(
         credentials=creds,
         steps=(*(step for step in (creds, db, bus, notifications_step, user) if step), *waited),

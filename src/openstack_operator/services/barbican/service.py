@@ -17,6 +17,7 @@ from . import stores
 from .keks import recovered
 from .model import BarbicanSpec
 
+_SERVICE_TYPE = "key-manager"
 _PORT = 9311
 _FILE = "barbican.conf"
 _KEK = "kek"
@@ -31,7 +32,7 @@ _API = parts.ProgramSettings(workers=parts.Workers(processes=2))
 
 def plan(ctx: Context[BarbicanSpec]) -> Plan:
     """Return everything that a Barbican consists of; published: internalURL, publicURL."""
-    base = parts.foundation(ctx)
+    base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     state = _key_state(ctx, base)
     kek = _kek(ctx, state.ring)
     # Nothing may be encrypted with a key that is not stored yet.
@@ -42,7 +43,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     after = (*base.steps, kek, sync, *vault)
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, after=after, program=_API)
     worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
-    entry = parts.catalog(ctx, "key-manager", "Key Manager", api, after=(*base.steps, api))
+    entry = parts.catalog(ctx, _SERVICE_TYPE, "Key Manager", api, after=(*base.steps, api))
     command = ["python3", "-c", agents.text("barbican/forget_projects.py"), str(ctx.spec.purge.days)]
     forget = purge(ctx, ctx.spec.purge, command, conf, after=(*base.steps, sync))
     rewrap = [_rewrap(ctx, state, after=(api, worker))] if state.ring.has_old_keys else []

@@ -31,6 +31,11 @@ def status(ctx: Context[CinderSpec], backend: Backend) -> dict[str, Any]:
     return {"name": backend.name, **{name: observed[name] for name in fields if name in observed}}
 
 
+_SERVICE_TYPE, _OFFICIAL_TYPE = "volumev3", "block-storage"
+"""Clients look for either type. Access rules of application credentials name the first one, which Nova looks for, too:
+the middleware compares one type.
+"""
+
 # Tested with one thread a process, as Nova's are, and with no more.
 _API = parts.ProgramSettings(memory="176Mi", workers=parts.Workers(processes=4, threads=1))
 _SCHEDULER = parts.ProgramSettings(stable=True)
@@ -43,7 +48,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     """
     spec = ctx.spec
     _check(spec)
-    base = parts.foundation(ctx)
+    base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     common = config.shared_options(ctx, base)
     conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), extra_files=config.POLICY)
     sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
@@ -60,10 +65,10 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         volume.plan_backend(ctx, backend, common, ceph, sudo, ready=base.connected, after=after_schema)
         for backend, ceph in zip(spec.backends, clients, strict=True)
     ]
-    # Clients look for either name; every endpoint contains the project, as many of them expect.
+    # Every endpoint contains the project, as many clients expect.
     entries = [
         parts.catalog(ctx, type_, "Block Storage", api, path="/v3/%(project_id)s", name=name, after=(*base.steps, api))
-        for type_, name in (("volumev3", "catalog"), ("block-storage", "catalog-official"))
+        for type_, name in ((_SERVICE_TYPE, "catalog"), (_OFFICIAL_TYPE, "catalog-official"))
     ]
     administered = [] if spec.keystone.auth_url else backends
     checks = [_backend_check(ctx, each, after=(api, scheduler, each.pods)) for each in administered]

@@ -14,6 +14,7 @@ from . import bind9, config, external, pdns, retirement, servers
 from .config import ServerPool, Tsig
 from .model import DesignateSpec
 
+_SERVICE_TYPE = "dns"
 _ALONE = ComponentSettings(replicas=1)
 _KINDS = {"bind9": bind9.keys, "pdns4": pdns.keys, "external": external.keys}
 """Names of keys to draw, by backend."""
@@ -27,7 +28,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     for pool in pools:
         external.check(pool)
     passwords = (name for pool in pools if pool.spec.backend == "pdns4" for name in pdns.passwords(ctx.spec, pool))
-    base = parts.foundation(ctx, *passwords, section=config.DATABASE)
+    base = parts.foundation(ctx, *passwords, section=config.DATABASE, service_type=_SERVICE_TYPE)
     keys = parts.credentials(ctx, *(name for pool in pools for name in _KINDS[pool.spec.backend](pool)), suffix="keys")
     options = config.options(ctx, base)
     conf = parts.config(ctx, config.FILE, options, defaults=config.defaults(ctx.spec))
@@ -62,7 +63,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     zones = files.job(ctx, conf, "zones", trust.mounts, after=(written, *needs, worker))
     retired = [files.job(ctx, conf, "retired", after=(written,), condition="RetiredPools")] if ctx.spec.pools else []
     api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
-    entry = parts.catalog(ctx, "dns", "DNS", api, after=(*base.steps, api))
+    entry = parts.catalog(ctx, _SERVICE_TYPE, "DNS", api, after=(*base.steps, api))
     resolvers = servers.resolvers(ctx, backends)
     of_pools = chain.from_iterable(backend.steps for _, backend in backends)
     steps = (

@@ -16,6 +16,7 @@ from ...plan import Context, Plan, Step
 from .model import GlanceSpec, may_spread, stores
 from .stores import CONFIG, STATE, StorePlan, sections, store_plans
 
+_SERVICE_TYPE = "image"
 PORT = 9292
 INTERNAL = "internal-api"
 # Where Glance serves HTTP itself, as in Kolla's image, it would fork one process a core; uWSGI does not look.
@@ -35,7 +36,7 @@ _NOT_THE_WEB = (
 
 def plan(ctx: Context[GlanceSpec]) -> Plan:
     """Return everything that a Glance consists of; published: internalURL, publicURL."""
-    base = parts.foundation(ctx)
+    base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     image_stores = store_plans(ctx, base.auth)
     files = {name: text for store in image_stores for name, text in store.files.items()}
     # Only signed images need Barbican, so that Glance does not wait for it.
@@ -56,7 +57,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     api = _api(ctx, "api", api_conf, image_stores, after, shows_locations=has_ceph_store and not has_internal_api)
     internal = _api(ctx, INTERNAL, api_conf, image_stores, after, shows_locations=True) if has_internal_api else api
     listed = replace(api, internal=internal.internal)
-    entry = parts.catalog(ctx, "image", "Image", listed, after=(*base.steps, api, internal))
+    entry = parts.catalog(ctx, _SERVICE_TYPE, "Image", listed, after=(*base.steps, api, internal))
     ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
     ingress = [parts.IngressRule(INTERNAL, [PORT], "cloud")] if has_internal_api else []

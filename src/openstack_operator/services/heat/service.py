@@ -14,6 +14,7 @@ from ...plan import Context, Incomplete, Plan, Step, UnsupportedError
 from . import config
 from .model import HeatSpec
 
+_SERVICE_TYPE, _CFN_TYPE = "orchestration", "cloudformation"
 _FILE = "heat.conf"
 _DOMAIN_ADMIN, _TRUSTEE = "domain-identity", "trustee"
 """Names of passwords. The first is replaced as that of the service's own user is. The second is not: trusts of stacks
@@ -28,16 +29,19 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     if ctx.spec.keystone.auth_url:
         message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
         raise UnsupportedError("spec.keystone.authUrl", message)
-    base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE)
+    base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE, service_type=_SERVICE_TYPE)
     trustee = sources.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
     domain = _domain(ctx, base.credentials)
     encryption, key = _encryption(ctx)
     shared = config.shared_options(ctx, base)
     conf = parts.config(ctx, _FILE, shared)
+    # With the type of the other API, access rules for GET there would allow any action here, which is in the query.
+    of_cfn = oslo.merge(shared, {"keystone_authtoken": {"service_type": _CFN_TYPE}})
+    cfn_conf = parts.config(ctx, _FILE, of_cfn, suffix=f"{config.CFN}-config")
     sync = parts.job(ctx, "db-sync", ["heat-manage", "db_sync"], conf, after=base.schema, condition="Schema")
     after = (*base.steps, sync)
     api = _api(ctx, "api", config.API_PORT, conf, after=after)
-    cfn = _api(ctx, config.CFN, config.CFN_PORT, conf, after=after)
+    cfn = _api(ctx, config.CFN, config.CFN_PORT, cfn_conf, after=after)
     engine_options = config.engine_options(ctx, cfn, trustee.options, _domain_options(ctx, base.credentials), key)
     engine_conf = parts.config(
         ctx, _FILE, oslo.merge(shared, engine_options), defaults=config.DEFAULTS, suffix=_ENGINE_CONFIG
@@ -54,8 +58,8 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     entries = [
         parts.catalog(ctx, type_, description, each, path=path, name=name, after=(*base.steps, each))
         for each, type_, description, path, name in (
-            (api, "orchestration", "Orchestration", "/v1/%(project_id)s", "catalog"),
-            (cfn, "cloudformation", "CloudFormation", "/v1", f"catalog-{config.CFN}"),
+            (api, _SERVICE_TYPE, "Orchestration", "/v1/%(project_id)s", "catalog"),
+            (cfn, _CFN_TYPE, "CloudFormation", "/v1", f"catalog-{config.CFN}"),
         )
     ]
     command = ["heat-manage", "purge_deleted", "--granularity", "days", str(ctx.spec.purge.days)]
@@ -66,6 +70,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         domain,
         encryption,
         conf,
+        cfn_conf,
         engine_conf,
         sync,
         api,

@@ -13,6 +13,7 @@ from .full_names import full_names
 from .model import NeutronSpec
 from .refill import db_resync, remark
 
+_SERVICE_TYPE = "network"
 WORKER = "ovn-maintenance-worker"
 DRIVERS = ("ovn", "logger")
 """Mechanism drivers that need no further agent."""
@@ -24,7 +25,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     OVN alone needs neither RPC server nor periodic workers: agents speak to its databases, not to Neutron.
     """
     _check(ctx.spec)
-    base = parts.foundation(ctx, "metadata")
+    base = parts.foundation(ctx, "metadata", service_type=_SERVICE_TYPE)
     ovn_contract = network(ctx)
     copy = ovn_client_copy(ctx, ctx.spec.ovn.network) if ctx.spec.ovn.network else ()
     ovn = Step(name="OVNConnected", objects=copy, verdict=ovn_contract.verdict)
@@ -54,7 +55,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         env=names.env,
     )
     api = parts.api(ctx, "api", 9696, conf, settings=ctx.spec.api, after=dependencies, program=program)
-    entry = parts.catalog(ctx, "network", "Networking", api, after=(*base.steps, api))
+    entry = parts.catalog(ctx, _SERVICE_TYPE, "Networking", api, after=(*base.steps, api))
     # Where the release does not list it, the API does its work.
     has_worker = f"neutron-{WORKER}" in ctx.release
     agents = [_maintenance_worker(ctx, conf, after=dependencies, mounts=ml2)] if has_worker else []

@@ -12,6 +12,8 @@ from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec
 
+SERVICE_TYPE = "compute"
+
 DEFAULTS: Sections = {
     "conductor": {"workers": 1},
     # A job discovers new nodes; this discovers those that were added while no operator ran.
@@ -71,7 +73,7 @@ def clients(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
 def control(ctx: Context[NovaSpec], user: sources.Identity, credentials: parts.Credentials) -> Sections:
     """Return the options that only APIs and the scheduler need."""
     return {
-        **keystone_authtoken(ctx, user.options, credentials),
+        **keystone_authtoken(ctx, user.options, credentials, SERVICE_TYPE),
         **caches.cache(ctx),
         "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
     }

@@ -75,7 +75,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     metadata = parts.api(
         ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, program=_METADATA
     )
-    entry = parts.catalog(ctx, "compute", "Compute", api, path="/v2.1", after=(*peers, user, api))
+    entry = parts.catalog(ctx, config.SERVICE_TYPE, "Compute", api, path="/v2.1", after=(*peers, user, api))
     migration = plan_migration(ctx)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(

@@ -13,6 +13,7 @@ from .amphora import PASSWORD, amphora_steps, provider
 from .config import PORT, SOCKETS, defaults, network, octavia_conf
 from .model import OctaviaSpec
 
+_SERVICE_TYPE = "load-balancer"
 _AGENT = "driver-agent"
 _PROGRAM = "octavia-driver-agent"
 _SOCKETS = SOCKETS.removeprefix("/var")
@@ -23,7 +24,7 @@ _WORKERS = parts.Workers(processes=2, threads=4, as_needed=False)
 
 def plan(ctx: Context[OctaviaSpec]) -> Plan:
     """Return everything that an Octavia consists of; published: internalURL, publicURL."""
-    base = parts.foundation(ctx, *([PASSWORD] if _has_broker(ctx.spec) else []))
+    base = parts.foundation(ctx, *([PASSWORD] if _has_broker(ctx.spec) else []), service_type=_SERVICE_TYPE)
     amphora = provider(ctx, base)
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
     fixed_options, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
@@ -39,7 +40,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     )
     steps = (*base.steps, *(amphora.steps if amphora else ()))
     api = parts.api(ctx, "api", PORT, conf, settings=ctx.spec.api, after=(*steps, ovn, sync), program=settings)
-    entry = parts.catalog(ctx, "load-balancer", "Load Balancer", api, after=(*base.steps, api))
+    entry = parts.catalog(ctx, _SERVICE_TYPE, "Load Balancer", api, after=(*base.steps, api))
     removal = ["python3", "-c", agents.text("octavia/purge.py")]
     controllers = [amphora_steps(ctx, amphora, fixed_options, defaults(ctx), (*steps, sync))] if amphora else []
     return Plan(
