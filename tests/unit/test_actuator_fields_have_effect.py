@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
-from remotes import Remote, context, serving
+from remotes import Answer, Remote, context, serving
 from test_actuators_cinder import Cloud
 from test_actuators_database import MariaDB
 from test_actuators_domain import Domains
@@ -33,6 +33,8 @@ LOGIN = {
 }
 SECRETS = {"admin": LOGIN, "p": {"k": "one", "toggled": "two"}, "toggled": {"k": "three"}}
 PASSWORD = {"passwordSecretRef": {"name": "p", "key": "k"}}
+SERVICE_USER = {"user": "glance", "passwordSecretRef": {"name": "p", "key": "k"}}
+RULE = {"service": "compute", "method": "GET", "path": "/v2.1/servers"}
 NODE = "node-1.example.org"
 _BOOKKEEPING = {"ids", "tokens", "logins", "asked", "lock", "statements", "writes", "fault"}
 """What a server in memory knows of requests."""
@@ -73,6 +75,32 @@ class Chassis(Southbound):
         self.register(NODE, "192.0.2.1", "physnet1:br-ex")
 
 
+class Owners(Identity):
+    """A Keystone with users who may own a credential; each takes the password that is tried first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.add("domains", id="other", name="toggled")
+        for domain, user, project in (
+            ("default", "glance", "service"),
+            ("default", "glance", "toggled"),
+            ("default", "toggled", "service"),
+            ("other", "glance", "service"),
+        ):
+            who = self.all("users", name=user, domain_id=domain) or [self.add("users", name=user, domain_id=domain)]
+            where = self.all("projects", name=project, domain_id=domain)
+            where = where or [self.add("projects", name=project, domain_id=domain)]
+            self.assigned.add((who[0]["id"], where[0]["id"], self.one("roles", name="service")["id"]))
+
+    def token(self, auth: Any) -> Answer:
+        claim = auth["identity"]["password"]["user"]
+        for row in self.all("users", name=claim["name"]):
+            row.setdefault("password", claim["password"])
+        if "scope" in auth and auth["scope"] != "unscoped":
+            self.scope = auth["scope"]["project"]["name"]
+        return super().token(auth)
+
+
 WORLDS: dict[str, World] = {
     "MariaDBDatabase": World(
         Tables, ({"database": "nova_api", "user": "nova_api", "characterSet": "utf8mb4", **PASSWORD},)
@@ -84,7 +112,13 @@ WORLDS: dict[str, World] = {
         ({"type": "image", "name": "glance", "endpoints": {"public": "http://a:1", "internal": "http://b:1"}},),
     ),
     "KeystoneDomain": World(Domains, ({"domain": "heat", "administrator": "root", **PASSWORD},)),
-    "KeystoneApplicationCredential": World(Identity, ({"credential": "operator", **PASSWORD},)),
+    "KeystoneApplicationCredential": World(
+        Owners,
+        (
+            {"credential": "operator", "accessRules": [RULE], **PASSWORD},
+            {"credential": "operator", "owner": SERVICE_USER, **PASSWORD},
+        ),
+    ),
     "KeystoneIdentityProvider": World(
         Federation,
         (

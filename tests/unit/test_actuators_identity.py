@@ -45,10 +45,12 @@ class Identity:
                 "endpoints",
                 "regions",
                 "application_credentials",
+                "access_rules",
             )
         }
         self.assigned: set[tuple[str, str, str]] = set()
-        self.tokens: set[str] = set()
+        self.tokens: dict[str, str] = {}
+        """Id of the user by token."""
         self.lock = Lock()
         self.asked: list[tuple[str, ...]] = []
         self.fault: Answer | None = None
@@ -113,14 +115,21 @@ class Identity:
         if not token:
             return Answer(401, {"error": {"message": "The request you have made requires authentication."}})
         subject = next(self.ids)
-        self.tokens.add(subject)
+        self.tokens[subject] = users[0]["id"]
         return Answer(201, {"token": token}, {"X-Subject-Token": subject})
 
     def by_credential(self, auth: Any) -> Answer:
         claim = auth["identity"]["application_credential"]
-        user = self.all("users", name=claim["user"]["name"])[0]["id"]
+        domains = self.all("domains", name=claim["user"]["domain"]["name"])
+        users = self.all("users", name=claim["user"]["name"], domain_id=domains[0]["id"]) if domains else []
+        user = users[0]["id"] if users else ""
         known = self.all("application_credentials", user=user, name=claim["name"], secret=claim["secret"])
-        return Answer(201, {"token": {"user": {"id": user}}}, {"X-Subject-Token": "x"}) if known else Answer(401)
+        if not known:
+            return Answer(401)
+        # Without rules, Keystone leaves the field out.
+        rules = {"access_rules": known[0]["access_rules"]} if known[0]["access_rules"] else {}
+        token = {"user": {"id": user}, "application_credential": {"name": claim["name"], **rules}}
+        return Answer(201, {"token": token}, {"X-Subject-Token": "x"})
 
     def credentials(self, request: Request, user: str, row: str = "") -> Answer:
         mine = self.all("application_credentials", user=user, name=request.query.get("name", "")) if not row else []
@@ -129,14 +138,24 @@ class Identity:
                 hidden = [{"id": each["id"], "name": each["name"]} for each in mine]
                 return Answer(200, {"application_credentials": hidden})
             case "POST":
+                if self.tokens[request.headers["X-Auth-Token"]] != user:
+                    return Answer(403, {"error": {"message": "Cannot create one for another user."}})
                 values = request.body["application_credential"]
                 if self.all("application_credentials", user=user, name=values["name"]):
                     return Answer(409, {"error": {"message": "Duplicate entry"}})
-                self.add("application_credentials", user=user, **values)
+                rules = [self.rule(user, rule) for rule in values.get("access_rules", [])]
+                self.add("application_credentials", user=user, **{**values, "access_rules": rules})
                 return Answer(201, {})
             case _:
                 del self.rows["application_credentials"][row]
                 return Answer(204)
+
+    def rule(self, user: str, rule: dict[str, str]) -> dict[str, Any]:
+        """The user's rule: one that the database takes for the same stays as it is, also when no credential has it."""
+        for row in self.all("access_rules", user=user, service=rule["service"], method=rule["method"]):
+            if row["path"].lower() == rule["path"].lower():
+                return row
+        return self.add("access_rules", user=user, **rule)
 
     def authorized(self, request: Request) -> Answer:
         match request.path[1:]:
@@ -330,12 +349,12 @@ def test_keystones_own_service_is_there_before_k_orc_which_finds_it_by_that(keys
     assert SERVICE.ensure(wanted) == []
 
 
-def wanted_credential(url: str, secret: str = "drawn", name: str = "k-orc") -> Context[Any]:
+def wanted_credential(url: str, secret: str = "drawn", name: str = "k-orc", **spec: Any) -> Context[Any]:
     return context(
         CREDENTIAL,
-        {"credential": name, "passwordSecretRef": {"name": "p", "key": "k"}},
+        {"credential": name, "passwordSecretRef": {"name": "p", "key": "k"}} | spec,
         {"internalURL": url, "adminSecret": "a"},
-        {"a": {"username": "admin", "password": "adminpw"}, "p": {"k": secret}},
+        {"a": {"username": "admin", "password": "adminpw"}, "p": {"k": secret}, "u": {"k": PASSWORD}},
     )
 
 
@@ -352,6 +371,85 @@ def test_the_administrator_has_an_application_credential(keystone: Identity, url
     CREDENTIAL.remove(wanted_credential(url, "forgotten"))
     CREDENTIAL.remove(wanted_credential(url))
     assert [row["name"] for row in keystone.rows["application_credentials"].values()] == ["k-orc_B"]
+
+
+READ = {"service": "compute", "method": "GET", "path": "/v2.1/servers/{server_id}"}
+WRITE = {"service": "compute", "method": "POST", "path": "/v2.1/servers"}
+OWNER = {"owner": {"user": "glance", "passwordSecretRef": {"name": "u", "key": "k"}}}
+
+
+def rules(keystone: Identity, name: str = "k-orc") -> list[dict[str, Any]]:
+    found = keystone.one("application_credentials", name=name)["access_rules"]
+    return [{field: row[field] for field in READ} for row in found]
+
+
+def test_a_credential_has_the_access_rules_of_its_spec(keystone: Identity, url: str) -> None:
+    CREDENTIAL.ensure(wanted_credential(url))
+    wanted = wanted_credential(url, accessRules=[READ, WRITE])
+    # Keystone changes no rules of a credential.
+    assert CREDENTIAL.ensure(wanted) == ["application credential k-orc repaired: accessRules"]
+    assert rules(keystone) == [READ, WRITE]
+    assert keystone.one("application_credentials")["secret"] == "drawn"
+    keystone.asked.clear()
+    assert CREDENTIAL.ensure(wanted) == []
+    assert keystone.asked == [("POST", "auth", "tokens")]
+    # Their order is Keystone's.
+    assert CREDENTIAL.ensure(wanted_credential(url, accessRules=[WRITE, READ])) == []
+    assert CREDENTIAL.ensure(wanted_credential(url, accessRules=[READ]))
+    assert rules(keystone) == [READ]
+    assert CREDENTIAL.ensure(wanted_credential(url))
+    assert rules(keystone) == []
+
+
+def test_a_rule_that_keystone_has_in_another_case_is_not_replaced_for_ever(keystone: Identity, url: str) -> None:
+    CREDENTIAL.ensure(wanted_credential(url, accessRules=[READ | {"path": "/v2.1/Servers"}]))
+    upper = rules(keystone)
+    assert CREDENTIAL.ensure(wanted_credential(url, accessRules=[READ | {"path": "/v2.1/servers"}])) == []
+    assert rules(keystone) == upper
+    both = [READ | {"path": path} for path in ("/v2.1/servers", "/v2.1/Servers")]
+    with pytest.raises(SpecError, match=r"spec\.accessRules: Keystone takes paths that differ in upper and lower case"):
+        CREDENTIAL.ensure(wanted_credential(url, accessRules=both))
+
+
+def test_a_service_user_has_a_credential_of_its_own(keystone: Identity, url: str) -> None:
+    wanted = wanted_credential(url, name="glance", accessRules=[READ], **OWNER)
+    with pytest.raises(Transient, match="user 'glance' cannot log in to project 'service' of 'Default' yet"):
+        CREDENTIAL.ensure(wanted)
+    USER.ensure(wanted_user(url))
+    assert CREDENTIAL.ensure(wanted) == ["application credential glance created"]
+    assert CREDENTIAL.ensure(wanted) == []
+    user = keystone.one("users", name="glance")["id"]
+    assert keystone.one("application_credentials", name="glance")["user"] == user
+    # The administrator's of the same name is another one.
+    assert CREDENTIAL.ensure(wanted_credential(url, name="glance")) == ["application credential glance created"]
+    CREDENTIAL.remove(wanted)
+    assert [row["user"] for row in keystone.rows["application_credentials"].values()] != [user]
+    assert len(keystone.rows["application_credentials"]) == 1
+
+
+def test_a_credential_that_its_owner_could_not_make_again_stays(keystone: Identity, url: str) -> None:
+    USER.ensure(wanted_user(url))
+    CREDENTIAL.ensure(wanted_credential(url, **OWNER))
+    changed = wanted_credential(url, accessRules=[READ], **OWNER)
+    changed = replace(changed, secrets={**changed.secrets, "u": {"k": "wrong"}})
+    with pytest.raises(Transient, match="cannot log in"):
+        CREDENTIAL.ensure(changed)
+    assert rules(keystone) == []
+
+
+def test_the_credential_of_a_user_that_is_gone_is_gone(keystone: Identity, url: str) -> None:
+    USER.ensure(wanted_user(url))
+    CREDENTIAL.ensure(wanted_credential(url, **OWNER))
+    USER.remove(wanted_user(url))
+    CREDENTIAL.remove(wanted_credential(url, **OWNER))
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("name", ["admin", "Admin"])
+def test_an_owner_is_not_the_administrator_by_another_door(url: str, name: str) -> None:
+    owner = {"owner": {**OWNER["owner"], "user": name}}
+    with pytest.raises(SpecError, match=r"spec\.owner\.user: .* administers Keystone; leave spec\.owner out"):
+        CREDENTIAL.ensure(wanted_credential(url, **owner))
 
 
 @pytest.mark.security

@@ -313,6 +313,13 @@ def test_no_claim_is_removed_by_the_resource_that_does_not_have_it() -> None:
             {"credential": "K-ORC"},
             {"credential": "k-orc_B"},
         ),
+        (
+            APPLICATION_CREDENTIAL,
+            claims.application_credential,
+            {"credential": "a", "owner": {"user": "nova"}},
+            {"credential": "A", "owner": {"user": "Nova", "domain": "default"}},
+            {"credential": "a"},
+        ),
         (VOLUME_TYPE, claims.volume_type, {"name": "gold"}, {"name": "g\xf6ld"}, {"name": "silver"}),
         (VOLUME_TYPE, claims.volume_type, {"name": "a"}, {"name": "a"}, {"name": "a", "cinderRef": {"name": "b"}}),
         (QUOTA, claims.quota, {"project": "team"}, {"project": "Team", "domain": "default"}, {"project": "other"}),

@@ -28,13 +28,13 @@ def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
     return value
 
 
-def password(ctx: Context[Any], ref: SecretKeyRef) -> str:
+def password(ctx: Context[Any], ref: SecretKeyRef, path: str = "spec.passwordSecretRef") -> str:
     """The password the spec points at. Raises SpecError where there is none to use."""
     value = ctx.secrets.get(ref.name, {}).get(ref.key)
     if value is None:
-        raise MissingReference("spec.passwordSecretRef", f"there is no Secret {ref.name!r} with a key {ref.key!r}")
+        raise MissingReference(path, f"there is no Secret {ref.name!r} with a key {ref.key!r}")
     if not value or not value.isprintable():
-        raise SpecError("spec.passwordSecretRef", f"key {ref.key!r} of Secret {ref.name!r} is empty or not one line")
+        raise SpecError(path, f"key {ref.key!r} of Secret {ref.name!r} is empty or not one line")
     return value
 
 

@@ -1,66 +1,150 @@
-"""KeystoneApplicationCredential: a login of the administrator that is not his password, over the identity API."""
+"""KeystoneApplicationCredential: a login of a user that is not the user's password, over the identity API."""
 
 from __future__ import annotations
 
-from ..plan import Context, Transient
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..api import AccessRule
+from ..plan import Context, SpecError, Transient
 from . import access, loop
 from .answers import member
-from .identity import refuse_other_name
-from .keystone import NAME, Keystone, NamedRow, session
+from .claims import fold
+from .http import Unauthorized
+from .identity import find_exact, refuse_other_name
+from .keystone import NAME, Keystone, NamedRow, session, session_of
 from .loop import Facets
-from .models import KeystoneApplicationCredentialSpec
+from .models import CredentialOwner, KeystoneApplicationCredentialSpec
 
 _AT = "/users/{}/application_credentials"
+_RULES = "spec.accessRules"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The user to whom a credential belongs."""
+
+    name: str
+    domain: str
+    id: Callable[[], str]
+    """Returns the id of the user; empty where there is no such user."""
+    session: Callable[[], Keystone]
+    """Returns the user's own session: Keystone lets nobody else create a credential, not even the administrator."""
+
+
+def _compared(rule: Mapping[str, str]) -> tuple[str, str, str]:
+    """A rule as Keystone's database compares it: of two paths that differ in case, a user has the first one alone."""
+    return rule["service"].casefold(), rule["method"], rule["path"].casefold()
 
 
 class Credential:
-    """The credential; a login tells whether its secret is right, which Keystone neither shows nor changes."""
+    """The credential; a login tells whether its secret is right, which Keystone neither shows nor changes, and what its
+    access rules are, which it does not change, either.
+    """
 
     path = "spec.credential"
 
-    def __init__(self, keystone: Keystone, called: str, user: str, secret: str) -> None:
+    def __init__(self, keystone: Keystone, called: str, owner: Owner, secret: str, rules: Sequence[AccessRule]) -> None:
+        """`keystone` is the session of the administrator, who may list and delete credentials of all users."""
         self.name = f"application credential {called}"
         self._keystone = keystone
         self._called = called
-        self._user = user
+        self._owner = owner
         self._secret = secret
+        self._rules = [rule.model_dump() for rule in rules]
         self._rows: list[NamedRow] = []
 
     @property
     def desired(self) -> Facets:
-        return {"secret": True}
+        return {"secret": True, "accessRules": frozenset(map(_compared, self._rules))}
 
     def find(self) -> Facets | None:
-        if self._secret and self._keystone.admits(self._user, self._called, self._secret):
-            return self.desired
-        answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(self._keystone.user,))
-        self._rows = member(NAME, answer, "application_credentials", list[NamedRow]) if answer else []
+        if self._secret:
+            owner = self._owner
+            rules = self._keystone.access_rules(owner.name, owner.domain, self._called, self._secret)
+            if rules is not None:
+                found = frozenset(_compared({**rule}) for rule in rules)
+                return {"secret": True, "accessRules": found}
+        return {**self.desired, "secret": False} if self._found() else None
+
+    def _found(self) -> bool:
+        if user := self._owner.id():
+            answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(user,))
+            self._rows = member(NAME, answer, "application_credentials", list[NamedRow]) if answer else []
         for row in self._rows:
             refuse_other_name(self.path, self._called, row["name"], "credential")
-        return {"secret": False} if self._rows else None
+        return bool(self._rows)
 
     def create(self) -> None:
         values = {"name": self._called, "secret": self._secret, "description": "made by openstack-operator"}
-        ids, body = (self._keystone.user,), {"application_credential": values}
-        if self._keystone.call("POST", _AT, body, ids=ids, secret=True) is None:
-            raise Transient("Keystone: its administrator has just gone")
+        rules = {"access_rules": self._rules} if self._rules else {}
+        own = self._owner.session()
+        body = {"application_credential": {**values, **rules}}
+        if own.call("POST", _AT, body, ids=(own.user,), secret=True) is None:
+            raise Transient(f"Keystone: user {self._owner.name!r} has just gone")
 
     def update(self, changed: frozenset[str]) -> None:
-        self.delete()
+        # Nothing is deleted that this owner could not make again.
+        _ = self._owner.session().user
+        if self._rows or self._found():
+            self.delete()
         self.create()
 
     def delete(self) -> None:
         for row in self._rows:
-            self._keystone.call("DELETE", f"{_AT}/{{}}", ids=(self._keystone.user, row["id"]))
+            self._keystone.call("DELETE", f"{_AT}/{{}}", ids=(self._owner.id(), row["id"]))
+
+
+def _administrator(ctx: Context[KeystoneApplicationCredentialSpec]) -> Owner:
+    keystone = session(ctx, ctx.spec.keystone_ref)
+    name = access.admin(ctx, ctx.spec.keystone_ref, "username")
+    return Owner(name, "Default", lambda: keystone.user, lambda: keystone)
+
+
+def _other(ctx: Context[KeystoneApplicationCredentialSpec], owner: CredentialOwner) -> Owner:
+    ref = ctx.spec.keystone_ref
+    keystone = session(ctx, ref)
+
+    def user_id() -> str:
+        for domain in find_exact(keystone, "domains", owner.domain):
+            for row in keystone.rows("users", NamedRow, name=owner.user, domain_id=domain["id"]):
+                refuse_other_name("spec.owner.user", owner.user, row["name"])
+                return row["id"]
+        return ""
+
+    def own_session() -> Keystone:
+        password = access.password(ctx, owner.password_secret_ref, "spec.owner.passwordSecretRef")
+        own = session_of(ctx, ref, owner.user, password, owner.domain, owner.project)
+        try:
+            _ = own.user
+        except Unauthorized:
+            text = f"Keystone: user {owner.user!r} cannot log in to project {owner.project!r} of {owner.domain!r} yet"
+            raise Transient(f"{text}; is its KeystoneUser Ready?") from None
+        return own
+
+    return Owner(owner.user, owner.domain, user_id, own_session)
 
 
 def _credential(ctx: Context[KeystoneApplicationCredentialSpec], secret: str) -> Credential:
-    ref = ctx.spec.keystone_ref
-    return Credential(session(ctx, ref), ctx.spec.credential, access.admin(ctx, ref, "username"), secret)
+    spec = ctx.spec
+    owner = _other(ctx, spec.owner) if spec.owner else _administrator(ctx)
+    return Credential(session(ctx, spec.keystone_ref), spec.credential, owner, secret, spec.access_rules)
+
+
+def _check(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
+    """Raises SpecError for an owner or rules that Keystone would take for others."""
+    spec = ctx.spec
+    if spec.owner and fold(spec.owner.domain) == "default":
+        administrator = access.admin(ctx, spec.keystone_ref, "username")
+        if fold(spec.owner.user) == fold(administrator):
+            raise SpecError("spec.owner.user", f"{spec.owner.user!r} administers Keystone; leave spec.owner out")
+    if len({_compared(rule.model_dump()) for rule in spec.access_rules}) < len(spec.access_rules):
+        raise SpecError(_RULES, "Keystone takes paths that differ in upper and lower case for one; keep one of them")
 
 
 def ensure(ctx: Context[KeystoneApplicationCredentialSpec]) -> list[str]:
-    """The administrator has the credential, with the roles he has in his project; what was changed comes out."""
+    """The owner has the credential, with the roles that the owner has in the project; what was changed comes out."""
+    _check(ctx)
     return loop.ensure((_credential(ctx, access.password(ctx, ctx.spec.password_secret_ref)),))
 
 

@@ -89,9 +89,15 @@ def identity_provider(spec: Mapping[str, Any]) -> Sequence[Claim]:
 
 
 def application_credential(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The credential of a KeystoneApplicationCredential. The user is the administrator in each."""
-    names = {"credential": "application credential"}
-    return tuple(_claims(spec, _server(spec, "keystoneRef", _KEYSTONE), names, folds=True))
+    """The credential of a KeystoneApplicationCredential, whose name is one of its owner's. Without an owner, the user
+    is the administrator.
+    """
+    at: Sequence[str] = _server(spec, "keystoneRef", _KEYSTONE)
+    owner = spec.get("owner")
+    if isinstance(owner, dict):
+        fields = cast("Mapping[str, Any]", owner)
+        at = (*at, fold(_text(fields, "domain", "Default")), fold(_text(fields, "user")))
+    return tuple(_claims(spec, at, {"credential": "application credential"}, folds=True))
 
 
 def volume_type(spec: Mapping[str, Any]) -> Sequence[Claim]:

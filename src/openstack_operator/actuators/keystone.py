@@ -49,9 +49,29 @@ class _User(Identified):
     domain: NotRequired[_Domain]
 
 
+class RuleRow(TypedDict):
+    """An access rule."""
+
+    service: str
+    method: str
+    path: str
+
+
+class _ApplicationCredential(TypedDict):
+    access_rules: NotRequired[list[RuleRow] | None]
+
+
 class _Token(TypedDict):
     user: _User
     project: NotRequired[_Project]
+
+
+class _RestrictedToken(TypedDict):
+    application_credential: _ApplicationCredential
+
+
+class _RestrictedAnswer(TypedDict):
+    token: _RestrictedToken
 
 
 class _Answer(TypedDict):
@@ -90,12 +110,16 @@ def _credentials(user: str, password: str, domain: str, project: str | None) -> 
 
 # openstacksdk would do as well, for 24 MiB of memory and a second HTTP library; a dozen calls do not need it.
 class Keystone:
-    """A session of the administrator; threads share it, and a token is fetched only when there is none that works."""
+    """A session of the administrator, or of another user; threads share it, and a token is fetched only when there is
+    none that works.
+    """
 
-    def __init__(self, url: str, username: str, password: str, project: str, trust: str = "") -> None:
+    def __init__(
+        self, url: str, username: str, password: str, project: str, trust: str = "", domain: str = "Default"
+    ) -> None:
         """`trust` are the authorities of the server in PEM; without any, those the system trusts."""
         self._api = Api(NAME, url, seconds=_ANSWER, trust=trust)
-        self._credentials = _credentials(username, password, "Default", project)
+        self._credentials = _credentials(username, password, domain, project)
         self._lock = Lock()
         self._token = ""
         self.project = ""
@@ -154,21 +178,25 @@ class Keystone:
 
     @property
     def user(self) -> str:
-        """Id of the administrator."""
+        """Id of the user who is logged in."""
         if not self._user:
             self._log_in("")
         return self._user
 
-    def admits(self, user: str, credential: str, secret: str) -> bool:
-        """Return True if Keystone accepts an application credential of a user of the domain Default."""
-        whose = {"name": user, "domain": {"name": "Default"}}
-        application_credential = {"name": credential, "secret": secret, "user": whose}
+    def access_rules(self, user: str, domain: str, credential: str, secret: str) -> list[RuleRow] | None:
+        """Log in by an application credential of this user, and return its access rules; None where Keystone does not
+        accept it.
+        """
+        owner = {"name": user, "domain": {"name": domain}}
+        application_credential = {"name": credential, "secret": secret, "user": owner}
         identity = {"methods": ["application_credential"], "application_credential": application_credential}
         try:
             answer = self._api.call("POST", "/auth/tokens", json={"auth": {"identity": identity}}, secret=True)
         except (Unauthorized, Refused):
-            return False
-        return answer is not None
+            return None
+        if answer is None:
+            return None
+        return read(NAME, answer, _RestrictedAnswer)["token"]["application_credential"].get("access_rules") or []
 
     def login(self, user: str, password: str, domain: str, project: str | None = None) -> Login | None:
         """Log in as this user; return None where Keystone does not accept it."""
@@ -224,3 +252,8 @@ def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
     username, password = access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password")
     project = access.admin(ctx, ref, "project", default="admin")
     return _session(url, username, password, project, access.trust(ctx, ref))
+
+
+def session_of(ctx: Context[Any], ref: KeystoneRef, user: str, password: str, domain: str, project: str) -> Keystone:
+    """The session of another user of a Keystone, in this project."""
+    return _session(access.published(ctx, ref, "internalURL"), user, password, project, access.trust(ctx, ref), domain)

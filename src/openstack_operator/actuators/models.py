@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ..api import (
+    AccessRules,
     Column,
     DatabaseName,
     KeystoneRef,
@@ -18,6 +19,7 @@ from ..api import (
     Resource,
     SecretKeyRef,
     immutable,
+    immutable_optional,
     rule,
     validated,
 )
@@ -204,15 +206,38 @@ class KeystoneDomainSpec(Model):
     administrator is always removed."""
 
 
+class CredentialOwner(Model):
+    """A user of Keystone, as a KeystoneUser makes it."""
+
+    user: IdentityName
+    """Name of the user."""
+    password_secret_ref: SecretKeyRef
+    """Password of the user: Keystone lets only the user itself create a credential. When the password changes, the
+    credential stays."""
+    domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
+    """Name of the domain of user and project."""
+    project: Annotated[str, Field(min_length=1, max_length=64)] = "service"
+    """Name of the project in which the credential is used, with the roles that the user has there when it is made."""
+
+
 class KeystoneApplicationCredentialSpec(Model):
-    """An application credential of Keystone's administrator, with the administrator's roles in its project."""
+    """An application credential of Keystone's administrator, or of another user, with the user's roles in its
+    project."""
+
+    rules = (immutable_optional("owner", "the credential's owner"),)
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone whose administrator owns the credential."""
+    """Keystone that holds the credential."""
     credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
     """Name of the credential."""
     password_secret_ref: SecretKeyRef
     """Secret of the credential; when it changes, the credential is replaced."""
+    owner: CredentialOwner | None = None
+    """User to whom the credential belongs; unset is the administrator. You cannot change, set or unset it later."""
+    access_rules: AccessRules = []
+    """Requests that the credential may make, and no others; an empty list allows all that the user's roles allow. When
+    the rules change, the credential is replaced by one of the same name and secret, and its tokens end. A service
+    refuses other requests with 401."""
 
 
 class Endpoints(Model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .access_rules import AccessRule, AccessRules
 from .ceph import CEPH, CEPH_BESIDE, CephClientRef, CephSource, PoolName
 from .cloud_pki import UsesCloudPKI
 from .defaults import default_text, split_default, with_default
@@ -178,6 +179,8 @@ __all__ = [
     "ROTATING_KINDS",
     "SERVICE_KINDS",
     "STATUS",
+    "AccessRule",
+    "AccessRules",
     "Address",
     "AgentSettings",
     "AppCredentialRef",

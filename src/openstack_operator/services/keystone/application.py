@@ -31,6 +31,8 @@ def application(
     ctx: Context[KeystoneSpec], creds: parts.Credentials, admin: parts.Credentials, api: Api, url: str
 ) -> Login:
     """Return the step of one credential, or of two while one replaces the other."""
+    allowed = [rule.model_dump() for rule in ctx.spec.bootstrap.access_rules]
+    rules = {"accessRules": allowed} if allowed else {}
     resources = [
         parts.remote(
             ctx,
@@ -40,6 +42,7 @@ def application(
                 "keystoneRef": {"name": ctx.owner},
                 "credential": each.called(_NAME),
                 "passwordSecretRef": creds.ref(each.key),
+                **rules,
             },
         )
         for each in creds.of(APPLICATION)

@@ -8,7 +8,10 @@ from .model import KeystoneSpec
 
 def ignored(ctx: Context[KeystoneSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the plan does not use."""
-    if ctx.spec.catalog.provider == "builtin":
-        text = "only K-ORC uses it; remove it, or set catalog.provider"
-        return {"catalog.bootstrapResources": text, "catalog.secretStoreRef": text}
-    return {}
+    if ctx.spec.catalog.provider != "builtin":
+        return {}
+    text = "only K-ORC uses it; remove it, or set catalog.provider"
+    fields = {"catalog.bootstrapResources": text, "catalog.secretStoreRef": text}
+    if not ctx.spec.bootstrap.application_credential:
+        fields["bootstrap.accessRules"] = "there is no credential; remove it, or set bootstrap.applicationCredential"
+    return fields

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field, model_validator
 
 from ...api import (
+    AccessRules,
     CachesResults,
     Column,
     ComponentSettings,
@@ -53,6 +54,10 @@ class Bootstrap(Model):
     application_credential: bool = False
     """Create an application credential for the administrator: the Secret `<name>-app-credential` has a clouds.yaml that
     logs in with it. With catalog.provider k-orc, the operator always creates one."""
+    access_rules: AccessRules = []
+    """Requests that the application credential may make, and no others; an empty list allows all that its roles allow.
+    K-ORC logs in with it, too, and needs each method for `/v3/**` of identity, and what your own resources of K-ORC
+    are about."""
     region: Region | None = None
     """The same as `region` of the spec. You cannot change, set or unset it later."""
 
