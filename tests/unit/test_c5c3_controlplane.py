@@ -11,9 +11,10 @@ from _pytest.mark import ParameterSet
 
 from openstack_operator import plan
 from openstack_operator.manifests import load
-from openstack_operator.plan import UnsupportedError
+from openstack_operator.plan import READY, UnsupportedError, progressing
 from openstack_operator.registry import SERVICES
 from openstack_operator.render import OfflineCluster
+from openstack_operator.services.controlplane import c5c3
 from tests.fields import HANDED_ON, KINDS, ROOT, description
 from tests.world import RELEASES, Leaves, changes, check, given, row, world
 
@@ -479,3 +480,23 @@ def test_keystones_catalog_is_what_is_said_of_k_orc(door: str, provider: str) ->
         ".secretStoreRef.kind": "SecretStore",
         ".secretStoreRef.key": "openstack/k-orc",
     }
+
+
+def test_the_service_catalog_is_a_phase_of_its_own_while_k_orc_keeps_it() -> None:
+    starting = progressing("starting")
+    conditions = (
+        "MariaDBReady",
+        "KeystoneReady",
+        "KORCReady",
+        "GlanceReady",
+        "NovaReady",
+        "CortexReady",
+        "TempestReady",
+    )
+    expected = ("Infrastructure", "Identity", "ServiceCatalog", "CoreServices", "Compute", "Scheduler", "Testing")
+    for number, name in enumerate(expected):
+        verdicts = {each: READY if index < number else starting for index, each in enumerate(conditions)}
+        assert c5c3.phase(verdicts) == name
+    assert c5c3.phase(dict.fromkeys(conditions, READY)) == "Ready"
+    # Without K-ORC there is no such condition, and each service enters itself.
+    assert c5c3.phase({"KeystoneReady": READY, "GlanceReady": starting}) == "CoreServices"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from keystoneauth1.exceptions import ClientException
+from openstack.connection import Connection
 from openstack.exceptions import SDKException
 from rich.console import Console
 
@@ -24,6 +26,7 @@ from .asked import raised, ready
 NAMESPACE = "openstack"
 PLANE = "controlplanes.c5c3.io"
 ROTATION = "credentialrotations.c5c3.io"
+CREDENTIALS = "keystoneapplicationcredentials.openstack.k8s.io"
 APIS = ("keystone", "glance", "placement", "neutron", "nova")
 SERVERS = {
     "mariadbs.k8s.mariadb.com": "mariadb",
@@ -154,6 +157,46 @@ def test_a_resource_of_k_orcs_that_is_deleted_takes_nothing_with_it(cloud: Kuber
 
     until("K-ORC to have it again", back, 120, 1)
     assert korc(cloud, "services")["placement-catalog"]["status"]["id"] == before["status"]["id"]
+
+
+def test_access_rules_allow_a_credential_no_more(cloud: Kubernetes) -> None:
+    """One of the administrator, who may do everything."""
+    name, secret = "restricted", secrets.token_hex(16)
+    rules = [
+        {"service": "identity", "method": "GET", "path": "/v3/projects"},
+        {"service": "image", "method": "GET", "path": "/v2/images"},
+    ]
+    metadata = {"name": name, "namespace": NAMESPACE}
+    login = {"name": name, "key": "secret"}
+    spec = {"credential": name, "passwordSecretRef": login, "accessRules": rules}
+    cloud.apply(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"secret": secret}},
+        {
+            "apiVersion": "openstack.k8s.io/v1alpha1",
+            "kind": "KeystoneApplicationCredential",
+            "metadata": metadata,
+            "spec": spec,
+        },
+    )
+    until("the credential to be in Keystone", lambda: ready(found(cloud, CREDENTIALS, name)), 120, 1)
+    auth = {
+        "auth_url": proof.connect(cloud, NAMESPACE).config.auth["auth_url"],
+        "application_credential_name": name,
+        "application_credential_secret": secret,
+        "username": "admin",
+        "user_domain_name": "Default",
+    }
+    session = Connection(auth_type="v3applicationcredential", auth=auth).session
+
+    def status(service: str, path: str) -> int:
+        at = {"service_type": service, "interface": "public"}
+        return session.get(path, endpoint_filter=at, raise_exc=False).status_code
+
+    # The catalog has the version of the Identity API in its URL, and none of the others'.
+    assert (status("identity", "/projects"), status("image", "/v2/images")) == (200, 200)
+    refused = [status("identity", "/users"), status("image", "/v2/schemas/image"), status("network", "/v2.0/networks")]
+    assert set(refused) <= {401, 403}
+    cloud.kubectl("-n", NAMESPACE, "delete", CREDENTIALS, name, "--timeout=60s")
 
 
 def test_what_somebody_turns_off_in_keystone_is_turned_on(cloud: Kubernetes, report: Report) -> None:

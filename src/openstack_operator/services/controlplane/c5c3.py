@@ -31,6 +31,8 @@ API_NAMES = service.ApiNames(
 )
 
 _PHASES = {"neutron": "Compute", "nova": "Compute", "cinder": "Compute", "cortex": "Scheduler", "tempest": "Testing"}
+_CATALOG_PHASE = "ServiceCatalog"
+"""Phase while K-ORC does not have what services register with; each service then enters itself."""
 
 
 def plan(ctx: Context[C5C3ControlPlaneSpec]) -> Plan:
@@ -63,4 +65,4 @@ def _with_provider(template: Template) -> Template:
 
 def phase(verdicts: Mapping[str, Verdict]) -> str:
     """Return the first phase with a service that is not ready; Ready without one."""
-    return service.phase(verdicts, _PHASES)
+    return service.phase(verdicts, _PHASES, korc=_CATALOG_PHASE)

@@ -94,6 +94,8 @@ class ApiNames:
 
 
 OURS = ApiNames(OTHER_GROUPS)
+_KORC = "KORC"
+"""Name of the condition of K-ORC."""
 
 
 def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
@@ -140,14 +142,17 @@ def _ignored_fields(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
     return ignored_verdict(*(kube.as_owner_says(child, report["message"]) for child, report in reports if report))
 
 
-def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None) -> str:
+def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None, korc: str = "") -> str:
     """Return the first phase with a service that is not ready; Ready without one. `phases` are other names of services'
-    phases, by field.
+    phases, by field; `korc` is the phase of K-ORC, after that of Keystone, if it has one of its own.
     """
     of_services = [
         (service.condition, (phases or {}).get(service.field, service.phase)) for service in SERVICES_BY_PHASE
     ]
     by_condition = [(CONDITION, SERVICES_BY_PHASE[0].phase), *of_services]
+    if korc:
+        after_identity = 1 + max(index for index, (_, name) in enumerate(by_condition) if name == "Identity")
+        by_condition.insert(after_identity, (_KORC, korc))
     for condition, name in by_condition:
         verdict = verdicts.get(condition_type(condition))
         if verdict is not None and not verdict.ready:
@@ -243,7 +248,7 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
         )
         why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
         verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
-    return [Step(name="KORC", verdict=verdict)]
+    return [Step(name=_KORC, verdict=verdict)]
 
 
 def _is_external(template: Template) -> bool:
