@@ -29,7 +29,7 @@ class Owner:
     id: Callable[[], str]
     """Returns the id of the user; empty where there is no such user."""
     session: Callable[[], Keystone]
-    """Returns the user's own session: Keystone lets nobody else create a credential, not even the administrator."""
+    """Returns the session of the user, who alone may create such a credential: the administrator may not."""
 
 
 def _compared(rule: Mapping[str, str]) -> tuple[str, str, str]:
@@ -63,11 +63,10 @@ class Credential:
             owner = self._owner
             rules = self._keystone.access_rules(owner.name, owner.domain, self._called, self._secret)
             if rules is not None:
-                found = frozenset(_compared({**rule}) for rule in rules)
-                return {"secret": True, "accessRules": found}
-        return {**self.desired, "secret": False} if self._found() else None
+                return {"secret": True, "accessRules": frozenset(_compared({**rule}) for rule in rules)}
+        return {**self.desired, "secret": False} if self._list_rows() else None
 
-    def _found(self) -> bool:
+    def _list_rows(self) -> bool:
         if user := self._owner.id():
             answer = self._keystone.call("GET", _AT, params={"name": self._called}, ids=(user,))
             self._rows = member(NAME, answer, "application_credentials", list[NamedRow]) if answer else []
@@ -78,15 +77,15 @@ class Credential:
     def create(self) -> None:
         values = {"name": self._called, "secret": self._secret, "description": "made by openstack-operator"}
         rules = {"access_rules": self._rules} if self._rules else {}
-        own = self._owner.session()
+        keystone = self._owner.session()
         body = {"application_credential": {**values, **rules}}
-        if own.call("POST", _AT, body, ids=(own.user,), secret=True) is None:
+        if keystone.call("POST", _AT, body, ids=(keystone.user,), secret=True) is None:
             raise Transient(f"Keystone: user {self._owner.name!r} has just gone")
 
     def update(self, changed: frozenset[str]) -> None:
         # Nothing is deleted that this owner could not make again.
         _ = self._owner.session().user
-        if self._rows or self._found():
+        if self._rows or self._list_rows():
             self.delete()
         self.create()
 
@@ -101,7 +100,7 @@ def _administrator(ctx: Context[KeystoneApplicationCredentialSpec]) -> Owner:
     return Owner(name, "Default", lambda: keystone.user, lambda: keystone)
 
 
-def _other(ctx: Context[KeystoneApplicationCredentialSpec], owner: CredentialOwner) -> Owner:
+def _service_user(ctx: Context[KeystoneApplicationCredentialSpec], owner: CredentialOwner) -> Owner:
     ref = ctx.spec.keystone_ref
     keystone = session(ctx, ref)
 
@@ -114,20 +113,20 @@ def _other(ctx: Context[KeystoneApplicationCredentialSpec], owner: CredentialOwn
 
     def own_session() -> Keystone:
         password = access.password(ctx, owner.password_secret_ref, "spec.owner.passwordSecretRef")
-        own = session_of(ctx, ref, owner.user, password, owner.domain, owner.project)
+        of_owner = session_of(ctx, ref, owner.user, password, owner.domain, owner.project)
         try:
-            _ = own.user
+            _ = of_owner.user
         except Unauthorized:
             text = f"Keystone: user {owner.user!r} cannot log in to project {owner.project!r} of {owner.domain!r} yet"
             raise Transient(f"{text}; is its KeystoneUser Ready?") from None
-        return own
+        return of_owner
 
     return Owner(owner.user, owner.domain, user_id, own_session)
 
 
 def _credential(ctx: Context[KeystoneApplicationCredentialSpec], secret: str) -> Credential:
     spec = ctx.spec
-    owner = _other(ctx, spec.owner) if spec.owner else _administrator(ctx)
+    owner = _service_user(ctx, spec.owner) if spec.owner else _administrator(ctx)
     return Credential(session(ctx, spec.keystone_ref), spec.credential, owner, secret, spec.access_rules)
 
 
