@@ -100,8 +100,8 @@ PUBLISHED = {"MariaDB": {"host": "db", "port": "3306", "adminSecret": "root"}, "
 @pytest.mark.parametrize("korc", [True, False])
 def test_the_login_of_k_orc_has_the_rules_of_keystones_spec(release: Release, *, korc: bool) -> None:
     def credential(bootstrap: Mapping[str, Any]) -> dict[str, Any]:
-        spec = {"catalog": {"provider": "k-orc"}} if korc else {"bootstrap": {"applicationCredential": True}}
-        spec["bootstrap"] = {**spec.get("bootstrap", {}), **bootstrap}
+        asked = {"catalog": {"provider": "k-orc"}} if korc else {}
+        spec = {**asked, "bootstrap": {**bootstrap, "applicationCredential": not korc}}
         resource = next(each for each in RESOURCES if each.handle == "Keystone")
         ctx: Context[Any] = context(resource, spec, release=release, published=PUBLISHED)
         return objects(KEYSTONE.plan(ctx))["KeystoneApplicationCredential", "keystone-app-credential"]["spec"]

@@ -375,7 +375,7 @@ def test_the_administrator_has_an_application_credential(keystone: Identity, url
 
 READ = {"service": "compute", "method": "GET", "path": "/v2.1/servers/{server_id}"}
 WRITE = {"service": "compute", "method": "POST", "path": "/v2.1/servers"}
-OWNER = {"owner": {"user": "glance", "passwordSecretRef": {"name": "u", "key": "k"}}}
+OWNER: dict[str, Any] = {"owner": {"user": "glance", "passwordSecretRef": {"name": "u", "key": "k"}}}
 
 
 def rules(keystone: Identity, name: str = "k-orc") -> list[dict[str, Any]]:

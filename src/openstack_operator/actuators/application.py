@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..api import AccessRule
@@ -12,7 +12,7 @@ from .answers import member
 from .claims import fold
 from .http import Unauthorized
 from .identity import find_exact, refuse_other_name
-from .keystone import NAME, Keystone, NamedRow, session, session_of
+from .keystone import NAME, Keystone, NamedRow, RuleRow, session, session_of
 from .loop import Facets
 from .models import CredentialOwner, KeystoneApplicationCredentialSpec
 
@@ -32,7 +32,11 @@ class Owner:
     """Returns the session of the user, who alone may create such a credential: the administrator may not."""
 
 
-def _compared(rule: Mapping[str, str]) -> tuple[str, str, str]:
+def _row(rule: AccessRule) -> RuleRow:
+    return {"service": rule.service, "method": rule.method, "path": rule.path}
+
+
+def _compared(rule: RuleRow) -> tuple[str, str, str]:
     """A rule as Keystone's database compares it: of two paths that differ in case, a user has the first one alone."""
     return rule["service"].casefold(), rule["method"], rule["path"].casefold()
 
@@ -51,7 +55,7 @@ class Credential:
         self._called = called
         self._owner = owner
         self._secret = secret
-        self._rules = [rule.model_dump() for rule in rules]
+        self._rules = [*map(_row, rules)]
         self._rows: list[NamedRow] = []
 
     @property
@@ -63,7 +67,7 @@ class Credential:
             owner = self._owner
             rules = self._keystone.access_rules(owner.name, owner.domain, self._called, self._secret)
             if rules is not None:
-                return {"secret": True, "accessRules": frozenset(_compared({**rule}) for rule in rules)}
+                return {"secret": True, "accessRules": frozenset(map(_compared, rules))}
         return {**self.desired, "secret": False} if self._list_rows() else None
 
     def _list_rows(self) -> bool:
@@ -137,7 +141,7 @@ def _check(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
         administrator = access.admin(ctx, spec.keystone_ref, "username")
         if fold(spec.owner.user) == fold(administrator):
             raise SpecError("spec.owner.user", f"{spec.owner.user!r} administers Keystone; leave spec.owner out")
-    if len({_compared(rule.model_dump()) for rule in spec.access_rules}) < len(spec.access_rules):
+    if len({_compared(_row(rule)) for rule in spec.access_rules}) < len(spec.access_rules):
         raise SpecError(_RULES, "Keystone takes paths that differ in upper and lower case for one; keep one of them")
 
 
