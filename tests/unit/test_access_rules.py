@@ -12,8 +12,8 @@ import yaml
 from pydantic import ValidationError
 
 from openstack_operator.api import AccessRule
-from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.plan import Context, Release
+from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.testing import context
 from tests.planning import objects
 
