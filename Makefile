@@ -97,6 +97,12 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 check-manifests: venv ## kubeconform and kube-score over what the samples become, promtool over alerts; builds the tools once
 	$(PY) -m checks
 
+# In build/release: manifests and charts that name these images by digest, the wheel, lists of contents, checksums.
+.PHONY: release
+release: venv ## Pushes all images to REGISTRY= and writes what others install from; COSIGN_KEY= signs
+	@test -n "$(REGISTRY)" || { echo "name a registry: make release REGISTRY=registry.example.org/team" >&2; exit 1; }
+	$(PY) -m publish $(REGISTRY)
+
 .PHONY: mutants
 mutants: venv ## Small faults in plan, parts, kube and agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
 	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))

@@ -16,7 +16,8 @@ import pytest
 from openstack_operator import __version__
 from openstack_operator.api import Resource, crd
 from openstack_operator.api.schema import STATUS
-from openstack_operator.cli import command_line, main, run_settings
+from openstack_operator.cli import main, run_settings
+from openstack_operator.command_line import command_line
 from openstack_operator.explain import explained
 from openstack_operator.manifests import load, load_text
 from openstack_operator.registry import RESOURCES

@@ -60,7 +60,7 @@ def test_everything_is_caught_in_six_places(root: Path, nodes: Mapping[Path, lis
     # others go on. Around a plan in its thread: the pass gets the error. Around a plan on paper: no input ends the
     # command line with a traceback.
     places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
-    runtime = [f"runtime/{name}.py" for name in ("informer", "manager", "passes", "planning")]
+    runtime = [f"runtime/{name}.py" for name in ("informer", "passes", "planning", "wakeups")]
     assert places == ["agents/barbican/forget_projects.py", "render.py", *runtime], broad
 
 

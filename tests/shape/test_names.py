@@ -19,7 +19,7 @@ PAGES = sorted(
 )
 MODULES = sorted(
     path
-    for folder in ("src", "cloud", "chaos", "bench", "operators", "localcluster", "checks")
+    for folder in ("src", "cloud", "chaos", "bench", "operators", "localcluster", "checks", "publish")
     for path in (ROOT / folder).rglob("*.py")
 )
 VERBS = "get|describe|delete|edit|patch|wait|annotate|label|explain|scale"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = (
-    *("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks"),
+    *("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "publish"),
     *("tests.proofs", "tests.suites", "tests.costs"),
 )
 
@@ -47,7 +47,7 @@ def test_a_program_finds_what_it_needs(root: Path, program: str) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_without_the_virtual_environment_one_line_says_how_to_make_it(tmp_path: Path, root: Path, program: str) -> None:
-    for name in ("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "tests"):
+    for name in ("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "publish", "tests"):
         shutil.copytree(
             root / name, tmp_path / name, ignore=shutil.ignore_patterns("cases", "e2e", "unit", "__pycache__")
         )

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import command_line, main, run_settings
+from openstack_operator.cli import main, run_settings
+from openstack_operator.command_line import command_line
 from openstack_operator.plan import Object, Permissions, Release, SpecError, key, wrong_entry
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.keystone.model import KEYSTONE

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import command_line, run_settings
+from openstack_operator.cli import run_settings
+from openstack_operator.command_line import command_line
 from openstack_operator.plan import Object
 from openstack_operator.preview import commands
 from openstack_operator.preview.changes import FieldChange, changes

@@ -135,10 +135,10 @@ def _with_waits(spans: Sequence[Span], related: Relations) -> Iterator[Span]:
     """
     for span in spans:
         needed = {span.owner, *related.needs.get(span.owner, ())}
-        others = [each for each in spans if each.owner in needed and each.name not in (span.name, span.owner)]
+        parts = [each for each in spans if each.owner in needed and each.name not in (span.name, span.owner)]
         # A resource exists from the beginning, and is done when its parts, and what it needs, are.
         latest = span.ended if span.name == span.owner else span.began
-        candidates = [each for each in others if each.ended <= latest]
+        candidates = [each for each in parts if each.ended <= latest]
         last = max(candidates, key=lambda each: (each.ended, each.name == each.owner), default=None)
         yield Span(span.name, span.owner, span.began, span.ended, last.name if last else "")
 

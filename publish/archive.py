@@ -1,0 +1,31 @@
+"""Archives whose bytes follow from what is in them alone."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+
+
+def chart(name: str, files: Mapping[str, bytes], created: datetime) -> bytes:
+    """Return a packaged chart of Helm: a compressed tar whose files are in a folder of the chart's name."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for path, data in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{path}")
+            entry.size, entry.mode, entry.mtime = len(data), 0o644, int(created.timestamp())
+            tar.addfile(entry, io.BytesIO(data))
+    compressed = io.BytesIO()
+    with gzip.GzipFile(fileobj=compressed, mode="wb", mtime=int(created.timestamp())) as stream:
+        stream.write(content.getvalue())
+    return compressed.getvalue()
+
+
+def checksums(paths: Iterable[Path], root: Path) -> str:
+    """Return lines for `sha256sum --check`, run in the root."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(root).as_posix()}" for path in paths]
+    return "\n".join(sorted(lines, key=lambda line: line.partition("  ")[2])) + "\n"
