@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
+    if execute := getattr(options, "execute", None):
+        return execute(options)
     match options.command:
         case "run":
             return _run(options)
@@ -40,8 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _validate(options)
         case "explain":
             return _explain(options)
-        case "status" | "why":
-            return _inspect(options)
         case "plan":
             return _plan(options)
         case "inject-labels":
@@ -148,21 +148,6 @@ def _manifests(options: argparse.Namespace) -> offline.Options:
         permissions=_permissions(options),
         strict=options.strict,
         as_json=getattr(options, "output", "text") == "json",
-    )
-
-
-def _inspect(options: argparse.Namespace) -> int:
-    from .inspection import commands
-
-    run = commands.status if options.command == "status" else commands.why
-    return run(
-        commands.Options(
-            namespace=options.namespace,
-            context=options.context,
-            resource=options.resource,
-            as_json=options.output == "json",
-            watch=getattr(options, "watch", False),
-        )
     )
 
 

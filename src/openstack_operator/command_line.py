@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from .cluster_commands import add_commands, plan_options
+
 
 def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
     """Understands every command; options that are not given count as the variables of `env` say."""
@@ -26,9 +28,8 @@ def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser
     explain = commands.add_parser("explain", help="describe a kind or one of its fields: nova.cells.name")
     explain.add_argument("path", help="kind, or kind.field.field; kinds as kubectl takes them, status fields too")
 
-    _inspection_options(commands.add_parser("status", help="show the clouds of a namespace and their services"))
-    _inspection_options(commands.add_parser("why", help="say what keeps a cloud or a resource from being ready"))
-    _plan_options(commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing"))
+    add_commands(commands)
+    plan_options(commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing"))
 
     _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
     _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
@@ -68,47 +69,6 @@ def _manifest_options(parser: argparse.ArgumentParser) -> None:
     )
     _permission_options(parser)
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
-
-
-def _inspection_options(parser: argparse.ArgumentParser) -> None:
-    """Options of what looks at a cluster."""
-    parser.add_argument(
-        "resource", nargs="?", metavar="KIND[/NAME]", help="a resource; the clouds of the namespace otherwise"
-    )
-    parser.add_argument("-n", "--namespace", default="openstack", help="namespace of the cloud (%(default)s)")
-    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
-    if parser.prog.endswith(" status"):
-        parser.add_argument("-w", "--watch", action="store_true", help="look again every two seconds")
-
-
-def _plan_options(parser: argparse.ArgumentParser) -> None:
-    """Options of what foresees a change of a cluster."""
-    parser.add_argument(
-        "-f",
-        "--file",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="manifest, folder of manifests, or - for standard input; repeatable; without one, what this version of"
-        " the operator would change",
-    )
-    parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
-    parser.add_argument("-n", "--namespace", help="namespace of the cloud; that of the manifests otherwise")
-    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
-    parser.add_argument(
-        "--operator-namespace",
-        default="openstack-operator",
-        metavar="NAMESPACE",
-        help="where the operator runs, whose options are read from its Deployment (%(default)s)",
-    )
-    parser.add_argument(
-        "--releases", type=Path, help="folder of release files that win; those of the running operator otherwise"
-    )
-    parser.add_argument(
-        "--cluster-domain", default="", metavar="DOMAIN", help="DNS domain of the cluster; cluster.local otherwise"
-    )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
 
 
 def _run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:

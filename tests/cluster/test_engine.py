@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Release, SpecError
+from openstack_operator.plan import PAUSE, Object, Release, SpecError
 from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.manager import Manager
@@ -612,3 +612,45 @@ async def _replicas(cluster: Cluster) -> int:
 
 async def _scaled(cluster: Cluster, count: int) -> bool:
     return await _replicas(cluster) == count
+
+
+async def test_a_paused_resource_stays_as_it_is(cluster: Cluster):
+    async def pause(reason: str | None) -> None:
+        live = await cluster.get(toy.APP, "app")
+        assert live
+        metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
+        await cluster.client.merge(Kind.of(toy.APP), {"metadata": {**metadata, "annotations": {PAUSE: reason}}})
+
+    async def is_paused() -> bool:
+        return (await cluster.condition(toy.APP, "app", "Paused")).get("status") == "True"
+
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await pause("by hand")
+        await eventually(is_paused)
+        before = await cluster.get(toy.APP, "app")
+        await cluster.change(DEPLOYMENT, "app-api", "/spec/replicas", 0)
+    # A process that starts finds it paused; its account, which the App made, is looked at as ever.
+    async with cluster.simulator(), cluster.operator() as manager:
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"debug": "true"})
+
+        async def is_waited_for() -> bool:
+            return "App/app is paused" in (await cluster.condition(toy.STACK, "stack")).get("message", "")
+
+        await eventually(is_waited_for)
+        await look_again(manager)
+        run, app = await cluster.get(DEPLOYMENT, "app-api"), await cluster.get(toy.APP, "app")
+        assert run
+        assert app
+        assert before
+        assert run["spec"]["replicas"] == 0
+        assert {each["type"]: each["status"] for each in app["status"]["conditions"]}["Ready"] == "True"
+        assert app["status"]["observedGeneration"] == before["status"]["observedGeneration"]
+        assert app["metadata"]["generation"] > before["metadata"]["generation"]
+        await pause(None)
+        await cluster.ready(toy.STACK, "stack")
+        run = await cluster.get(DEPLOYMENT, "app-api")
+        assert run
+        assert run["spec"]["replicas"] == 1
+        assert await cluster.condition(toy.APP, "app", "Paused") == {}

@@ -12,6 +12,7 @@ from openstack_operator.manifests import load
 from openstack_operator.plan import (
     FIELDS_IGNORED,
     IMAGE_PROFILE,
+    PAUSED,
     SINGLE_COPY,
     Plan,
     State,
@@ -69,7 +70,7 @@ def test_every_condition_is_described() -> None:
 
 def test_the_conditions_of_all_kinds_are_described() -> None:
     assert set(conditions(Plan(), {})) == {"Ready"}
-    for name in ("Ready", "Reconciling", "Stalled", FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY):
+    for name in ("Ready", "Reconciling", "Stalled", FIELDS_IGNORED, IMAGE_PROFILE, PAUSED, SINGLE_COPY):
         assert f"| `{name}` |" in PAGE
 
 

@@ -1,1 +1,1 @@
-"""Commands that look at a cluster: the state of a cloud, and why it is not ready. They change nothing."""
+"""Commands that look at a cluster, and change at most an annotation: the state of a cloud, and why it is not ready."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..kube import POD_REASONS
+from ..plan import PAUSED
 from .causes import CYCLE
 from .state import DELETING, NOT_LOOKED_AT
 
@@ -39,6 +40,7 @@ ADVICE: Mapping[str, str] = {
         "wait some seconds; if it lasts, check that the operator runs:"
         " kubectl get pods -A -l app.kubernetes.io/name=openstack-operator"
     ),
+    PAUSED: "let it go on: openstack-operator resume KIND/NAME",
     DELETING: "wait; if it lasts, read docs/how-to/remove-a-cloud.md",
 }
 

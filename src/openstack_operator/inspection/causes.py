@@ -13,12 +13,12 @@ from pydantic import ValidationError
 
 from ..api import Resource, dependencies, references
 from ..kube import child_verdict, diagnose, job_succeeded, judge
-from ..plan import Object, State, Verdict
+from ..plan import PAUSED, Object, State, Verdict
 from ..registry import RESOURCES
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .snapshot import Snapshot
-from .state import DELETING, NOT_LOOKED_AT, is_ready, reason_of, subject
+from .state import DELETING, NOT_LOOKED_AT, is_ready, pause_of, reason_of, subject
 
 CYCLE = "DependencyCycle"
 """Reason of resources of which each waits for the next one, and the last for the first."""
@@ -94,6 +94,9 @@ class Causes:
             edges += [name for name in map(self._workload, self._workloads.get(uid, ())) if name]
             failed = any(self._findings[edge].failed for edge in edges if edge in self._findings)
             used = [] if failed else [target for target in self._used(each) if not is_ready(target)]
+            if pause := _pause(each, self._findings[own_name]):
+                self._findings[pause.subject], self._edges[pause.subject] = pause, []
+                edges.insert(0, pause.subject)
             self._edges[own_name] = list(dict.fromkeys([*edges, *map(subject, used)]))
             queue.extend([*children, *used])
 
@@ -221,6 +224,17 @@ def _finding(live: Object) -> Finding:
     text = "is being deleted" if reason == DELETING else verdict.message.removeprefix(f"{name}: ")
     failed = verdict.state is State.FAILED and reason != NOT_LOOKED_AT
     return Finding(subject=name, text=text, reason=reason, failed=failed)
+
+
+def _pause(live: Object, finding: Finding) -> Finding | None:
+    """Return the finding about the pause of a resource that is not ready, with what it reported before; None for one
+    that is not paused, or whose deletion goes on.
+    """
+    if (reason := pause_of(live)) is None or finding.reason == DELETING:
+        return None
+    before = "" if finding.reason == PAUSED else f"; before, it reported {finding.reason}: {finding.text}"
+    text = f"the operator changes nothing for it{f' ({reason})' if reason else ''}{before}"
+    return Finding(subject=f"pause of {finding.subject}", text=text, reason=PAUSED, failed=True)
 
 
 def _held_up(chain: Sequence[str], parents: Mapping[str, Sequence[str]]) -> list[str]:

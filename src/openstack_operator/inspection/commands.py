@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from lightkube.core.exceptions import ConfigError
-
-from ..api import Resource
 from ..kube import conditions
 from ..plan import Object, SpecError, Transient
-from ..registry import RESOURCES
 from ..runtime.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root
+from .selection import chosen as chosen_resources
+from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, printed, reason_of, subject
+from .state import is_ready, pause_of, printed, reason_of, subject
 from .table import overview
 
-READY, NOT_READY, FAULT = 0, 1, 2
-"""Exit statuses: all is ready, something is not, the question could not be answered."""
-_PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
+READY, NOT_READY = 0, 1
+"""Exit statuses: all is ready, something is not; FAULT is a question that could not be answered."""
 _MOST, _LINES, _WIDEST_LINE = 5, 5, 300
 """Causes shown, lines of the log of each, and letters of a line."""
 _PAUSE, _SHARE = 2.0, 5
@@ -47,33 +43,12 @@ class Options:
 
 def status(options: Options) -> int:
     """Print the resources of a namespace, with pods, releases and what each waits for."""
-    return _run(options, _status)
+    return run(options.context, partial(_status, options))
 
 
 def why(options: Options) -> int:
     """Print what keeps a resource from being ready, from the symptom to the cause, with what to do first."""
-    return _run(options, _why)
-
-
-def _run(options: Options, command: Callable[[Options, Client], Awaitable[int]]) -> int:
-    async def connected() -> int:
-        client = Client.connect(options.context)
-        try:
-            return await command(options, client)
-        finally:
-            await client.close()
-
-    try:
-        return asyncio.run(connected())
-    except (ConfigError, SpecError, Transient, LookupError) as error:
-        _warn(str(error.args[0] if error.args else error))
-        return FAULT
-    except KeyboardInterrupt:
-        return FAULT
-    except BrokenPipeError:
-        # A pager was left; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAULT
+    return run(options.context, partial(_why, options))
 
 
 async def _status(options: Options, client: Client) -> int:
@@ -85,14 +60,14 @@ async def _status(options: Options, client: Client) -> int:
             await _show(options, client)
         except Transient as error:
             # An API server that starts again ends no watch.
-            _warn(str(error))
+            warn(str(error))
         await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
 
 
 async def _show(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace, with_workloads=False)
     _report_unreadable(snapshot)
-    chosen = _chosen(snapshot, options.resource, whole=True)
+    chosen = chosen_resources(snapshot, options.resource, whole=True)
     if options.as_json:
         print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
     else:
@@ -104,7 +79,7 @@ async def _show(options: Options, client: Client) -> int:
 async def _why(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace)
     _report_unreadable(snapshot)
-    chosen = _chosen(snapshot, options.resource, whole=False)
+    chosen = chosen_resources(snapshot, options.resource, whole=False)
     causes = Causes(snapshot)
     answers = [answer for each in chosen if (answer := causes.of(each))]
     if options.as_json:
@@ -175,42 +150,9 @@ async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]
     return [line for line in text.splitlines() if line.strip()]
 
 
-def _chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Object]:
-    """Return the resources that the user means. Raises LookupError if there is none."""
-    where = f"in namespace {snapshot.namespace!r}"
-    if resource is None:
-        planes = [each for each in snapshot.resources if each["kind"] in _PLANES]
-        resources = list(snapshot.resources) if whole or not planes else planes
-        if not resources and snapshot.unreadable:
-            raise LookupError(f"you may not list resources of this operator {where}")
-        if not resources:
-            raise LookupError(f"there is no resource of this operator {where}; name another one with -n")
-        return resources
-    kind, _, name = resource.partition("/")
-    kinds = {each.kind for each in RESOURCES if kind.lower() in _names(each)}
-    if not kinds:
-        raise LookupError(f"there is no kind {kind!r}; `openstack-operator explain` knows their names")
-    resources = [
-        each for each in snapshot.resources if each["kind"] in kinds and name in ("", each["metadata"]["name"])
-    ]
-    if not resources:
-        raise LookupError(f"there is no {resource} {where}{', or you may not list it' if snapshot.unreadable else ''}")
-    return resources
-
-
-def _names(resource: Resource[Any]) -> set[str]:
-    """Return the names of a kind that kubectl takes, without and with its group."""
-    short = {resource.kind.lower(), resource.plural, *resource.short_names}
-    return short | {f"{name}.{resource.group}" for name in short}
-
-
 def _report_unreadable(snapshot: Snapshot) -> None:
     for each in snapshot.unreadable:
         print(f"not looked at: {printed(each)}", file=sys.stderr)
-
-
-def _warn(text: str) -> None:
-    print(f"openstack-operator: {printed(text)}", file=sys.stderr)
 
 
 def _summary(live: Object) -> Object:
@@ -221,6 +163,7 @@ def _summary(live: Object) -> Object:
         "name": live["metadata"]["name"],
         "ready": is_ready(live),
         "reason": reason_of(live),
+        "paused": pause_of(live) is not None,
         **{key: condition.get(key, "") for key in ("message", "lastTransitionTime")},
     }
 

@@ -51,10 +51,15 @@ class Snapshot:
 
 
 async def read(
-    client: Client, namespace: str, resources: Iterable[Resource[Any]] = RESOURCES, *, with_workloads: bool = True
+    client: Client,
+    namespace: str,
+    resources: Iterable[Resource[Any]] = RESOURCES,
+    *,
+    with_workloads: bool = True,
+    with_pods: bool = True,
 ) -> Snapshot:
-    """Return what the namespace holds; workloads, claims and Events only where they are used. Raises Transient if the
-    server does not answer.
+    """Return what the namespace holds; workloads, claims, Events and pods only where they are used. Raises Transient
+    if the server does not answer.
     """
     limit = asyncio.Semaphore(_AT_ONCE)
     refusals: list[str] = []
@@ -67,7 +72,7 @@ async def read(
     resource_lists, workload_lists, pods, events = await asyncio.gather(
         asyncio.gather(*(listed(kind) for kind in kinds)),
         asyncio.gather(*(listed(kind, labelSelector=_OURS) for kind in (WORKLOADS if with_workloads else ()))),
-        listed(POD, labelSelector=_OURS),
+        listed(POD, labelSelector=_OURS) if with_pods else _nothing(),
         asyncio.gather(*(listed(kind, fieldSelector=SELECTOR) for kind in ((WARNING,) if with_workloads else ()))),
     )
     return Snapshot(
@@ -80,6 +85,10 @@ async def read(
         ],
         unreadable=refusals,
     )
+
+
+async def _nothing() -> list[Object]:
+    return []
 
 
 async def _list(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..kube import child_verdict, conditions
-from ..plan import Object
+from ..plan import PAUSED, Object, pause_reason
 
 NOT_LOOKED_AT, DELETING = "NotLookedAt", "Deleting"
 """Reasons that no condition has: the operator has not seen the spec yet, and the resource is being deleted."""
@@ -22,8 +22,13 @@ def reason_of(live: Object) -> str:
         return ""
     condition = conditions(live).get("Ready", {})
     if not condition or condition.get("observedGeneration", 0) < live["metadata"].get("generation", 0):
-        return NOT_LOOKED_AT
+        return NOT_LOOKED_AT if pause_of(live) is None else PAUSED
     return condition.get("reason") or "Unknown"
+
+
+def pause_of(live: Object) -> str | None:
+    """Return why a resource is paused, perhaps an empty text; None for a resource that is not."""
+    return pause_reason(live["metadata"].get("annotations"))
 
 
 def subject(live: Object) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ..kube import INSTANCE, KIND, conditions, fitting
-from ..plan import Object
+from ..plan import PAUSED, Object
 from ..registry import ACTUATORS, RESOURCES
 from .snapshot import Snapshot
-from .state import is_ready, printed, reason_of, subject
+from .state import is_ready, pause_of, printed, reason_of, subject
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
@@ -25,7 +25,7 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     """
     planes = [each for each in resources if each["kind"] in ("OpenStackControlPlane", "ControlPlane")]
     services = [each for each in resources if each not in planes]
-    quiet = [] if every else [each for each in services if is_ready(each) and _type(each) in _SMALL]
+    quiet = [] if every else [each for each in services if _is_quiet(each)]
     visible = sorted((each for each in services if each not in quiet), key=lambda live: (live["kind"], subject(live)))
     pods = _pods(snapshot)
     rows = [_row(each, pods.get(_owner(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
@@ -35,6 +35,11 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     if not all(map(is_ready, resources)):
         lines.append(f"`openstack-operator why -n {snapshot.namespace}` names the cause, and what to do")
     return "\n".join(lines)
+
+
+def _is_quiet(live: Object) -> bool:
+    """Return True for a small resource that has nothing to say."""
+    return is_ready(live) and pause_of(live) is None and _type(live) in _SMALL
 
 
 def _type(live: Object) -> tuple[str, str]:
@@ -51,7 +56,9 @@ def _headline(plane: Object) -> str:
 
 def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     condition, reason = conditions(live).get("Ready", {}), reason_of(live)
-    state = printed(f"{reason}: {condition.get('message', '')}") if reason else ""
+    states = [f"paused: {pause}" if pause else "paused"] if (pause := pause_of(live)) is not None else []
+    states += [f"{reason}: {condition.get('message', '')}"] if reason not in ("", PAUSED) else []
+    state = printed("; ".join(states))
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     age = _age(condition.get("lastTransitionTime", ""), now)
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..api import Dependency, handle
-from ..plan import READY, RECOVERY, Object, State, Verdict, failed, progressing, waiting
+from ..plan import PAUSED, READY, RECOVERY, Object, State, Verdict, failed, pause_reason, progressing, waiting
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
@@ -121,10 +121,12 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
     by_type = conditions(live)
     condition = by_type.get("Ready")
     generation = live["metadata"].get("generation", 0)
-    if condition is None:
-        return progressing(f"{resource} has not reported yet")
-    if condition.get("observedGeneration", 0) < generation:
-        return progressing(f"{resource}: the operator is looking at its change")
+    if condition is None or condition.get("observedGeneration", 0) < generation:
+        if pause_reason(live["metadata"].get("annotations")) is not None:
+            return waiting(f"{resource} is paused")
+        return progressing(
+            f"{resource}{': the operator is looking at its change' if condition else ' has not reported yet'}"
+        )
     if condition["status"] == "True":
         return READY
     reason = condition.get("reason", "")
@@ -151,7 +153,7 @@ def dependency_verdict(live: Mapping[str, Any] | None, dependency: Dependency) -
     by_type = conditions(live)
     if (condition := by_type.get(dependency.condition)) is None:
         # A pass that got nowhere reports these alone.
-        if choices := sorted(by_type.keys() - {"Ready", "Reconciling", "Stalled"}):
+        if choices := sorted(by_type.keys() - {"Ready", "Reconciling", "Stalled", PAUSED}):
             text = f"{resource} has no condition {dependency.condition!r}; choose from Ready, {', '.join(choices)}"
             return failed(text, "InvalidSpec")
         return waiting(f"{text}; it has not reported yet", "Waiting")

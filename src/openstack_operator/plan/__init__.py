@@ -21,6 +21,7 @@ from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdi
 from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
+from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import NO_RELEASE, Release, ReleaseEntry, parse
 from .service import (
@@ -53,6 +54,8 @@ __all__ = [
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "NO_RELEASE",
+    "PAUSE",
+    "PAUSED",
     "PLACEHOLDER",
     "READY",
     "RECOVERY",
@@ -118,6 +121,7 @@ __all__ = [
     "key",
     "keyed_digest",
     "parse",
+    "pause_reason",
     "progressing",
     "recovering",
     "secret_data",

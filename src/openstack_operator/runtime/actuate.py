@@ -86,6 +86,10 @@ class ActuatorReconciler:
         waits = (after, result.after, None if report.ready.ready else _ASK_AGAIN)
         return Result(after=min(wait for wait in waits if wait is not None))
 
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        """Do nothing: a resource with an actuator makes no objects."""
+        return Result()
+
     async def _ensure(self, request: Request, resource: Cached, context: Context[Any]) -> Outcome:
         """Make the remote side as the spec says, and return what else the actuator observed of it."""
         loop = asyncio.get_running_loop()

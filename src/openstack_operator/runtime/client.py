@@ -236,10 +236,10 @@ class Client:
         path = kind.path(namespace, name)
         return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
 
-    async def merge(self, kind: Kind, obj: Object) -> Object:
+    async def merge(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         meta = obj["metadata"]
-        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
+        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": manager}
         return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
 
     async def patch(self, kind: Kind, namespace: str | None, name: str, changes: Object, *, manager: str) -> Object:

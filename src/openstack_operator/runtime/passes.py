@@ -10,14 +10,15 @@ from typing import Protocol
 
 import structlog
 
-from ..plan import Outlook, SpecError, State, Transient, Verdict
+from ..kube import one_line
+from ..plan import PAUSED, Outlook, SpecError, State, Transient, Verdict, pause_reason
 from . import metrics
 from .errors import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
 from .gather import Gatherer
 from .memo import ApplyCache
 from .report import INTERNAL, Report, Reporter
-from .store import Cached, Request
+from .store import Cached, Meta, Request
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -60,6 +61,10 @@ class Pass(Protocol):
         """Bring the world closer to the resource's spec and report. Raises SpecError and Transient."""
         ...
 
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        """Learn what a paused resource made, and write nothing. Raises SpecError and Transient."""
+        ...
+
 
 class ErrorBoundary:
     """A runner of passes that turns every failure into a condition and a time to try again."""
@@ -74,8 +79,11 @@ class ErrorBoundary:
             return await self._clean_up(request)
         started = time.perf_counter()
         try:
-            self._engine.world.check_complete(request)
-            result = await reconciler.reconcile(request, resource)
+            if (reason := _pause_reason(resource.meta)) is not None:
+                result = await self._pause(reconciler, request, resource, reason)
+            else:
+                self._engine.world.check_complete(request)
+                result = await reconciler.reconcile(request, resource)
             outcome = "requeue" if result.retry else "requeue_after" if result.after is not None else "success"
         except SpecError as error:
             result, outcome = await self._report(request, error.verdict), "success"
@@ -93,6 +101,16 @@ class ErrorBoundary:
             metrics.ERRORS.labels(request.kind).inc()
         metrics.SECONDS.labels(request.kind).observe(time.perf_counter() - started)
         return result
+
+    async def _pause(self, reconciler: Pass, request: Request, resource: Cached, reason: str) -> Result:
+        """Report that a resource is paused. It also leaves the line of those that wait to replace pods."""
+        kind, name = self._engine.world.resource(request.kind).kind, request.name
+        command = f"openstack-operator resume {kind}/{name} -n {request.namespace}"
+        text = f"the operator changes nothing for this resource; to let it go on, run: {command}"
+        message = f"{one_line(reason)}; {text}" if reason.strip() else text
+        await self._engine.reporter.report_pause(request, resource, Verdict(State.READY, message, PAUSED))
+        self._engine.memo.rollouts.forget(resource.meta.uid)
+        return await reconciler.note_plan(request, resource)
 
     async def _clean_up(self, request: Request) -> Result:
         self._engine.gatherer.forget(request)
@@ -120,7 +138,8 @@ class ErrorBoundary:
     async def _report(self, request: Request, ready: Verdict) -> Result:
         """Report a pass that failed or waits; everything else in the status stays."""
         resource = self._engine.world.get(request)
-        if resource is None:
+        # The conditions of a paused resource stay as they are.
+        if resource is None or _pause_reason(resource.meta) is not None:
             return Result()
         try:
             report = Report(conditions={"Ready": ready}, keep_others=True)
@@ -128,3 +147,8 @@ class ErrorBoundary:
         except Transient as error:
             _log.info("cannot report", kind=request.kind, name=request.name, error=str(error))
             return Result(retry=True)
+
+
+def _pause_reason(meta: Meta) -> str | None:
+    """Return why a resource is paused; None if it is not, or is being deleted, which goes on."""
+    return None if meta.deletion_timestamp is not None else pause_reason(meta.annotations)

@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import structlog
 
 from ..api import Model, references
 from ..kube import RECREATED
-from ..plan import Object, Service, State, Step, Transient, Verdict, carry_out, conditions
+from ..plan import Context, Object, Plan, Service, State, Step, Transient, Verdict, carry_out, conditions
 from ..plan.steps import WORKLOADS
 from .apply import Applier
 from .contention import CONTENDED, advice
@@ -66,12 +67,30 @@ class Reconciler:
             return (await self._report(request, resource, report)).within(inputs.recheck_after)
         return await self._carry_out(request, resource, inputs)
 
-    async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
-        context, world = inputs.context, self._engine.world
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        """Plan a paused resource once in the life of this process. What it made waits for that plan, which says that it
+        made it.
+        """
+        if self._engine.world.plans.is_known(request, resource.meta.uid):
+            return Result()
+        check_limits(resource.raw)
+        inputs = await self._engine.gatherer.gather(self._type, resource, parse(self._type, resource.decode()))
+        if inputs.missing:
+            return Result(inputs.recheck_after)
+        await self._plan(request, resource, inputs.context)
+        return Result()
+
+    async def _plan(self, request: Request, resource: Cached, context: Context[Any]) -> tuple[Context[Any], Plan]:
+        """Return the plan, and the context with what was observed for it."""
         if self._service.observes:
             context = replace(context, facts=await self._observer.observe(self._service.observes, context))
         plan = await make_plan(self._service, context)
-        world.plans.settle(request, resource.meta.uid, plan.objects)
+        self._engine.world.plans.settle(request, resource.meta.uid, plan.objects)
+        return context, plan
+
+    async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
+        world = self._engine.world
+        context, plan = await self._plan(request, resource, inputs.context)
         kind, children = world.resource(request.kind), inputs.children
         applier = Applier(world, self._engine.memo, request, resource, kind, context.now, children)
         gate = self._gate(request, resource, context.spec, context.now, applier, children)

@@ -67,6 +67,11 @@ class Plans:
         """Record that the resource of that uid plans these objects, and no others."""
         self._plans[request] = _Plan(uid, frozenset(map(key, objects)))
 
+    def is_known(self, request: Request, uid: str) -> bool:
+        """Return True if the resource of that uid was planned in the life of this process."""
+        plan = self._plans.get(request)
+        return plan is not None and plan.uid == uid
+
     def forget(self, request: Request) -> None:
         """Forget the plan of a resource that is gone, unless it comes back."""
         if not self._returns(request, frozenset()):

@@ -14,7 +14,7 @@ import structlog
 from .. import __version__
 from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions
-from ..plan import Object, SpecError, State, Verdict
+from ..plan import PAUSED, Object, SpecError, State, Verdict
 from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
@@ -30,6 +30,8 @@ _MEMBER = {"role": 63, "state": 63, "message": 1024}
 """Limits of the schema, in characters."""
 
 INTERNAL = "InternalError"
+_TEMPORARY = frozenset({"Reconciling", "Stalled", PAUSED})
+"""Conditions that say how it is now, and do not stay when a pass does not report them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +119,34 @@ class Reporter:
             return grace
         if not durably and (wait := self._settling(request, report, old, new)) > 0:
             return wait if grace is None else min(wait, grace)
+        try:
+            is_written = await self._write(request, resource, new)
+        except SpecError as error:
+            # An object that was stored under an older schema may be refused as a whole.
+            _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
+            self._publish(request, resource, report)
+            return grace
+        if is_written:
+            self._publish(request, resource, report)
+            kind = self.world.resource(request.kind)
+            await self.recorder.tell(resource, kind, old, new, is_service=report.is_service)
+        return grace
+
+    async def report_pause(self, request: Request, resource: Cached, verdict: Verdict) -> None:
+        """Write the condition of a resource that is paused. The rest of its status stays: it says what the last pass
+        found, and for which generation. Raises Transient when it could not be written.
+        """
+        self.forget(request)
+        old: Object = resource.decode().get("status") or {}
+        new = paused_status(verdict, old, resource.meta.generation)
+        if not is_same_status(new, old):
+            try:
+                await self._write(request, resource, new)
+            except SpecError as error:
+                _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
+
+    async def _write(self, request: Request, resource: Cached, new: Object) -> bool:
+        """Write a status, and return False if the resource is gone. Raises SpecError and Transient."""
         kind = self.world.resource(request.kind)
         body = {
             "apiVersion": kind.api_version,
@@ -129,17 +159,10 @@ class Reporter:
             written = await self.world.client.apply_status(kind, body)
         except (Missing, Conflict):
             self.forget(request)
-            return grace
-        except SpecError as error:
-            # An object that was stored under an older schema may be refused as a whole.
-            _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
-            self._publish(request, resource, report)
-            return grace
+            return False
         self._pending.pop(request, None)
         self.world.stores[kind].put(entry(written, kind), by=request)
-        self._publish(request, resource, report)
-        await self.recorder.tell(resource, kind, old, new, is_service=report.is_service)
-        return grace
+        return True
 
     def _is_news(self, resource: Cached, report: Report) -> bool:
         return report.published is not None and self.world.published(resource) != report.published
@@ -193,7 +216,7 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
         verdicts[type_] = Verdict(State.READY, progress.message, progress.cause)
     after = {name: _condition(name, verdict, before.get(name), generation) for name, verdict in verdicts.items()}
     if report.keep_others:
-        previous = {name: old for name, old in before.items() if name not in ("Reconciling", "Stalled")}
+        previous = {name: old for name, old in before.items() if name not in _TEMPORARY}
         after = previous | after
     new: Object = {
         "observedGeneration": generation,
@@ -213,6 +236,13 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
         }
     # Zero is a value too, and stays.
     return new | {name: value for name, value in fields.items() if value or isinstance(value, int)}
+
+
+def paused_status(verdict: Verdict, old: Object, generation: int) -> Object:
+    """Return the status of a resource from the time at which it is paused."""
+    by_type = conditions({"status": old})
+    paused = _condition(PAUSED, verdict, by_type.get(PAUSED), generation)
+    return {**old, "conditions": [*({**by_type, PAUSED: paused}).values()]}
 
 
 def is_same_status(new: Object, old: Object) -> bool:

@@ -1,0 +1,115 @@
+"""The part of the command line that looks at a cloud in a cluster, and steers it."""
+
+# Each command imports what it needs, as in cli.py.
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+
+def add_commands(commands: Any) -> None:
+    """Add the commands to the command line. The options of each have `execute`, which runs it."""
+    status = commands.add_parser("status", help="show the clouds of a namespace and their services")
+    _resource_options(status)
+    _output_options(status)
+    status.add_argument("-w", "--watch", action="store_true", help="look again every two seconds")
+    status.set_defaults(execute=_inspect)
+
+    why = commands.add_parser("why", help="say what keeps a cloud or a resource from being ready")
+    _resource_options(why)
+    _output_options(why)
+    why.set_defaults(execute=_inspect)
+
+    pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
+    _pause_options(pause)
+    pause.add_argument("--reason", default="", metavar="TEXT", help="shown in the condition Paused")
+    resume = commands.add_parser("resume", help="let the operator work on a paused resource again")
+    _pause_options(resume)
+
+
+def plan_options(parser: argparse.ArgumentParser) -> None:
+    """Options of what foresees a change of a cluster."""
+    parser.add_argument(
+        "-f",
+        "--file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="manifest, folder of manifests, or - for standard input; repeatable; without one, what this version of"
+        " the operator would change",
+    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
+    parser.add_argument("-n", "--namespace", help="namespace of the cloud; that of the manifests otherwise")
+    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+    parser.add_argument(
+        "--operator-namespace",
+        default="openstack-operator",
+        metavar="NAMESPACE",
+        help="where the operator runs, whose options are read from its Deployment (%(default)s)",
+    )
+    parser.add_argument(
+        "--releases", type=Path, help="folder of release files that win; those of the running operator otherwise"
+    )
+    parser.add_argument(
+        "--cluster-domain", default="", metavar="DOMAIN", help="DNS domain of the cluster; cluster.local otherwise"
+    )
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+
+
+def _cluster_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", "--namespace", default="openstack", help="namespace of the cloud (%(default)s)")
+    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+
+
+def _resource_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "resource", nargs="?", metavar="KIND[/NAME]", help="a resource; the clouds of the namespace otherwise"
+    )
+    _cluster_options(parser)
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+
+
+def _pause_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("resource", nargs="?", metavar="KIND/NAME", help="a resource")
+    parser.add_argument("--all", action="store_true", help="every resource of the namespace")
+    _cluster_options(parser)
+    parser.set_defaults(execute=_pause, fault=parser.error)
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    from .inspection import commands
+
+    run = commands.status if options.command == "status" else commands.why
+    return run(
+        commands.Options(
+            namespace=options.namespace,
+            context=options.context,
+            resource=options.resource,
+            as_json=options.output == "json",
+            watch=getattr(options, "watch", False),
+        )
+    )
+
+
+def _pause(options: argparse.Namespace) -> int:
+    from .inspection import pausing
+
+    if bool(options.resource) == options.all:
+        options.fault("name a resource, or use --all")
+    if options.resource and not options.resource.partition("/")[2]:
+        options.fault(f"name one resource: {options.resource}/NAME")
+    run = pausing.pause if options.command == "pause" else pausing.resume
+    return run(
+        pausing.Options(
+            resource=options.resource,
+            namespace=options.namespace,
+            context=options.context,
+            reason=getattr(options, "reason", ""),
+        )
+    )
