@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ def add_commands(commands: Any) -> None:
     _resource_options(why)
     _output_options(why)
     why.set_defaults(execute=_inspect)
+
+    wait = commands.add_parser("wait", help="wait until a cloud or a resource is ready, or is gone")
+    _resource_options(wait)
+    wait.add_argument("--for", choices=("Ready", "deleted"), default="Ready", dest="goal", help="%(default)s otherwise")
+    wait.add_argument("--timeout", type=_duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
+    wait.set_defaults(execute=_wait)
 
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
@@ -93,6 +100,28 @@ def _inspect(options: argparse.Namespace) -> int:
             resource=options.resource,
             as_json=options.output == "json",
             watch=getattr(options, "watch", False),
+        )
+    )
+
+
+def _duration(text: str) -> float:
+    """Return the seconds of a duration. Raises ValueError for a text that is none."""
+    if not re.fullmatch("([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?", text) or not text:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write one such as 90s, 10m or 1h")
+    units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+    return float(sum(int(count) * units[unit] for count, unit in re.findall("([0-9]+)([dhms])", text)))
+
+
+def _wait(options: argparse.Namespace) -> int:
+    from .inspection import waiting
+
+    return waiting.wait(
+        waiting.Options(
+            resource=options.resource,
+            namespace=options.namespace,
+            context=options.context,
+            is_deletion=options.goal == "deleted",
+            timeout=options.timeout,
         )
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..kube import conditions
+from ..kube.quotes import mask_passwords
 from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from .advice import advice
@@ -80,8 +81,7 @@ async def _why(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace)
     _report_unreadable(snapshot)
     chosen = chosen_resources(snapshot, options.resource, whole=False)
-    causes = Causes(snapshot)
-    answers = [answer for each in chosen if (answer := causes.of(each))]
+    answers = _answers(snapshot, chosen)
     if options.as_json:
         listed = [
             {**_as_json(finding), "causes": [_root_as_json(root) for root in roots]} for finding, roots in answers
@@ -91,10 +91,22 @@ async def _why(options: Options, client: Client) -> int:
         names = [subject(each) for each in chosen]
         print(f"{', '.join(names) if len(names) <= _MOST else f'all {len(names)} resources'}: Ready")
     else:
-        for finding, roots in answers:
-            for line in _text(options.namespace, finding, roots, await _logs(client, options.namespace, roots)):
-                print(printed(line))
+        print("\n".join(await explanation(client, snapshot, chosen)))
     return _exit(snapshot, ready=not answers)
+
+
+async def explanation(client: Client, snapshot: Snapshot, resources: Sequence[Object]) -> list[str]:
+    """Return the lines that say what keeps resources from being ready; none if all of them are."""
+    return [
+        printed(line)
+        for finding, roots in _answers(snapshot, resources)
+        for line in _text(snapshot.namespace, finding, roots, await _logs(client, snapshot.namespace, roots))
+    ]
+
+
+def _answers(snapshot: Snapshot, resources: Sequence[Object]) -> list[tuple[Finding, list[Root]]]:
+    causes = Causes(snapshot)
+    return [answer for each in resources if (answer := causes.of(each))]
 
 
 def _exit(snapshot: Snapshot, *, ready: bool) -> int:
@@ -147,7 +159,7 @@ async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]
     except (SpecError, Transient):
         # The API server answers 400 for a container that has not begun, or that never ended.
         return ()
-    return [line for line in text.splitlines() if line.strip()]
+    return [line for line in mask_passwords(text).splitlines() if line.strip()]
 
 
 def _report_unreadable(snapshot: Snapshot) -> None:

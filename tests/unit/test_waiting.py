@@ -1,0 +1,116 @@
+"""`wait` ends when resources are ready or gone, and says what changes meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from live_objects import NOW, THEN, deployment, pod, resource
+
+from openstack_operator.cli import main
+from openstack_operator.inspection import waiting
+from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.inspection.waiting import Options
+from openstack_operator.plan import Object, Transient
+
+PLANE = "OpenStackControlPlane/cloud"
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Waits while the cluster answers one after the other; the last answer stays."""
+
+    class Client:
+        async def close(self) -> None: ...
+
+        async def log(self, *_: Any, **__: Any) -> str:
+            return ""
+
+    def connected(context: str | None) -> Client:
+        del context
+        return Client()
+
+    def asked(*answers: Snapshot | Sequence[Object] | Exception, **options: Any) -> tuple[int, list[str]]:
+        remaining = list(answers)
+
+        async def read(*_: Any, **__: Any) -> Snapshot:
+            answer = remaining.pop(0) if len(remaining) > 1 else remaining[0]
+            if isinstance(answer, Exception):
+                raise answer
+            return (
+                answer if isinstance(answer, Snapshot) else Snapshot(namespace="openstack", resources=answer, now=NOW)
+            )
+
+        monkeypatch.setattr(waiting, "read", read)
+        monkeypatch.setattr(waiting, "_PAUSE", 0)
+        monkeypatch.setattr("openstack_operator.runtime.client.Client.connect", connected)
+        status = waiting.wait(Options(**options))
+        # Without the time of each line.
+        return status, [line[9:] if line[2:3] == ":" else line for line in capsys.readouterr().out.splitlines()]
+
+    return asked
+
+
+def plane(phase: str = "", **fields: Any) -> list[Object]:
+    live = resource(PLANE, **fields)
+    live["status"]["phase"] = phase
+    return [live]
+
+
+def test_each_change_of_phase_and_reason_is_a_line(ask: Any) -> None:
+    starts = plane("Infrastructure", reason="Progressing", message="0/1 pods ready")
+    counts = plane("Infrastructure", reason="Progressing", message="1/3 pods ready")
+    later = plane("Identity", reason="Waiting", message="for MariaDB")
+    assert ask(starts, counts, Transient("gone"), later, plane("Ready")) == (
+        0,
+        [
+            f"{PLANE}: Infrastructure: Progressing: 0/1 pods ready",
+            f"{PLANE}: Identity: Waiting: for MariaDB",
+            f"{PLANE}: Ready",
+        ],
+    )
+
+
+def test_the_timeout_names_the_causes(ask: Any) -> None:
+    broken = resource("Keystone/keystone", reason="Progressing", message="API: not yet")
+    pull = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off pulling image x: not found"}}
+    snapshot = Snapshot(
+        namespace="openstack",
+        resources=[broken],
+        workloads=[deployment("keystone-api", "Keystone/keystone")],
+        pods=[pod("keystone-api-1-a", "keystone-api", "keystone", pull)],
+        now=NOW,
+    )
+    status, lines = ask(snapshot, resource="keystone", timeout=0)
+    assert status == 1
+    assert lines[1] == "not ready within 0 s: Keystone/keystone"
+    assert any(line.startswith("1. ImagePullFailed: Pod/keystone-api-1-a") for line in lines)
+
+
+def test_a_deletion_ends_when_that_very_resource_is_gone(ask: Any) -> None:
+    leaving, later = resource(PLANE), resource(PLANE)
+    leaving["metadata"]["deletionTimestamp"] = THEN
+    later["metadata"]["uid"] = "another"
+    lines = [f"{PLANE}: exists, and is not being deleted", f"{PLANE}: Deleting", f"{PLANE}: gone"]
+    assert ask(plane(), [leaving], [later], is_deletion=True) == (0, lines)
+    assert ask([], resource="oscp/cloud", is_deletion=True) == (0, [])
+    status, lines = ask(plane(), is_deletion=True, timeout=0)
+    assert (status, lines[-1]) == (1, f"not gone within 0 s: {PLANE}")
+
+
+def test_what_cannot_be_waited_for_is_a_fault(ask: Any) -> None:
+    assert ask([]) == (2, [])
+    assert ask(plane(), resource="keystone/keystone") == (2, [])
+    assert ask(Transient("no connection")) == (2, [])
+    assert ask(plane(), resource="unknown") == (2, [])
+    assert ask(Snapshot(namespace="openstack", unreadable=["clouds: no"])) == (2, [])
+    assert ask(plane(reason="Waiting"), []) == (2, [f"{PLANE}: Waiting"])
+    assert ask(plane(reason="Waiting"), Transient("gone"), timeout=0)[0] == 2
+
+
+def test_a_duration_has_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("10", "", "m", "10 m"):
+        with pytest.raises(SystemExit):
+            main(["wait", "--timeout", text])
+        assert "is no duration" in capsys.readouterr().err
