@@ -30,6 +30,19 @@ def add_commands(commands: Any) -> None:
     wait.add_argument("--timeout", type=_duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
     wait.set_defaults(execute=_wait)
 
+    logs = commands.add_parser("logs", help="print the logs of all pods of a service, without passwords")
+    logs.add_argument("service", metavar="SERVICE", help="a service, such as nova or nova/NAME")
+    logs.add_argument(
+        "program", nargs="?", metavar="PROGRAM", help="a program of it, such as api or conductor; all of them otherwise"
+    )
+    logs.add_argument("-f", "--follow", action="store_true", help="go on with what the pods log from now on")
+    logs.add_argument("--since", type=_duration, metavar="DURATION", help="no older than this, such as 90s or 1h")
+    logs.add_argument(
+        "--tail", type=int, metavar="LINES", help="last lines of each container (100; all of them with --since, or -1)"
+    )
+    _cluster_options(logs)
+    logs.set_defaults(execute=_logs)
+
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
     pause.add_argument("--reason", default="", metavar="TEXT", help="shown in the condition Paused")
@@ -122,6 +135,22 @@ def _wait(options: argparse.Namespace) -> int:
             context=options.context,
             is_deletion=options.goal == "deleted",
             timeout=options.timeout,
+        )
+    )
+
+
+def _logs(options: argparse.Namespace) -> int:
+    from .inspection import logs
+
+    return logs.logs(
+        logs.Options(
+            service=options.service,
+            program=options.program or "",
+            namespace=options.namespace,
+            context=options.context,
+            follow=options.follow,
+            since=options.since,
+            tail=options.tail,
         )
     )
 

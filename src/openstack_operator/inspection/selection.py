@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..api import Resource
+from ..kube import fitting
 from ..plan import Object
 from ..registry import RESOURCES
 from .snapshot import Snapshot
 
+_ROLES = {(each.api_version, each.kind): each.role for each in RESOURCES}
 PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
 
 
@@ -45,6 +47,11 @@ def chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Obj
     if not resources:
         raise LookupError(f"there is no {resource} {where}{', or you may not list it' if snapshot.unreadable else ''}")
     return resources
+
+
+def labels_of(live: Object) -> tuple[str, str]:
+    """Return the values of the labels KIND and INSTANCE of what a resource made."""
+    return _ROLES[live["apiVersion"], live["kind"]].lower(), fitting(live["metadata"]["name"])
 
 
 def _names(resource: Resource[Any]) -> set[str]:

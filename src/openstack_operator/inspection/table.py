@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ..kube import INSTANCE, KIND, conditions, fitting
+from ..kube import INSTANCE, KIND, conditions
 from ..plan import PAUSED, Object
-from ..registry import ACTUATORS, RESOURCES
+from ..registry import ACTUATORS
+from .selection import labels_of
 from .snapshot import Snapshot
 from .state import is_ready, pause_of, printed, reason_of, subject
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
 """Letters of a message; `why` has all of it."""
-_ROLES = {(each.api_version, each.kind): each.role for each in RESOURCES}
 _SMALL = frozenset((each.resource.api_version, each.resource.kind) for each in ACTUATORS)
 """Kinds with a counterpart on a server: schemas, users, entries of the catalog."""
 
@@ -28,7 +28,7 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     quiet = [] if every else [each for each in services if _is_quiet(each)]
     visible = sorted((each for each in services if each not in quiet), key=lambda live: (live["kind"], subject(live)))
     pods = _pods(snapshot)
-    rows = [_row(each, pods.get(_owner(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
+    rows = [_row(each, pods.get(labels_of(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
     lines = [*map(_headline, planes), *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
     if quiet:
         lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
@@ -76,11 +76,6 @@ def _pods(snapshot: Snapshot) -> dict[tuple[str, str], tuple[int, int]]:
         ready, total = counts.get(owner, (0, 0))
         counts[owner] = ready + (conditions(pod).get("Ready", {}).get("status") == "True"), total + 1
     return counts
-
-
-def _owner(live: Object) -> tuple[str, str]:
-    """Return the values of the labels of its pods."""
-    return _ROLES[_type(live)].lower(), fitting(live["metadata"]["name"])
 
 
 def _age(since: str, now: datetime) -> str:

@@ -33,6 +33,8 @@ _PATIENCE = 3
 _LONGEST_WAIT = 5.0
 _LONGEST_ANSWER = 60.0
 """Seconds after which the server itself ends a request (`--request-timeout`)."""
+_LONGEST_LINE = 1 << 20
+"""Bytes of a line of a log."""
 _MOST_LATE = 1_000
 """Requests that are remembered as late."""
 _OK, _NOT_MODIFIED = 200, 304
@@ -111,6 +113,27 @@ class Client:
         params = {"container": container, "tailLines": str(lines), "previous": str(previous).lower()}
         response = await self._send("GET", path, params=params)
         return response.content.decode(errors="replace")
+
+    async def log_lines(self, namespace: str, pod: str, container: str, **options: str) -> AsyncIterator[str]:
+        """Yield the lines of a log, with the `options` of the API, such as `follow`; a very long line in several parts.
+        Raises SpecError for a container that has not begun, Transient if the connection breaks.
+        """
+        path, timeout = f"{POD.path(namespace, pod)}/log", httpx.Timeout(10, read=None if "follow" in options else 60)
+        params = {"container": container, **options}
+        try:
+            async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
+                if response.status_code != 200:
+                    raise error_of(response.status_code, await response.aread(), f"GET {path}")
+                rest = b""
+                async for chunk in response.aiter_bytes():
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    lines, rest = ([*lines, rest], b"") if len(rest) > _LONGEST_LINE else (lines, rest)
+                    for line in lines:
+                        yield line.decode(errors="replace")
+                if rest:
+                    yield rest.decode(errors="replace")
+        except httpx.TransportError as error:
+            raise Transient(f"GET {path}: {type(error).__name__} {error}") from error
 
     async def discover(self, etag: str = "") -> tuple[bytes | None, str]:
         """Return an APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none;
