@@ -10,7 +10,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.parts.secrets.key_ring import KeyRing, read_ring
 from openstack_operator.plan import Incomplete, MissingReference, Object, Plan, Release, key
-from openstack_operator.services.barbican.keks import recovered
+from openstack_operator.services.barbican.keks import ring_from_config
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -111,11 +111,11 @@ def test_keys_come_back_from_the_configuration(release: Release) -> None:
     first = rolled_out(planned(release, {}))
     first.pop(("Secret", "barbican-kek"))
     again = planned(release, first)
-    assert configured(again) == [recovered_key(first)]
+    assert configured(again) == [key_in_config(first)]
     assert ring(again).keys.keys() == {1}
 
 
-def recovered_key(children: Objects) -> str:
+def key_in_config(children: Objects) -> str:
     conf = kube.secret_data(children["Secret", "barbican-config"])["barbican.conf"]
     return next(line.partition(" = ")[2] for line in conf.splitlines() if line.startswith("kek = "))
 
@@ -130,15 +130,15 @@ def test_a_barbican_that_lost_its_key_gets_no_other_one(release: Release) -> Non
 
 def test_an_emptied_secret_is_no_reason_for_another_key(release: Release) -> None:
     first = rolled_out(planned(release, {}))
-    key = recovered_key(first)
+    key = key_in_config(first)
     first["Secret", "barbican-kek"] = {**first["Secret", "barbican-kek"], "data": {}}
     assert configured(planned(release, first)) == [key]
 
 
 def test_keys_of_an_unfinished_replacement_come_back_in_their_order() -> None:
-    assert recovered("[x]\nkek = b\nkek = a\n", 2) == KeyRing({2: "b", 1: "a"}, 2)
-    assert recovered("kek = b\nkek = a\n", 1) == KeyRing({2: "b", 1: "a"}, 2)
-    assert recovered("[DEFAULT]\n", 1) is None
+    assert ring_from_config("[x]\nkek = b\nkek = a\n", 2) == KeyRing({2: "b", 1: "a"}, 2)
+    assert ring_from_config("kek = b\nkek = a\n", 1) == KeyRing({2: "b", 1: "a"}, 2)
+    assert ring_from_config("[DEFAULT]\n", 1) is None
 
 
 def test_the_old_key_goes_when_nothing_is_encrypted_with_it(release: Release) -> None:
