@@ -64,6 +64,71 @@ def test_an_image_that_cannot_be_pulled_is_the_one_cause_of_all() -> None:
     )
 
 
+MADE_FROM = {
+    "openstack.k8s.io/field": "spec.keystone",
+    "openstack.k8s.io/shared-fields": "release imageProfile=spec.images",
+}
+
+
+def of_cloud(snapshot: Snapshot, **spec: Any) -> Snapshot:
+    """The same, with a Keystone that the control plane made from its template."""
+    keystone = next(each for each in snapshot.resources if each["kind"] == "Keystone")
+    keystone["metadata"]["annotations"], keystone["spec"] = MADE_FROM, spec
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"api": {"image": "x"}},
+            f"this image is set in spec.keystone.api.image of {PLANE} (spec.api.image of Keystone/keystone)",
+        ),
+        (
+            {"image": "x", "api": {"image": "other"}},
+            f"this image is set in spec.keystone.image of {PLANE} (spec.image of Keystone/keystone)",
+        ),
+        (
+            {"api": {"image": "other"}, "release": "2025.2"},
+            f"set in spec.release of {PLANE} (spec.release of Keystone/keystone)",
+        ),
+    ],
+)
+def test_why_names_the_field_of_the_cloud_that_sets_an_image(spec: Any, text: str) -> None:
+    [root] = found(of_cloud(broken_api(PULL), **spec))
+    assert root.finding.text.endswith(text)
+    assert ("no `image` sets it: it belongs to release '2025.2'" in root.finding.text) == ("release" in spec)
+
+
+def test_the_image_of_a_resource_of_nobody_is_its_own_field() -> None:
+    snapshot = broken_api(PULL)
+    keystone = next(each for each in snapshot.resources if each["kind"] == "Keystone")
+    keystone["spec"] = {"image": "x"}
+    [root] = found(snapshot)
+    assert root.finding.text.endswith("; this image is set in spec.image of Keystone/keystone")
+
+
+QUOTA = 'pods "keystone-api-1-a" is forbidden: exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9'
+
+
+@pytest.mark.parametrize(
+    ("component", "text"),
+    [
+        ("api", f"are set in spec.keystone.api of {PLANE} (spec.api of Keystone/keystone)"),
+        ("db-sync", "raise that quota, or let the pods ask for less"),
+    ],
+)
+def test_why_names_the_field_of_the_cloud_that_a_quota_is_about(component: str, text: str) -> None:
+    snapshot = replace(of_cloud(broken_api(PULL)), pods=[])
+    [api] = snapshot.workloads
+    api["metadata"]["labels"] = {kube.COMPONENT: component}
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": QUOTA, "lastTransitionTime": THEN}
+    api["status"] |= {"conditions": [refusal], "replicas": 0, "updatedReplicas": 0}
+    [root] = found(snapshot)
+    assert root.finding.reason == "PodsRefused"
+    assert root.finding.text.endswith(text)
+
+
 @pytest.mark.parametrize(
     ("state", "container", "log"),
     [

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import ValidationError
 
-from ..api import Resource, dependencies, references
+from ..api import Model, Resource, dependencies, references
 from ..kube import child_verdict, diagnose, job_succeeded, judge
+from ..kube.pod_reasons import IMAGE_PULL, REFUSED
 from ..plan import PAUSED, Object, State, Verdict
 from ..registry import RESOURCES
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
+from .deciding_fields import image_fields, size_fields
 from .snapshot import Snapshot
 from .state import DELETING, NOT_LOOKED_AT, is_ready, pause_of, reason_of, subject
 
@@ -91,7 +93,7 @@ class Causes:
             uid = each["metadata"].get("uid", "")
             children = [child for child in self._resources.get(uid, ()) if not is_ready(child)]
             edges = [subject(child) for child in children]
-            edges += [name for name in map(self._workload, self._workloads.get(uid, ())) if name]
+            edges += [name for live in self._workloads.get(uid, ()) if (name := self._workload(live, each))]
             failed = any(self._findings[edge].failed for edge in edges if edge in self._findings)
             used = [] if failed else [target for target in self._used(each) if not is_ready(target)]
             if pause := _pause(each, self._findings[own_name]):
@@ -130,13 +132,8 @@ class Causes:
         """Yield the resources that it cannot do without: those that the spec names, or that are defaults, and that
         exist. Its owner is none of them, though small resources name it: they are part of it.
         """
-        resource = _BY_TYPE.get((live["apiVersion"], live["kind"]))
-        if resource is None:
-            return
-        try:
-            spec = resource.spec.from_spec(live.get("spec") or {})
-        except ValidationError:
-            # The condition of the resource says so.
+        spec = _spec(live)
+        if spec is None:
             return
         required = (ref for _, ref in references(spec) if not ref.optional and not ref.namespace_in(""))
         targets = [(ref.kind, ref.name) for ref in required]
@@ -157,8 +154,8 @@ class Causes:
         )
         return min(candidates, key=lambda each: each["metadata"].get("creationTimestamp", ""), default=None)
 
-    def _workload(self, live: Object) -> str:
-        """Look at a workload; return its subject, empty if it does its work."""
+    def _workload(self, live: Object, owner: Object) -> str:
+        """Look at a workload of a resource; return its subject, empty if it does its work."""
         verdict, pods = judge(live), self._pods.get((live["kind"], live["metadata"]["name"]), ())
         if verdict.ready or (live["kind"] == JOB.kind and job_succeeded(live, pods)):
             return ""
@@ -167,7 +164,7 @@ class Causes:
         failed = State.FAILED in (verdict.state, diagnosis.state)
         log = next((each for each in map(_log, pods) if each), None)
         if diagnosis.message != verdict.message:
-            cause = _of_pods(live, verdict, diagnosis, pods)
+            cause = _with_field(_of_pods(live, verdict, diagnosis, pods), live, owner)
             self._findings[cause.subject], self._edges[name] = cause, [cause.subject]
             failed, log = failed or cause.failed, None
         self._findings[name] = Finding(subject=name, text=text, reason=verdict.reason, failed=failed, log=log)
@@ -202,6 +199,25 @@ def _of_pods(live: Object, verdict: Verdict, diagnosis: Verdict, pods: Sequence[
         log = next((_log(pod) for pod in pods if pod["metadata"]["name"] == words[1]), None)
     # A cause that Kubernetes reports explains more than a number of pods, also before it counts as lasting.
     return Finding(subject=name, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
+
+
+def _with_field(cause: Finding, workload: Object, owner: Object) -> Finding:
+    """Return what Kubernetes says of pods with the field that decides about it, as the user of the cloud wrote it."""
+    spec, text = _spec(owner), ""
+    if spec is not None and cause.reason == IMAGE_PULL:
+        text = image_fields(owner, spec, cause.text)
+    elif spec is not None and cause.reason == REFUSED and "quota" in cause.text:
+        text = size_fields(owner, spec, workload)
+    return replace(cause, text=f"{cause.text}; {text}") if text else cause
+
+
+def _spec(live: Object) -> Model | None:
+    """Return the spec of a resource of ours; None if it is invalid, which its condition says."""
+    resource = _BY_TYPE.get((live["apiVersion"], live["kind"]))
+    try:
+        return resource.spec.from_spec(live.get("spec") or {}) if resource else None
+    except ValidationError:
+        return None
 
 
 def _log(pod: Object) -> Log | None:
