@@ -88,6 +88,23 @@ def test_it_is_ordered_once_an_interval(release: Release) -> None:
     assert cloud.order["at"] == "2026-01-29T00:00:00Z"
 
 
+def test_it_says_until_when_the_old_account_lives_at_least(release: Release) -> None:
+    cloud = Cloud(release, reMint=True, gracePeriodDays=3)
+    cloud.look()
+    cloud.told = {"step": "Moving", "order": cloud.order["at"], "since": "2026-01-01T00:10:00Z"}
+    made = cloud.look()
+    assert told(made)["RotationReady"].message.endswith("when no program uses it; not before 2026-01-04 00:10 UTC")
+    assert made.outcome.wake == NOW + 3 * DAY + timedelta(minutes=10)
+    cloud.told |= {"waits": ["Pod/glance-api-1"]}
+    assert "waits for Pod/glance-api-1; not before" in told(cloud.look())["RotationReady"].message
+    cloud.now += 4 * DAY
+    made = cloud.look()
+    assert told(made)["RotationReady"].message.endswith("; waits for Pod/glance-api-1")
+    assert made.outcome.wake is None
+    cloud.told |= {"order": "2025-12-01T00:00:00Z", "since": "9999-01-01T00:00:00Z"}
+    assert "not before" not in told(cloud.look())["RotationReady"].message
+
+
 @pytest.mark.proves("CredentialRotation", "spec.reMint", "status.lastTriggeredGeneration")
 def test_it_is_done_once_for_each_change_that_asks(release: Release) -> None:
     cloud = Cloud(release, reMint=True)

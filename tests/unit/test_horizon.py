@@ -330,8 +330,10 @@ def test_a_key_is_replaced_in_steps_that_log_nobody_out(release: Release) -> Non
     live = rolled_out(used) | {("Deployment", "horizon-api"): rolled_out(staged)["Deployment", "horizon-api"]}
     slow = planned(release, spec, live, timedelta(hours=2))
     assert (settings(slow)["SECRET_KEY_FALLBACKS"], slow.outcome.wake) == ([old], None)
+    assert "until" not in verdict(used, "SecretKey")[1]
     # Sessions with the old one live for an hour.
     retiring = planned(release, spec, rolled_out(used))
+    assert verdict(retiring, "SecretKey")[1].endswith("are valid until 2026-01-01 01:00 UTC")
     assert retiring.outcome.wake == NOW + timedelta(hours=1)
     soon = planned(release, spec, rolled_out(retiring), timedelta(minutes=59))
     assert settings(soon)["SECRET_KEY_FALLBACKS"] == [old]

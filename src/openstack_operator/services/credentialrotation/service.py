@@ -39,17 +39,18 @@ def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
     order = _order(ctx, live, report, due)
     phase = _phase(order.get("at", ""), report)
     is_idle = phase == rotation.IDLE
+    kept_until = _kept_until(ctx, order, report)
     # The Secret remembers the reMint that was followed, so the operator writes it completely or not at all.
     step = Step(
         name="Rotation",
         objects=(kube.secret(ctx, name, order),),
         guarded=True,
-        verdict=Verdict(State.READY, _message(phase, report, due if is_idle else None), phase),
+        verdict=Verdict(State.READY, _message(phase, report, due if is_idle else None, kept_until), phase),
     )
     return Plan(
         Step(name="Service", verdict=verdict),
         step,
-        wake=due if is_idle else None,
+        wake=due if is_idle else kept_until,
         details={
             "lastRotation": (report or {}).get("done"),
             "nextRotation": rotation.stamp(due) if due and is_idle else None,
@@ -139,12 +140,30 @@ def _order(
     return {**order, **now} if is_idle and due and due <= ctx.now else order
 
 
-def _message(phase: str, report: Mapping[str, Any] | None, due: datetime | None) -> str:
-    """Return the progress, and what the service waits for: pods, and Secrets that still have the old credential."""
+def _kept_until(
+    ctx: Context[CredentialRotationSpec], order: Mapping[str, str], report: Mapping[str, Any] | None
+) -> datetime | None:
+    """Return the time until which the service keeps the old account by this order at least; None if that is over, or
+    if it follows another order, whose grace period it does not report.
+    """
+    at = order.get("at", "")
+    if report is None or report.get("step") != rotation.MIGRATING or not at or report.get("order") != at:
+        return None
+    state = rotation.Rotation(since=report.get("since", ""), order=at)
+    until = rotation.kept_until(state, rotation.Order(at=at, grace=int(order["graceDays"])))
+    return until if until > ctx.now else None
+
+
+def _message(phase: str, report: Mapping[str, Any] | None, due: datetime | None, kept_until: datetime | None) -> str:
+    """Return the progress, what the service waits for (pods, and Secrets that still have the old credential), and the
+    earliest end of that credential.
+    """
     if report is None:
         return ""
     if phase == rotation.IDLE:
         return f"due from {due:%Y-%m-%d %H:%M} UTC on" if due else "replaced when asked for"
     waits: list[str] = report.get("waits", [])
     names = ", ".join([*waits[:_MAX_NAMED], *([f"{len(waits) - _MAX_NAMED} more"] if waits[_MAX_NAMED:] else [])])
-    return f"{_PHASE_MESSAGES[phase]}; waits for {names}" if names else _PHASE_MESSAGES[phase]
+    rest = f"; waits for {names}" if names else ""
+    earliest = f"; not before {kept_until:%Y-%m-%d %H:%M} UTC" if kept_until else ""
+    return f"{_PHASE_MESSAGES[phase]}{rest}{earliest}"

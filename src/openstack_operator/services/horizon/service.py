@@ -176,7 +176,8 @@ def _progress(ring: KeyRing) -> Verdict:
         text = f"all pods get secret key {ring.newest}, before one of them writes sessions with it"
         return Verdict(State.READY, text, "Distributing")
     if ring.has_old_keys:
-        text = f"pods write sessions with secret key {ring.active}; sessions with the one before it are still valid"
+        until = f" until {ring.ends:%Y-%m-%d %H:%M} UTC" if ring.ends else ""
+        text = f"pods write sessions with secret key {ring.active}; sessions with the one before it are valid{until}"
         return Verdict(State.READY, text, "Retiring")
     return READY
 
