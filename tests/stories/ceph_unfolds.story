@@ -18,6 +18,7 @@ A CephStorage appears, with a Ceph of its own.
   + Secret/cephstorage-pools-setup
   + Secret/cephstorage-status-setup
   + Deployment/cephstorage-status
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   MonitorsReady: Progressing, cephstorage-mon: 0/1 pods ready
   ManagerReady: Waiting, waiting for Monitors
   OSDsReady: Waiting, waiting for Monitors
@@ -33,6 +34,7 @@ Finished: StatefulSet.
   + Service/cephstorage-osds
   + StatefulSet/cephstorage-osd
   + PodDisruptionBudget/cephstorage-osd
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
   OSDsReady: Progressing, cephstorage-osd: 0/1 pods ready
   PoolsReady: Waiting, waiting for Manager, OSDs
@@ -42,6 +44,7 @@ Finished: StatefulSet.
   Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: StatefulSet.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
   PoolsReady: Waiting, waiting for Manager
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
@@ -51,23 +54,28 @@ Finished: StatefulSet.
 
 Finished: Deployment.
   + Job/cephstorage-pools-…
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   PoolsReady: Progressing, job cephstorage-pools-… is running
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
   HealthReady: Progressing, unknown while Ceph does not answer
   Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: Job.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
   HealthReady: Progressing, unknown while Ceph does not answer
   Ready: Progressing, CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 The pod that looks is heard.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
 
 An OSD fills up.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   HealthReady: Unhealthy, HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
   Ready: Unhealthy, Health: HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
 
 Somebody removes the monitors' Service.
   + Service/cephstorage-mon-a
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True

@@ -8,6 +8,7 @@ CephStorage is Ceph does not answer yet.
   + Secret/cinder-config
   + Secret/cinder-rootless
   + Secret/cinder-ceph-config
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   DatabaseReady: Progressing, MariaDBDatabase/cinder-db has not reported yet
   MessagingReady: Progressing, RabbitMQVhost/cinder-messaging has not reported yet
   IdentityReady: Progressing, KeystoneUser/cinder-user has not reported yet
@@ -23,6 +24,7 @@ CephStorage is Ceph does not answer yet.
 
 Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   + Job/cinder-db-sync-…
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   SchemaReady: Progressing, job cinder-db-sync-… is running
   APIReady: Waiting, waiting for Schema
   SchedulerReady: Waiting, waiting for Schema
@@ -39,6 +41,7 @@ Finished: Job.
   + PodDisruptionBudget/cinder-api
   + StatefulSet/cinder-scheduler
   + CronJob/cinder-purge
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, cinder-api: 0/1 pods ready
   SchedulerReady: Progressing, cinder-scheduler: 0/1 pods ready
   CephConnected: Progressing, Ceph does not answer yet
@@ -49,6 +52,7 @@ Finished: Job.
 
 CephStorage is ready.
   + StatefulSet/cinder-volume-ceph
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, cinder-api: 0/1 pods ready
   SchedulerReady: Progressing, cinder-scheduler: 0/1 pods ready
   BackendsReady: Waiting, waiting for API, Scheduler, Backend ceph
@@ -57,9 +61,11 @@ CephStorage is ready.
   Ready: Progressing, API: cinder-api: 0/1 pods ready; Scheduler: cinder-scheduler: 0/1 pods ready
 
 … until everything stands.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
 
 CinderBackend/cinder-ceph: status Down, message no cinder-volume of it reports.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   BackendsReady: Progressing, backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
   Ready: Progressing, Backends: backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
 
@@ -71,6 +77,7 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
 The user writes backends: [{'name': 'ceph', 'type': 'ceph'}, {'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['files.example:/volumes']}}].
 
 … until everything stands.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
 
 CinderBackend/cinder-ceph: status Ready, availableCapacity 100Gi, volumes 0.
@@ -83,6 +90,7 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
   - Secret/cinder-ceph-config
   - StatefulSet/cinder-volume-ceph
   - CinderVolumeType/cinder-ceph
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, cinder-api: not yet seen by its controller
   SchedulerReady: Progressing, cinder-scheduler: not yet seen by its controller
   BackendsReady: Progressing, job cinder-forget-ceph-… is running
@@ -91,5 +99,7 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
 Finished: everything that was applied.
   - CinderBackend/cinder-ceph
   - Job/cinder-forget-ceph-…
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True

@@ -21,6 +21,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
   + Secret/nova-migration
   + DaemonSet/nova-libvirt
   + Secret/nova-cell1-compute-config
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   DatabaseReady: Progressing, MariaDBDatabase/nova-api-db has not reported yet; MariaDBDatabase/nova-cell0-db has not reported yet
   MessagingReady: Progressing, RabbitMQVhost/nova-messaging has not reported yet
   IdentityReady: Progressing, KeystoneUser/nova-user has not reported yet
@@ -39,6 +40,7 @@ Neutron is not ready: API: neutron-api: 0/1 pods ready.
 Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
   + Job/nova-db-sync-…
   + RabbitMQVhost/nova-cell1--console
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   SchemaReady: Progressing, job nova-db-sync-… is running
   ConductorReady: Waiting, waiting for Schema
@@ -54,6 +56,7 @@ Finished: MariaDBDatabase, RabbitMQVhost, KeystoneUser.
 Finished: Job.
   + StatefulSet/nova-conductor
   + Job/nova-cell1-setup-…
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   NeutronReady: Progressing, not ready: API: neutron-api: 0/1 pods ready
   ConductorReady: Progressing, nova-conductor: 0/1 pods ready
   CellsReady: Waiting, waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
@@ -66,6 +69,7 @@ Finished: Job.
   Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Conductor: nova-conductor: 0/1 pods ready
 
 Neutron is ready.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   ConductorReady: Progressing, nova-conductor: 0/1 pods ready
   CellsReady: Waiting, waiting for Cell1Setup; waiting for Cell1Setup, Database, Messaging
   ComputeReady: Waiting, waiting for Cell1Conductor
@@ -77,5 +81,6 @@ Neutron is ready.
   Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready
 
 … until everything stands.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   Ready: True

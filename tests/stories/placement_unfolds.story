@@ -5,6 +5,7 @@ A Placement appears; its database answers, Keystone does not yet.
   + MariaDBDatabase/placement-db
   + KeystoneUser/placement-user
   + Secret/placement-config
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   DatabaseReady: Progressing, MariaDBDatabase/placement-db has not reported yet
   IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
   SchemaReady: Waiting, waiting for Database
@@ -14,6 +15,7 @@ A Placement appears; its database answers, Keystone does not yet.
 
 Finished: MariaDBDatabase.
   + Job/placement-db-sync-…
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
   SchemaReady: Progressing, job placement-db-sync-… is running
   APIReady: Waiting, waiting for Identity, Schema
@@ -21,6 +23,7 @@ Finished: MariaDBDatabase.
   Ready: Progressing, Identity: KeystoneUser/placement-user has not reported yet; Schema: job placement-db-sync-… is running
 
 Finished: Job.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   IdentityReady: Progressing, KeystoneUser/placement-user has not reported yet
   APIReady: Waiting, waiting for Identity
   EndpointReady: Waiting, waiting for Identity, API
@@ -30,17 +33,21 @@ Finished: KeystoneUser.
   + Deployment/placement-api
   + Service/placement-api
   + PodDisruptionBudget/placement-api
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: 0/1 pods ready
   EndpointReady: Waiting, waiting for API
   Ready: Progressing, API: placement-api: 0/1 pods ready
 
 Finished: Deployment.
   + KeystoneService/placement-catalog
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   EndpointReady: Progressing, KeystoneService/placement-catalog has not reported yet
   Ready: Progressing, Endpoint: KeystoneService/placement-catalog has not reported yet
 
 Finished: everything that was applied.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
 
 Nothing changes.
+  NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True

@@ -20,6 +20,7 @@ KIND = "OVNCluster"
 NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/ovn-northd", "Deployment/ovn-relay"
 NODES = ("DaemonSet/ovn-chassis", "DaemonSet/ovn-gateway")
 POLICIES = ("NetworkPolicy/ovn-", "NetworkPoliciesReady")
+APPLIED = "the objects are applied; the network plug-in of the cluster enforces them, or does not"
 HOST = "openstack.svc.cluster.local"
 
 
@@ -220,7 +221,7 @@ CONTROLLER = "pod.containers[ovn-controller]"
             ["192.0.2.0/24"],
             {
                 "NetworkPolicy/ovn-sb-nodes spec.ingress[0].from[0].ipBlock.cidr": "192.0.2.0/24",
-                "NetworkPoliciesReady": "",
+                "NetworkPoliciesReady": APPLIED,
             },
             base={"networkPolicies": {"enabled": True}},
         ),

@@ -21,7 +21,6 @@ from ...plan import (
     ALLOWED_RESOURCES,
     ANY_NAME,
     MOST_ENTRIES,
-    READY,
     AllowedUser,
     Context,
     Listens,
@@ -55,6 +54,10 @@ _PROMETHEUS = {
     },
 }
 """Pods that Prometheus' operator makes, in any namespace."""
+
+
+_APPLIED = "the objects are applied; the network plug-in of the cluster enforces them, or does not"
+"""No API of Kubernetes says which it is."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +245,8 @@ def _rule(ports: Sequence[int], peers: Sequence[Object] | None) -> Object:
 
 
 def _verdict(settings: NetworkPolicies, open_to_nodes: Sequence[str], wrong_entries: str) -> Verdict:
-    messages = [wrong_entries] if wrong_entries else []
+    messages = [_APPLIED, *([wrong_entries] if wrong_entries else [])]
     if not settings.nodes and open_to_nodes:
         ports = ", ".join(open_to_nodes)
         messages.append(f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {ports}")
-    return Verdict(State.READY, "; ".join(messages)) if messages else READY
+    return Verdict(State.READY, "; ".join(messages))
