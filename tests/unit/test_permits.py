@@ -324,19 +324,19 @@ def mariadb(host: str) -> Model:
 
 def test_a_secret_that_does_not_allow_a_server_is_not_sent_there() -> None:
     held = {"login": secret("login", {"username": "a", "password": "b"}, "db.example.org")}
-    assert not list(refusals(mariadb("db.example.org"), held, "openstack"))
-    (text,) = refusals(mariadb("evil.org"), held, "openstack")
+    assert not list(refusals(mariadb("db.example.org"), held))
+    (text,) = refusals(mariadb("evil.org"), held)
     assert text == (
-        "spec.external.secretRef: Secret 'login' does not allow that it is sent to evil.org; if it may be, run: "
-        "kubectl annotate secret login -n openstack --overwrite "
-        "openstack.k8s.io/allowed-hosts=db.example.org,evil.org"
+        "spec.external.secretRef: Secret 'login' does not allow that it is sent to evil.org. An administrator who "
+        "knows who wrote this resource, and lets that server have the Secret, adds evil.org to its annotation "
+        "openstack.k8s.io/allowed-hosts"
     )
 
 
 def test_a_secret_without_the_annotation_goes_nowhere() -> None:
     held = {"login": secret("login", {"username": "a", "password": "b"})}
-    (text,) = refusals(mariadb("evil.org"), held, "openstack")
-    assert text.endswith("--overwrite openstack.k8s.io/allowed-hosts=evil.org")
+    (text,) = refusals(mariadb("evil.org"), held)
+    assert text.endswith("adds evil.org to its annotation openstack.k8s.io/allowed-hosts")
 
 
 CLOUDS = json.dumps({"clouds": {"openstack": {"auth": {"auth_url": "https://keystone.example.org/v3"}}}})
@@ -354,16 +354,16 @@ CLOUDS = json.dumps({"clouds": {"openstack": {"auth": {"auth_url": "https://keys
     ],
 )
 def test_a_secret_that_names_its_server_allows_that(data: dict[str, str], host: str, is_sent: bool) -> None:
-    assert is_sent == (not list(refusals(mariadb(host), {"login": secret("login", data)}, "openstack")))
+    assert is_sent == (not list(refusals(mariadb(host), {"login": secret("login", data)})))
 
 
 def test_an_unknown_server_is_allowed_by_a_star_alone() -> None:
     spec = {"backends": [{"name": "b", "driver": "x.Y", "secretOptions": {"key": {"name": "login"}}}]}
     cinder = KINDS["Cinder"].spec.model_validate(spec)
-    assert not list(refusals(cinder, {"login": secret("login", {"password": "x"}, "*")}, "openstack"))
-    (text,) = refusals(cinder, {"login": secret("login", {"password": "x"}, "a.org")}, "openstack")
+    assert not list(refusals(cinder, {"login": secret("login", {"password": "x"}, "*")}))
+    (text,) = refusals(cinder, {"login": secret("login", {"password": "x"}, "a.org")})
     assert "a server that the spec does not say plainly" in text
-    assert text.endswith("--overwrite 'openstack.k8s.io/allowed-hosts=a.org,*'")
+    assert text.endswith("adds * to its annotation openstack.k8s.io/allowed-hosts")
 
 
 async def test_nothing_is_planned_with_a_secret_that_does_not_allow_it() -> None:

@@ -161,7 +161,7 @@ class Gatherer:
         waits = self._dependency_verdicts(request, spec, targets)
         named_secrets = await self._secrets(request, spec, missing, targets)
         recheck_after = await self._check_sharing(request, owner, spec, named_secrets, missing, targets)
-        missing.refused += refusals(spec, named_secrets, request.namespace)
+        missing.refused += refusals(spec, named_secrets)
         data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
         plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
         repelled = anti_affinity_faults(spec, request.namespace)
@@ -277,8 +277,9 @@ class Gatherer:
             return f"{path}: the operator does not serve namespace {namespace!r}; its administrator may add it"
         entry = f"{request.namespace}/{kind}/{request.name}"
         return (
-            f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}; to allow it, add"
-            f" {entry} to the annotation {ALLOWED_RESOURCES} there"
+            f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}. An administrator"
+            f" there who knows who wrote {entry}, and lets them use that one, adds the entry to its annotation"
+            f" {ALLOWED_RESOURCES}"
         )
 
     def _dependency_verdicts(self, request: Request, spec: Model, targets: set[Target]) -> dict[Dependency, Verdict]:

@@ -4,7 +4,6 @@ may write a resource may not be allowed to read any.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +12,7 @@ from pydantic import ValidationError
 
 from ..api import ANY_PURPOSE, PUBLIC_KEYS, Model, SecretUse, secret_uses
 from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
-from ..plan import Object, Service, Transient, allows, with_entry
+from ..plan import ALLOWED_RESOURCES, Object, Service, Transient, allows
 from .kinds import SECRET, Kind
 from .store import Cached, Meta, Request
 
@@ -76,7 +75,7 @@ class SecretSharing:
         self, user: _User, use: SecretUse, secret: Cached, findings: Findings, visited: frozenset[str] = frozenset()
     ) -> str:
         """Return why the resource may not read a Secret; empty if it may, or if that is not known yet."""
-        meta, namespace = secret.meta, user.resource.meta.namespace
+        meta = secret.meta
         if not self._is_kept(meta) or _is_owned(meta, user) or user.is_allowed_by(meta.annotations):
             return ""
         owner = self._world.last_owner(meta)
@@ -90,7 +89,7 @@ class SecretSharing:
             findings.unplanned.append(f"waiting for {_name(self._world, owner)} to be looked at")
         if is_of_one_plan is not False:
             return ""
-        return _refusal(user, meta.name, namespace, meta.annotations, _name(self._world, owner))
+        return _refusal(user, meta.name, _name(self._world, owner))
 
     async def _problem_of_copy(
         self,
@@ -180,9 +179,9 @@ def _name(world: World, owner: Request | None) -> str:
     return f"{world.resource(owner.kind).kind}/{owner.name}" if owner else "itself"
 
 
-def _refusal(user: _User, secret: str, namespace: str, annotations: Mapping[str, str], owner: str) -> str:
-    entries = shlex.quote(with_entry(annotations, user.kind.kind, user.resource.meta.name))
+def _refusal(user: _User, secret: str, owner: str) -> str:
+    # Whoever may write the resource has this text shown to administrators: no command to copy without a thought.
     return (
-        f"the operator keeps Secret {secret!r} for {owner}; name a Secret of your own, or, if {user.name} may have "
-        f"this one, run: kubectl annotate secret {secret} -n {namespace} --overwrite {entries}"
+        f"the operator keeps Secret {secret!r} for {owner}; name a Secret of your own. An administrator who knows who "
+        f"wrote {user.name}, and lets them read this Secret, adds {user.name} to its annotation {ALLOWED_RESOURCES}"
     )
