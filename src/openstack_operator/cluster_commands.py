@@ -43,6 +43,16 @@ def add_commands(commands: Any) -> None:
     _cluster_options(logs)
     logs.set_defaults(execute=_logs)
 
+    graph = commands.add_parser("graph", help="draw which resources of a namespace need which")
+    _cluster_options(graph)
+    graph.add_argument("-o", "--output", choices=("text", "mermaid", "svg"), default="text", help="%(default)s")
+    graph.set_defaults(execute=_draw)
+
+    timeline = commands.add_parser("timeline", help="draw when each part of a cloud was done after its last change")
+    _cluster_options(timeline)
+    timeline.add_argument("-o", "--output", choices=("text", "json", "svg"), default="text", help="%(default)s")
+    timeline.set_defaults(execute=_draw)
+
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
     pause.add_argument("--reason", default="", metavar="TEXT", help="shown in the condition Paused")
@@ -153,6 +163,13 @@ def _logs(options: argparse.Namespace) -> int:
             tail=options.tail,
         )
     )
+
+
+def _draw(options: argparse.Namespace) -> int:
+    from .inspection import pictures
+
+    draw = pictures.draw_graph if options.command == "graph" else pictures.draw_timeline
+    return draw(pictures.Options(namespace=options.namespace, context=options.context, format=options.output))
 
 
 def _pause(options: argparse.Namespace) -> int:

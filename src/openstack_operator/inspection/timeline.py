@@ -49,23 +49,25 @@ class Timeline:
 
 
 def timeline(snapshot: Snapshot) -> Timeline | None:
-    """Return the last convergence; None where there is no cloud or nothing has happened since it was changed.
+    """Return the last convergence: since the last change of a cloud after which a part of it worked. None where there
+    is no cloud, or nothing of it is ready.
 
     Times are of whole seconds, as Kubernetes keeps them. What a part waited for is not recorded: it is taken from the
     order of the times and from what the resources need.
     """
-    planes = [each for each in snapshot.resources if is_plane(each)]
-    start = max((_changed(each) for each in planes), default=None)
-    if start is None:
-        return None
+    changes = {time for each in snapshot.resources if is_plane(each) for time in _changes(each)}
     related = relations(snapshot.resources, small=True)
+    for start in sorted(changes, reverse=True):
+        if spans := _since(start, snapshot, related):
+            waits = list(_with_waits(spans, related))
+            return Timeline(start, waits, _critical(waits))
+    return None
+
+
+def _since(start: datetime, snapshot: Snapshot, related: Relations) -> list[Span]:
     names = {each["metadata"].get("uid", ""): name for name, each in related.resources.items()}
     spans = [*_resources(related, start), *_workloads(snapshot.workloads, names, start)]
-    chosen = sorted((each for each in spans if each.ended >= 0), key=lambda each: (each.began, each.ended, each.name))
-    if not chosen:
-        return None
-    waits = list(_with_waits(chosen, related))
-    return Timeline(start, waits, _critical(waits))
+    return sorted((each for each in spans if each.ended >= 0), key=lambda each: (each.began, each.ended, each.name))
 
 
 def _resources(related: Relations, start: datetime) -> Iterator[Span]:
@@ -105,6 +107,11 @@ def _ended(live: Object) -> datetime | None:
 
 def _changed(live: Object) -> datetime:
     """Return when the spec of an object was written last: by the operator, or by a user of a cloud."""
+    return max(_changes(live))
+
+
+def _changes(live: Object) -> list[datetime]:
+    """Return the times at which an object was made, and at which programs wrote its spec last."""
     is_ours = not is_plane(live)
     times = [
         time
@@ -113,8 +120,7 @@ def _changed(live: Object) -> datetime:
         and (each.get("manager") == MANAGED_BY) == is_ours
         and (time := _time(each.get("time")))
     ]
-    created = _time(live["metadata"].get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC)
-    return max([created, *times])
+    return [_time(live["metadata"].get("creationTimestamp")) or datetime.min.replace(tzinfo=UTC), *times]
 
 
 def _managers(live: Object) -> Sequence[Mapping[str, Any]]:
