@@ -12,10 +12,11 @@ from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
 from .admission import node_policies
+from .chart import chart_files
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
-from .permissions import namespaced_permissions, optional_permissions, permissions, rules
+from .permissions import Rules, namespaced_permissions, optional_permissions, permissions, rules
 from .pod_policies import operator_pods
 from .reference import contents, is_field_reference, reference
 from .roles import user_roles
@@ -72,7 +73,8 @@ def generated(root: Path) -> dict[Path, str]:
     """Content of every generated file, by its path in a checkout."""
     files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
-    rights = _rights(root)
+    granted = rules(rendered(root))
+    rights = _rights(granted)
     files |= rights
     optional = [path for path in rights if path.parent == _OPTIONAL]
     files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours, optional))
@@ -80,6 +82,7 @@ def generated(root: Path) -> dict[Path, str]:
     files[Path("deploy/admission.yaml")] = _HEADER + dump_all([*node_policies(), *operator_pods()])
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
+    files |= chart_files(granted)
     firsts = {resource.spec: resource for resource in reversed(RESOURCES)}
     pages = _files(lambda each: f"{each.kind.lower()}.md", lambda each: f"{each.handle.lower()}.md")
     for name, resource in pages.items():
@@ -88,9 +91,8 @@ def generated(root: Path) -> dict[Path, str]:
     return files
 
 
-def _rights(root: Path) -> dict[Path, str]:
+def _rights(granted: Mapping[str, Rules]) -> dict[Path, str]:
     """Manifests of what the operator may do."""
-    granted = rules(rendered(root))
     once, in_each = namespaced_permissions(granted)
     manifests = {
         Path("deploy/rbac.yaml"): permissions(granted),

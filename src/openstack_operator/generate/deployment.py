@@ -20,7 +20,7 @@ _DISK, _MOST_DISK = "64Mi", "1Gi"
 next to nothing in /tmp."""
 VERSIONED = {VERSION: __version__}
 """Of the templates of pods; selectors stay as they are."""
-_API_SERVERS: list[Object] = [{"protocol": "TCP", "port": port} for port in (443, 6443, 8443, 16443)]
+API_SERVER_PORTS = (443, 6443, 8443, 16443)
 """Ports that are open at every address, since an API server may be in no ipBlock. Metadata services of cloud providers
 answer at port 80."""
 POD_CONFINED: Object = {
@@ -54,7 +54,7 @@ def deployment() -> list[Object]:
                 # One acts, one stands by with its caches filled.
                 "replicas": 2,
                 "selector": {"matchLabels": LABELS},
-                "template": {"metadata": {"labels": LABELS | VERSIONED}, "spec": _pod()},
+                "template": {"metadata": {"labels": LABELS | VERSIONED}, "spec": pod()},
             },
         },
         {
@@ -74,7 +74,7 @@ def policies(name: str, namespace: str, *ports: int) -> list[Object]:
         "podSelector": {"matchLabels": labels},
         "policyTypes": ["Ingress"],
         # An empty list is none to the API server, and would be written again with each apply.
-        **({"ingress": [{"ports": [{"protocol": "TCP", "port": port}]} for port in ports]} if ports else {}),
+        **({"ingress": [{"ports": [tcp(port)]} for port in ports]} if ports else {}),
     }
     return [
         {
@@ -83,11 +83,20 @@ def policies(name: str, namespace: str, *ports: int) -> list[Object]:
             "metadata": {"name": f"{name}-{direction}", "namespace": namespace, "labels": labels},
             "spec": spec,
         }
-        for direction, spec in (("ingress", ingress), ("egress", egress(labels, _API_SERVERS)))
+        for direction, spec in (
+            ("ingress", ingress),
+            ("egress", egress(labels, [tcp(port) for port in API_SERVER_PORTS])),
+        )
     ]
 
 
-def _pod() -> Object:
+def tcp(port: int) -> Object:
+    """Return a port of TCP, as a NetworkPolicy names it."""
+    return {"protocol": "TCP", "port": port}
+
+
+def pod() -> Object:
+    """Return the spec of the operator's pod."""
     return {
         "serviceAccountName": OPERATOR,
         "enableServiceLinks": False,
@@ -104,7 +113,7 @@ def _pod() -> Object:
             for node_state in ("not-ready", "unreachable")
         ],
         "securityContext": POD_CONFINED,
-        "containers": [_container()],
+        "containers": [container()],
         "volumes": [
             {"name": "tmp", "emptyDir": {}},
             # Another release needs another ConfigMap, not another operator; without one, those in the image serve.
@@ -113,7 +122,8 @@ def _pod() -> Object:
     }
 
 
-def _container() -> Object:
+def container() -> Object:
+    """Return the operator's container."""
     return {
         "name": "operator",
         "image": f"{OPERATOR}:latest",
