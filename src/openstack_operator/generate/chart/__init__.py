@@ -25,8 +25,8 @@ _OPERATOR_PAGE = f"""\
 
 This chart installs the operator: its definitions, permissions, policies of admission and Deployment. {_GUIDE}
 
-A cluster has one release of it, in a namespace of its own. Objects have the names that the operator and its documentation
-use, whatever the name of the release.
+A cluster has one release of it, in a namespace of its own. Objects have the names that the operator and its
+documentation use, whatever the name of the release.
 """
 _CLOUD_PAGE = f"""\
 # {_CLOUD}

@@ -152,7 +152,7 @@ class OperatorValues(Values):
     image_pull_secrets: list[LocalReference] = []
     """Secrets with logins to registries, in the namespace of the release. Pods of clouds have their own."""
     releases: dict[str, str] = {}
-    """Files with the images of OpenStack's releases, by name (`2025.1.yaml`), as `python -m images release` prints them.
+    """Files with the images of OpenStack's releases, by name (`2025.1.yaml`): output of `python -m images release`.
     Without one, the files in the operator's image apply."""
     watch_namespaces: list[Annotated[str, Field(min_length=1)]] = []
     """Namespaces to serve. The operator then has rights in these alone; they have to exist. Empty is all namespaces."""
