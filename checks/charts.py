@@ -82,7 +82,7 @@ def _load(patterns: Iterable[str]) -> Iterator[Object]:
 
 
 def _installed() -> Iterator[Object]:
-    """Yield the objects of `kubectl apply -k deploy` without the namespace, which helm creates if it is told to."""
+    """Yield the objects of `kubectl apply -k deploy` without the namespace, which `--create-namespace` makes."""
     (kustomization,) = _load(["kustomization.yaml"])
     yield from (obj for obj in _load(kustomization["resources"]) if obj["kind"] != "Namespace")
 
@@ -178,11 +178,11 @@ def check(release: Release, text: str) -> list[str]:
 
 def differences(objects: Iterable[Object], expected: Iterable[Object]) -> list[str]:
     """Return how the objects of a chart differ from the expected ones, but for what helm adds."""
-    rendered, wanted = ({_id(obj): _comparable(obj) for obj in each} for each in (objects, expected))
-    lines = [f"{name} is missing" for name in wanted.keys() - rendered.keys()]
-    lines += [f"{name} is not in deploy/" for name in rendered.keys() - wanted.keys()]
-    for name in wanted.keys() & rendered.keys():
-        lines += [f"{name}: {difference}" for difference in _unequal(rendered[name], wanted[name], "")]
+    in_chart, in_deploy = ({_id(obj): _comparable(obj) for obj in each} for each in (objects, expected))
+    lines = [f"{name} is missing" for name in in_deploy.keys() - in_chart.keys()]
+    lines += [f"{name} is not in deploy/" for name in in_chart.keys() - in_deploy.keys()]
+    for name in in_deploy.keys() & in_chart.keys():
+        lines += [f"{name}: {difference}" for difference in _unequal(in_chart[name], in_deploy[name], "")]
     return sorted(lines)
 
 
@@ -195,8 +195,8 @@ def _comparable(obj: Object) -> Object:
     """Return an object without what is the user's own choice, and with its rules in one order."""
     copy = deepcopy(obj)
     annotations = copy["metadata"].pop("annotations", {})
-    if others := {name: value for name, value in annotations.items() if name != "helm.sh/resource-policy"}:
-        copy["metadata"]["annotations"] = others
+    if own_annotations := {name: value for name, value in annotations.items() if name != "helm.sh/resource-policy"}:
+        copy["metadata"]["annotations"] = own_annotations
     if "rules" in copy and copy["kind"].endswith("Role"):
         copy["rules"] = sorted(_rules(copy["rules"]))
     for container in copy.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):

@@ -40,14 +40,18 @@ def archive(operator: Operator) -> Path:
     return build.once(target, operator.name, operator.minutes, lambda fresh: _pack(operator, fresh)) / "image.tar"
 
 
+def helm_binary() -> Path:
+    """Return the path of the program `helm`, which may not be built yet."""
+    return paths.cache() / "operators" / f"helm-{_digest_of(HELM, _FLAGS)}" / "helm"
+
+
 def helm() -> Path:
     """The program `helm`, built if it is not there; raises BuildError where it cannot be."""
-    target = paths.cache() / "operators" / f"helm-{_digest_of(HELM, _FLAGS)}"
 
     def make(fresh: Path) -> None:
         build.go(folders([HELM])[HELM], "build", *_parallel(), *_FLAGS, f"-o={fresh / 'helm'}", "./cmd/helm")
 
-    return build.once(target, "helm", 2, make) / "helm"
+    return build.once(helm_binary().parent, "helm", 2, make) / "helm"
 
 
 def _pack(operator: Operator, fresh: Path) -> None:

@@ -66,7 +66,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         build.binary("kubernetes", "kubectl")
     except build.BuildError as error:
         pytest.skip(str(error))
-    files = {str(path): path.read_text(encoding="utf-8") for path in sorted(DEPLOY.rglob("*.yaml"))}
+    paths = sorted(path for path in DEPLOY.rglob("*.yaml") if "charts" not in path.relative_to(DEPLOY).parts)
+    files = {str(path): path.read_text(encoding="utf-8") for path in paths}
     return etcd_data(tmp_path_factory, files, _install)
 
 

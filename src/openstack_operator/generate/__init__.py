@@ -12,7 +12,7 @@ from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
 from .admission import node_policies
-from .chart import chart_files
+from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
@@ -30,6 +30,7 @@ OWNED = (
     f"{_OPTIONAL}/*.yaml",
     f"{_OPTIONAL_OF_NAMESPACE}/*.yaml",
     "docs/reference/*.md",
+    f"{CHARTS}/*/templates/*",
 )
 """Whatever else is found there was made from a model that is gone."""
 
@@ -126,8 +127,11 @@ def write(root: Path, files: Mapping[Path, str]) -> list[Path]:
 
 def _orphans(root: Path, files: Mapping[Path, str]) -> set[Path]:
     existing_paths = {path for pattern in OWNED for path in root.glob(pattern)}
-    # Some pages beside those of the kinds are written by hand.
-    from_models = {
-        path for path in existing_paths if path.suffix != ".md" or is_field_reference(path.read_text("utf-8"))
-    }
-    return {path.relative_to(root) for path in from_models} - set(files)
+    return {path.relative_to(root) for path in existing_paths if _is_generated(path)} - set(files)
+
+
+def _is_generated(path: Path) -> bool:
+    """Return whether a file was made of the models. Some pages and templates beside these are written by hand."""
+    if path.suffix == ".md":
+        return is_field_reference(path.read_text("utf-8"))
+    return path.parent.name != "templates" or path.read_text("utf-8").startswith(TEMPLATE_HEADER)

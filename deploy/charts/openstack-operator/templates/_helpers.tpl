@@ -8,11 +8,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- /* Image of the operator; a tag beside a digest is for readers. */ -}}
 {{- define "openstack-operator.image" -}}
-{{- $image := .Values.image }}
-{{- if $image.digest }}
-{{- $image.repository }}{{ with $image.tag }}:{{ . }}{{ end }}@{{ $image.digest }}
+{{- if .Values.image.digest }}
+{{- .Values.image.repository }}{{ with .Values.image.tag }}:{{ . }}{{ end }}@{{ .Values.image.digest }}
 {{- else }}
-{{- $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 {{- end }}
 

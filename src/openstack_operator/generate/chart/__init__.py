@@ -10,8 +10,10 @@ from ...kube import Object
 from ...manifests import dump
 from ..permissions import OPERATOR, Rules
 from .document import schema_json, table, values_yaml
-from .operator import templates
+from .operator import TEMPLATE_HEADER, templates
 from .values import CloudValues, OperatorValues, Values
+
+__all__ = ["CHARTS", "TEMPLATE_HEADER", "chart_files"]
 
 CHARTS = Path("deploy/charts")
 _CLOUD = "openstack-cloud"

@@ -58,5 +58,5 @@ class Code:
 
     def _lines(self, match: re.Match[str]) -> str:
         indent = len(match[1])
-        code = _INDENT.sub(lambda more: f"nindent {indent + int(more[1])}", self._codes[int(match[2])])
+        code = _INDENT.sub(lambda columns: f"nindent {indent + int(columns[1])}", self._codes[int(match[2])])
         return textwrap.indent(code, match[1])

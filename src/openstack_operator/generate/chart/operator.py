@@ -16,7 +16,8 @@ from ..pod_policies import operator_pods
 from ..roles import user_roles
 from .code import Code
 
-_HEADER = "{{- /* Made by `openstack-operator generate`; change the models instead. */ -}}\n"
+TEMPLATE_HEADER = "{{- /* Made by `openstack-operator generate`; change the models instead. */ -}}\n"
+"""Beginning of each template that is made of the models."""
 _RELEASE_NAMESPACE = "{{ .Release.Namespace }}"
 _POLICIES = ".Values.networkPolicy.enabled"
 _CERTIFICATE = "/etc/metrics-certificate"
@@ -28,12 +29,12 @@ def templates(granted: Mapping[str, Rules]) -> dict[str, str]:
     policies = _of_kind(deployment(), "NetworkPolicy")
     injector = labels_injector()
     return {
-        "_rules.tpl": _HEADER + _rules(granted),
-        "deployment.yaml": _HEADER + _template([operator["Deployment"]], _operator_pod),
+        "_rules.tpl": TEMPLATE_HEADER + _rules(granted),
+        "deployment.yaml": TEMPLATE_HEADER + _template([operator["Deployment"]], _operator_pod),
         "poddisruptionbudget.yaml": _when(".Values.podDisruptionBudget.enabled", [operator["PodDisruptionBudget"]]),
         "networkpolicy.yaml": _when(_POLICIES, policies),
         "admission.yaml": _when(".Values.admission.enabled", [*node_policies(), *operator_pods()]),
-        "user-roles.yaml": _HEADER + _template(user_roles()),
+        "user-roles.yaml": TEMPLATE_HEADER + _template(user_roles()),
         "labels-injector.yaml": _when(
             ".Values.labelsInjector.enabled",
             [obj for obj in injector if obj["kind"] != "NetworkPolicy"],
@@ -64,7 +65,7 @@ def _rules(granted: Mapping[str, Rules]) -> str:
 
 def _when(condition: str, objects: Sequence[Object]) -> str:
     """Return a template of objects that are there if the condition holds."""
-    return f"{_HEADER}{{{{- if {condition} }}}}\n{_template(objects)}{{{{- end }}}}\n"
+    return f"{TEMPLATE_HEADER}{{{{- if {condition} }}}}\n{_template(objects)}{{{{- end }}}}\n"
 
 
 def _template(objects: Sequence[Object], change: Callable[[Object, Code], None] = lambda obj, code: None) -> str:
@@ -130,8 +131,8 @@ def _operator_pod(obj: Object, code: Code) -> None:
     spec = obj["spec"]
     spec["replicas"] = code.value(".Values.replicaCount")
     template = spec["template"]
-    more = "{{- with .Values.%s }}\n{{- toYaml . | nindent +0 }}\n{{- end }}"
-    template["metadata"]["labels"] = {**template["metadata"]["labels"], code.lines(more % "podLabels"): None}
+    entries = "{{- with .Values.%s }}\n{{- toYaml . | nindent +0 }}\n{{- end }}"
+    template["metadata"]["labels"] = {**template["metadata"]["labels"], code.lines(entries % "podLabels"): None}
     template["metadata"] |= code.block("annotations", ".Values.podAnnotations")
     pod = template["spec"]
     for name in ("affinity", "tolerations"):
@@ -142,7 +143,7 @@ def _operator_pod(obj: Object, code: Code) -> None:
     pod |= {code.lines(priority): None}
     (container,) = pod["containers"]
     container["args"] = _arguments(container["args"], code)
-    container["env"].append(code.lines(more % "extraEnv"))
+    container["env"].append(code.lines(entries % "extraEnv"))
     container["resources"] = code.whole(".Values.resources")
     metrics = next(port for port in container["ports"] if port["name"] == "metrics")
     container["ports"] = _with_metrics(container["ports"], metrics, code)

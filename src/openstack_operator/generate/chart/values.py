@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, WithJsonSchema
 
 from ...api import Model
-from ...catalogue import EXTERNAL_KINDS, RESOURCES
 from ...kube import Object
+from ...registry import EXTERNAL_KINDS, RESOURCES
 from ...runtime.kinds import Catalog, optional_role
 from ..deployment import API_SERVER_PORTS, container, pod
 from ..permissions import OPERATOR
@@ -48,7 +48,7 @@ class Image(Values):
     digest: Annotated[str, Field(pattern=r"^(sha256:[0-9a-f]{64})?$")] = ""
     """Digest (`sha256:…`): nodes run this content, whatever the registry has under the tag."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When nodes pull the image."""
+    """Moment at which nodes pull the image."""
 
 
 class LocalReference(Values):
