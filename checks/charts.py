@@ -207,7 +207,7 @@ def _comparable(obj: Object) -> Object:
 def _rules(rules: Iterable[Object]) -> Iterator[str]:
     for rule in rules:
         for group in rule.get("apiGroups", [""]):
-            for resource in rule.get("resources", rule.get("nonResourceURLs")):
+            for resource in rule.get("resources") or rule["nonResourceURLs"]:
                 yield f"{resource}.{group} {sorted(rule['verbs'])} {rule.get('resourceNames', '')}"
 
 

@@ -4,49 +4,23 @@ from __future__ import annotations
 
 import base64
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from localcluster import apiserver, build
-from localcluster.commands import run
-from operators.build import helm_binary
 
-ROOT = Path(__file__).parent.parent.parent
+from .helm import CHART, NAME, ROOT, Helm
+
 DEPLOY = ROOT / "deploy"
-CHART = DEPLOY / "charts" / "openstack-operator"
-NAME = "openstack-operator"
 LIMIT = 1024 * 1024
 """Bytes of a Secret, in which helm keeps a release."""
 
 
-class Helm:
-    """helm and kubectl of one cluster."""
-
-    def __init__(self, kubeconfig: Path) -> None:
-        self._helm = (str(helm_binary()), f"--kubeconfig={kubeconfig}", f"--namespace={NAME}")
-        self._kubectl = (str(build.binary("kubernetes", "kubectl")), f"--kubeconfig={kubeconfig}")
-
-    def __call__(self, *arguments: str) -> str:
-        return run(*self._helm, *arguments)
-
-    def kubectl(self, *arguments: str) -> str:
-        return run(*self._kubectl, *arguments)
-
-    def names(self, kinds: str) -> set[str]:
-        """Names of the objects of the chart, as kind/name."""
-        return set(self.kubectl("get", kinds, "-A", f"-lapp.kubernetes.io/name={NAME}", "-o", "name").split())
-
-    def definitions(self) -> list[str]:
-        return self.kubectl("get", "crd", "-o", "name").split()
-
-
 @pytest.fixture
 def helm(tmp_path: Path) -> Iterator[Helm]:
-    if not helm_binary().exists():
-        pytest.skip("helm is not built: run `make check-manifests`")
+    """Helm of an API server that has nothing of ours."""
     try:
         with apiserver.api_server(tmp_path) as kubeconfig:
             yield Helm(kubeconfig)
@@ -94,13 +68,3 @@ def test_a_release_from_its_installation_to_its_end(helm: Helm, tmp_path: Path) 
     helm("uninstall", NAME)
     assert helm.names("deployments,clusterroles,roles,serviceaccounts,validatingadmissionpolicies") == set()
     assert len(helm.definitions()) == count
-
-
-def test_a_release_takes_over_what_kubectl_installed(helm: Helm) -> None:
-    helm.kubectl("apply", "--server-side", "-k", str(DEPLOY))
-    before = helm.kubectl("get", "deploy", NAME, "-n", NAME, "-o", "jsonpath={.spec.template}")
-    refused = subprocess.run([*helm._helm, "install", NAME, str(CHART)], capture_output=True, text=True, check=False)
-    assert refused.returncode
-    assert "invalid ownership metadata" in refused.stderr
-    helm("install", NAME, str(CHART), "--take-ownership", "--set=image.tag=latest")
-    assert helm.kubectl("get", "deploy", NAME, "-n", NAME, "-o", "jsonpath={.spec.template}") == before

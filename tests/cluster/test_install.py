@@ -29,6 +29,7 @@ from openstack_operator.services.tempest.model import TEMPEST
 
 from .etcd import etcd_data
 from .harness import DISCOVERY_PERIOD, PATIENCE, Cluster, eventually, running
+from .helm import CHART, NAME, Helm
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -158,6 +159,15 @@ def test_the_plain_name_of_a_service_is_ours(kubectl: Kubectl) -> None:
 def test_the_default_of_a_field_of_a_template_is_explained(kubectl: Kubectl, path: str, words: str) -> None:
     # It breaks lines.
     assert words in " ".join(kubectl("explain", f"openstackcontrolplanes.openstack.k8s.io.spec.{path}").split())
+
+
+def test_a_release_of_helm_takes_over_what_kubectl_installed(kubectl_of_its_own: Kubectl) -> None:
+    helm = Helm(kubectl_of_its_own.kubeconfig)
+    template = ("get", "deploy", NAME, "-n", NAME, "-o", "jsonpath={.spec.template}")
+    before = kubectl_of_its_own(*template)
+    assert "invalid ownership metadata" in helm.error("install", NAME, str(CHART))
+    helm("install", NAME, str(CHART), "--take-ownership", "--set=image.tag=latest")
+    assert kubectl_of_its_own(*template) == before
 
 
 async def test_the_operator_works_without_the_kinds_of_c5c3_and_each_group_has_names_of_its_own(

@@ -19,7 +19,7 @@ from openstack_operator import __version__
 from openstack_operator.cli import command_line
 from openstack_operator.generate.chart.code import Code
 from openstack_operator.generate.chart.document import Value, all_values
-from openstack_operator.generate.chart.operator import _template
+from openstack_operator.generate.chart.operator import template
 from openstack_operator.generate.chart.values import CloudValues, OperatorValues, Values
 
 ROOT = Path(__file__).parent.parent.parent
@@ -132,7 +132,7 @@ def test_no_file_of_a_chart_is_large() -> None:
 def documented() -> Iterator[tuple[str, str]]:
     """Yield the names of values in commands of pages, with the name of the chart."""
     for page in [*(ROOT / "docs").glob("*/*.md"), *CHARTS.glob("*/README.md")]:
-        for command in re.findall(r"helm [^`]*?(?=\n\n|```|`)", page.read_text(encoding="utf-8")):
+        for command in re.findall(r"helm (?:\\\n|[^\n`])*", page.read_text(encoding="utf-8")):
             chart = "openstack-cloud" if "openstack-cloud" in command else "openstack-operator"
             for name in re.findall(r"--set(?:-\w+)? '?((?:[\w-]|\.|\\\.)+)", command):
                 yield chart, name.replace("\\.", "·")
@@ -183,18 +183,15 @@ def test_code_has_the_indentation_of_its_place() -> None:
 def test_braces_of_an_object_are_not_taken_for_code() -> None:
     obj = {"kind": "ConfigMap", "metadata": {"name": "rules"}, "data": {"x": "{{ $labels.pod }}"}}
     with pytest.raises(ValueError, match="ConfigMap rules"):
-        _template([obj])
+        template([obj])
 
 
-ROLE = {
-    "kind": "Role",
-    "metadata": {"name": "x", "labels": {"a": "1"}},
-    "rules": [{"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "get"]}],
-}
+RULE = {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "get"]}
+ROLE = {"kind": "Role", "metadata": {"name": "x", "labels": {"a": "1"}}, "rules": [RULE]}
 
 
 def test_what_differs_from_the_manifests_is_noticed() -> None:
-    nodes, pods = ({**ROLE["rules"][0], "resources": [name], "verbs": ["get", "list"]} for name in ("nodes", "pods"))
+    nodes, pods = ({**RULE, "resources": [name], "verbs": ["get", "list"]} for name in ("nodes", "pods"))
     labels = {"a": "1", "helm.sh/chart": "c-1"}
     same = {**ROLE, "rules": [nodes, pods], "metadata": {"name": "x", "labels": labels}}
     assert differences([same], [ROLE]) == []

@@ -30,11 +30,11 @@ def templates(granted: Mapping[str, Rules]) -> dict[str, str]:
     injector = labels_injector()
     return {
         "_rules.tpl": TEMPLATE_HEADER + _rules(granted),
-        "deployment.yaml": TEMPLATE_HEADER + _template([operator["Deployment"]], _operator_pod),
+        "deployment.yaml": TEMPLATE_HEADER + template([operator["Deployment"]], _operator_pod),
         "poddisruptionbudget.yaml": _when(".Values.podDisruptionBudget.enabled", [operator["PodDisruptionBudget"]]),
         "networkpolicy.yaml": _when(_POLICIES, policies),
         "admission.yaml": _when(".Values.admission.enabled", [*node_policies(), *operator_pods()]),
-        "user-roles.yaml": TEMPLATE_HEADER + _template(user_roles()),
+        "user-roles.yaml": TEMPLATE_HEADER + template(user_roles()),
         "labels-injector.yaml": _when(
             ".Values.labelsInjector.enabled",
             [obj for obj in injector if obj["kind"] != "NetworkPolicy"],
@@ -65,10 +65,13 @@ def _rules(granted: Mapping[str, Rules]) -> str:
 
 def _when(condition: str, objects: Sequence[Object]) -> str:
     """Return a template of objects that are there if the condition holds."""
-    return f"{TEMPLATE_HEADER}{{{{- if {condition} }}}}\n{_template(objects)}{{{{- end }}}}\n"
+    return f"{TEMPLATE_HEADER}{{{{- if {condition} }}}}\n{template(objects)}{{{{- end }}}}\n"
 
 
-def _template(objects: Sequence[Object], change: Callable[[Object, Code], None] = lambda obj, code: None) -> str:
+def template(objects: Sequence[Object], change: Callable[[Object, Code], None] = lambda obj, code: None) -> str:
+    """Return the template of objects in the namespace of a release, with the changes of `change`. Raises ValueError for
+    an object with braces that helm would read as code.
+    """
     code, copies = Code(), deepcopy(list(objects))
     for obj in copies:
         if "{{" in dump(obj):
@@ -130,11 +133,11 @@ def _with_metrics(entries: Sequence[Any], entry: Any, code: Code) -> list[Any]:
 def _operator_pod(obj: Object, code: Code) -> None:
     spec = obj["spec"]
     spec["replicas"] = code.value(".Values.replicaCount")
-    template = spec["template"]
+    pods = spec["template"]
     entries = "{{- with .Values.%s }}\n{{- toYaml . | nindent +0 }}\n{{- end }}"
-    template["metadata"]["labels"] = {**template["metadata"]["labels"], code.lines(entries % "podLabels"): None}
-    template["metadata"] |= code.block("annotations", ".Values.podAnnotations")
-    pod = template["spec"]
+    pods["metadata"]["labels"] = {**pods["metadata"]["labels"], code.lines(entries % "podLabels"): None}
+    pods["metadata"] |= code.block("annotations", ".Values.podAnnotations")
+    pod = pods["spec"]
     for name in ("affinity", "tolerations"):
         del pod[name]
     for name in ("nodeSelector", "affinity", "tolerations"):
