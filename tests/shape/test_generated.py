@@ -67,6 +67,15 @@ def test_pages_written_by_hand_stay_beside_those_of_the_kinds(tmp_path: Path, fi
     assert (folder / "glossary.md").exists()
 
 
+def test_templates_written_by_hand_stay_beside_those_that_are_made(tmp_path: Path, files: dict[Path, str]) -> None:
+    write(tmp_path, files)
+    folder = tmp_path / "deploy/charts/openstack-operator/templates"
+    (folder / "rbac.yaml").write_text("# by hand\n")
+    (folder / "gone.yaml").write_text((folder / "deployment.yaml").read_text())
+    assert write(tmp_path, files) == [Path("deploy/charts/openstack-operator/templates/gone.yaml")]
+    assert (folder / "rbac.yaml").exists()
+
+
 def role(root: Path, kind: str, manifest: str = "rbac.yaml") -> list[dict[str, Any]]:
     return next(obj["rules"] for obj in load(root / "deploy" / manifest) if obj["kind"] == kind)
 
