@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from openstack_operator.preview.client import Address, DryRunClient, Touched
 from openstack_operator.preview.cluster import Preview
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -62,6 +64,31 @@ def observed(before: Mapping[Address, Object], after: Mapping[Address, Object]) 
 
 def summary(found: Iterable[ObjectChange]) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(each.name, each.verb, tuple(sorted(field.path for field in each.fields))) for each in found}
+
+
+async def test_a_preview_writes_nothing(cluster: Cluster, root: Path) -> None:
+    """Nothing is created, changed or deleted: no object has another version, no operator runs that would repair it."""
+    async with operator(cluster, root) as manager:
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await at_rest(manager)
+    before = await stored(cluster, manager)
+    live = await cluster.get(CONTROL_PLANE, "cloud") or {}
+    spec = changed(changed(live["spec"], "placement.enabled", False), "keystone.nodeSelector", {"disk": "fast"})
+    spec = changed(spec, "rabbitmq.enabled", True)
+    verbs = {each.verb for each in await foreseen(cluster, root, spec)}
+    assert verbs == {"created", "changed", "deleted"}
+    assert await stored(cluster, manager) == before
+
+
+async def stored(cluster: Cluster, manager: Manager) -> set[tuple[str, str, str]]:
+    """Kind, name and version of all that the API server holds in the namespace, of the kinds that it serves."""
+    found = set[tuple[str, str, str]]()
+    for kind in manager.world.catalog.all:
+        with contextlib.suppress(Missing):
+            for each in json.loads(await cluster.client.page(kind, cluster.namespace, {}))["items"]:
+                found.add((kind.handle, each["metadata"]["name"], each["metadata"]["resourceVersion"]))
+    return found
 
 
 async def test_a_cloud_that_is_as_it_should_be_changes_in_nothing(cluster: Cluster, root: Path) -> None:

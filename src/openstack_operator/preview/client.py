@@ -17,7 +17,6 @@ from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
 from ..runtime.world import World, entry
 from .finished import granted_status
 
-_DRY = {"dryRun": "All"}
 _FIRST_VERSION = 10**15
 """Resource version of the first object of a preview: later than any of a cluster."""
 
@@ -64,10 +63,15 @@ class DryRunClient(Client):
             return touched.after
         return await super().get(kind, namespace, name)
 
-    async def _send(self, method: str, path: str, *args: Any, **options: Any) -> httpx.Response:
-        if method != "GET":
-            options["params"] = {**(options.get("params") or {}), **_DRY}
-        return await super()._send(method, path, *args, **options)
+    async def _send(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **options: Any
+    ) -> httpx.Response:
+        if method == "DELETE":
+            # Of a deletion that has a body, the API server reads all options there and none in the query.
+            body = {**(body or {}), "dryRun": ["All"]}
+        elif method != "GET":
+            options["params"] = {**(options.get("params") or {}), "dryRun": "All"}
+        return await super()._send(method, path, body, content_type, **options)
 
     async def _apply(self, kind: Kind, obj: Object, sub: str | None) -> Object:
         if kind is POD:
