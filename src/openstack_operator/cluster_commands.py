@@ -129,10 +129,10 @@ def _inspect(options: argparse.Namespace) -> int:
 
 def _duration(text: str) -> float:
     """Return the seconds of a duration. Raises ValueError for a text that is none."""
-    if not re.fullmatch("([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?", text) or not text:
+    if not re.fullmatch("([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?", text) or not text:
         raise argparse.ArgumentTypeError(f"{text!r} is no duration; write one such as 90s, 10m or 1h")
     units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-    return float(sum(int(count) * units[unit] for count, unit in re.findall("([0-9]+)([dhms])", text)))
+    return float(sum(int(count) * units[unit] for count, unit in re.findall("([0-9]{1,9})([dhms])", text)))
 
 
 def _wait(options: argparse.Namespace) -> int:

@@ -98,3 +98,10 @@ def test_notes_have_the_changes_of_the_version_and_the_digests(root: Path) -> No
     assert "## Changes\n\n- " in text
     with pytest.raises(LookupError, match=r"9\.9\.9"):
         notes.changes("## 0.1.0\n\n- one\n", "9.9.9")
+
+
+def test_the_chart_of_this_checkout_takes_the_image(root: Path) -> None:
+    values = (root / "deploy/charts/openstack-operator/values.yaml").read_text()
+    filled = yaml.safe_load(manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))
+    assert filled["image"]["repository"] == "registry.example.org:5000/team/operator"
+    assert filled["releases"] == {"2025.1.yaml": "a: 1\n"}
