@@ -618,8 +618,7 @@ async def test_a_paused_resource_stays_as_it_is(cluster: Cluster):
     async def pause(reason: str | None) -> None:
         live = await cluster.get(toy.APP, "app")
         assert live
-        metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
-        await cluster.client.merge(Kind.of(toy.APP), {"metadata": {**metadata, "annotations": {PAUSE: reason}}})
+        await cluster.client.annotate(Kind.of(toy.APP), live, {PAUSE: reason}, manager="somebody")
 
     async def is_paused() -> bool:
         return (await cluster.condition(toy.APP, "app", "Paused")).get("status") == "True"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..plan import PAUSE, Object
+from ..plan import PAUSE
 from ..registry import RESOURCES
 from ..runtime.client import Client
 from ..runtime.kinds import Kind
@@ -49,14 +49,8 @@ async def _write(client: Client, options: Options, reason: str | None) -> int:
         if pause_of(live) == reason:
             print(f"{subject(live)}: {'not paused' if reason is None else 'paused already'}")
             continue
-        await client.merge(_KINDS[live["apiVersion"], live["kind"]], _change(live, reason), manager=_MANAGER)
+        await client.annotate(_KINDS[live["apiVersion"], live["kind"]], live, {PAUSE: reason}, manager=_MANAGER)
         print(f"{subject(live)}: {'resumed' if reason is None else 'paused'}")
     if options.resource and reason is not None and any(each["kind"] in PLANES for each in resources):
         print("its services are not paused: name each of them, or pause all resources of the namespace with --all")
     return 0
-
-
-def _change(live: Object, reason: str | None) -> Object:
-    """Return a merge patch for exactly that resource, and no later one of its name."""
-    metadata = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
-    return {"metadata": {**metadata, "annotations": {PAUSE: reason}}}

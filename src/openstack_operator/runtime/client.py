@@ -259,11 +259,17 @@ class Client:
         path = kind.path(namespace, name)
         return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
 
-    async def merge(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
+    async def merge(self, kind: Kind, obj: Object) -> Object:
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         meta = obj["metadata"]
-        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": manager}
+        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
         return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
+
+    async def annotate(self, kind: Kind, live: Object, annotations: Mapping[str, str | None], *, manager: str) -> None:
+        """Set annotations of exactly that object, and remove those that are None. Raises Conflict for another uid."""
+        meta = {name: live["metadata"][name] for name in ("name", "namespace", "uid")}
+        path, body = kind.path(meta["namespace"], meta["name"]), {"metadata": {**meta, "annotations": annotations}}
+        await self._request("PATCH", path, body, "application/merge-patch+json", params={"fieldManager": manager})
 
     async def patch(self, kind: Kind, namespace: str | None, name: str, changes: Object, *, manager: str) -> Object:
         """Send a strategic merge patch: maps are merged, None removes, entries of lists are found by their key. Raises
