@@ -30,17 +30,18 @@ def add_commands(commands: Any) -> None:
     wait.add_argument("--timeout", type=_duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
     wait.set_defaults(execute=_wait)
 
+    config = commands.add_parser("config", help="print the options of a service, without secrets, and who set each")
+    _service_options(config)
+    _output_options(config)
+    config.set_defaults(execute=_config)
+
     logs = commands.add_parser("logs", help="print the logs of all pods of a service, without passwords")
-    logs.add_argument("service", metavar="SERVICE", help="a service, such as nova or nova/NAME")
-    logs.add_argument(
-        "program", nargs="?", metavar="PROGRAM", help="a program of it, such as api or conductor; all of them otherwise"
-    )
+    _service_options(logs)
     logs.add_argument("-f", "--follow", action="store_true", help="go on with what the pods log from now on")
     logs.add_argument("--since", type=_duration, metavar="DURATION", help="no older than this, such as 90s or 1h")
     logs.add_argument(
         "--tail", type=int, metavar="LINES", help="last lines of each container (100; all of them with --since, or -1)"
     )
-    _cluster_options(logs)
     logs.set_defaults(execute=_logs)
 
     graph = commands.add_parser("graph", help="draw which resources of a namespace need which")
@@ -101,6 +102,14 @@ def _resource_options(parser: argparse.ArgumentParser) -> None:
     _cluster_options(parser)
 
 
+def _service_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("service", metavar="SERVICE", help="a service, such as nova or nova/NAME")
+    parser.add_argument(
+        "program", nargs="?", metavar="PROGRAM", help="a program of it, such as api or conductor; all of them otherwise"
+    )
+    _cluster_options(parser)
+
+
 def _output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
 
@@ -145,6 +154,20 @@ def _wait(options: argparse.Namespace) -> int:
             context=options.context,
             is_deletion=options.goal == "deleted",
             timeout=options.timeout,
+        )
+    )
+
+
+def _config(options: argparse.Namespace) -> int:
+    from .inspection import configuration
+
+    return configuration.config(
+        configuration.Options(
+            service=options.service,
+            program=options.program or "",
+            namespace=options.namespace,
+            context=options.context,
+            as_json=options.output == "json",
         )
     )
 

@@ -20,7 +20,7 @@ from ..runtime.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SE
 from ..runtime.warnings import SELECTOR, warning
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, CLAIM)
-_OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
+OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 _AT_ONCE = 8
 """Requests that run at a time: a server of a small cluster has other clients."""
 
@@ -66,13 +66,13 @@ async def read(
 
     async def listed(kind: Kind, **params: str) -> list[Object]:
         async with limit:
-            return await _list(client, kind, namespace, params, refusals)
+            return await list_objects(client, kind, namespace, params, refusals)
 
     kinds = [Kind.of(resource) for resource in resources]
     resource_lists, workload_lists, pods, events = await asyncio.gather(
         asyncio.gather(*(listed(kind) for kind in kinds)),
-        asyncio.gather(*(listed(kind, labelSelector=_OURS) for kind in (WORKLOADS if with_workloads else ()))),
-        listed(POD, labelSelector=_OURS) if with_pods else _nothing(),
+        asyncio.gather(*(listed(kind, labelSelector=OURS) for kind in (WORKLOADS if with_workloads else ()))),
+        listed(POD, labelSelector=OURS) if with_pods else _nothing(),
         asyncio.gather(*(listed(kind, fieldSelector=SELECTOR) for kind in ((WARNING,) if with_workloads else ()))),
     )
     return Snapshot(
@@ -91,7 +91,7 @@ async def _nothing() -> list[Object]:
     return []
 
 
-async def _list(
+async def list_objects(
     client: Client, kind: Kind, namespace: str, params: Mapping[str, str], refusals: list[str]
 ) -> list[Object]:
     """Return all objects of a kind; none where the cluster does not serve it, or the user may not list it."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from configparser import Error as ConfigError
-from configparser import RawConfigParser
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..kube.quotes import mask_passwords
+from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
 from ..plan import Object
 from ..plan.steps import WORKLOADS
 from ..runtime.apply import APPLIED
@@ -35,8 +31,6 @@ _OF_THE_SERVER = frozenset(
 _BOOKS = frozenset({APPLIED, "kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"})
 """Annotations of the same kind."""
 _ABSENT = object()
-_MASK = "***"
-_SHORTEST_SECRET = 8
 
 Verb = Literal["created", "changed", "deleted"]
 
@@ -94,28 +88,8 @@ def _content(address: Address, live: Object) -> Object:
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name not in _BOOKS}
     content = {name: value for name, value in live.items() if name not in ("status", "apiVersion", "kind")}
     if address.kind is SECRET and "data" in live:
-        content["data"] = {name: _decoded(text) for name, text in (live["data"] or {}).items()}
+        content["data"] = {name: decode_content(text) for name, text in (live["data"] or {}).items()}
     return {**content, "metadata": {**metadata, "annotations": annotations}}
-
-
-def _decoded(text: str) -> Any:
-    """Return the content of a key of a Secret: the options by their sections where it is a configuration file."""
-    try:
-        content = base64.b64decode(text).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return text
-    parser = RawConfigParser(strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    try:
-        parser.read_string(content)
-    except ConfigError:
-        return content
-    if not parser.sections() and not parser.defaults():
-        return content
-    sections = {"DEFAULT": dict(parser.defaults())}
-    # Without the defaults, which the parser repeats in each section.
-    sections |= {name: dict(cast("Any", parser)._sections[name]) for name in parser.sections()}
-    return {f"[{name}]": options for name, options in sections.items() if options}
 
 
 def _differences(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -156,37 +130,12 @@ def _by_name(value: Any) -> dict[str, Any] | None:
     return dict(zip(cast("list[str]", names), entries, strict=True))
 
 
-class Mask:
-    """A mask over values that are secret."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: one may be part of another.
-        values = {value for value in secrets if len(value) >= _SHORTEST_SECRET}
-        self._secrets = sorted(values, key=lambda value: (-len(value), value))
-
-    def over(self, value: Any) -> Any:
-        """Return a value without what is secret in it."""
-        if isinstance(value, str):
-            for secret in self._secrets:
-                value = value.replace(secret, _MASK)
-            return mask_passwords(value)
-        if isinstance(value, Mapping):
-            return {name: self.over(each) for name, each in cast("Object", value).items()}
-        if isinstance(value, list):
-            return [self.over(each) for each in cast("list[Any]", value)]
-        return value
-
-
-_OPTION = ("password", "secret", "token", "key", "connection", "transport_url", "credential", "hmac")
-"""Parts of the names of options that hold secrets."""
-
-
 def _field(path: str, before: Any, after: Any, mask: Mask, *, is_secret: bool) -> FieldChange:
     if is_secret and path.startswith("data."):
-        option = path.rpartition(" ")[2].lower()
+        option = path.rpartition(" ")[2]
         # An option of a configuration file is shown, everything else in a Secret is not.
-        if " [" not in path or any(part in option for part in _OPTION):
-            return FieldChange(path, *(None if value is None else _MASK for value in (before, after)))
+        if " [" not in path or is_secret_option(option):
+            return FieldChange(path, *(None if value is None else MASK for value in (before, after)))
     return FieldChange(path, mask.over(before), mask.over(after))
 
 
@@ -196,14 +145,6 @@ def _values(touched: Mapping[Address, Touched]) -> Iterator[str]:
         if address.kind is SECRET:
             for live in (each.before, each.after):
                 yield from secret_values(live)
-
-
-def secret_values(live: Object | None) -> Iterator[str]:
-    """Yield the texts of a Secret, but of configuration files."""
-    for text in ((live or {}).get("data") or {}).values():
-        content = _decoded(text)
-        if isinstance(content, str):
-            yield content
 
 
 def is_job(change: ObjectChange) -> bool:

@@ -23,6 +23,7 @@ from ..api import handle
 from ..cluster_domain import USUAL
 from ..inspection.state import is_ready, printed, reason_of, subject
 from ..kube import MANAGED_BY, conditions
+from ..kube.masking import secret_values
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
 from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
@@ -31,7 +32,7 @@ from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden, Missing
 from ..runtime.kinds import JOB, SECRET, Kind
-from .changes import ObjectChange, changes, secret_values
+from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
 from .edit import applied

@@ -1,0 +1,164 @@
+"""`config`: the options that the programs of a service read, and where each comes from, without secrets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+from ..kube import INSTANCE, KIND
+from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
+from ..plan import Object
+from ..runtime.client import Client
+from ..runtime.kinds import SECRET
+from .logs import matching_pods
+from .selection import chosen, kinds_of, labels_of
+from .session import run
+from .snapshot import OURS, list_objects, read
+from .state import printed, subject
+
+_OPERATOR = "operator"
+_URLS = ("connection", "transport_url")
+"""Options of which all but the password may be shown."""
+_PATH = re.compile(r"/[\w./-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Options of the command line."""
+
+    service: str
+    """`KIND` or `KIND/NAME`."""
+    program: str = ""
+    """Component, label or container of the pods that read the files; empty stands for all files."""
+    namespace: str = "openstack"
+    context: str | None = None
+    as_json: bool = False
+
+
+class Option(NamedTuple):
+    """An option of a configuration file."""
+
+    secret: str
+    file: str
+    section: str
+    name: str
+    value: str
+    """Masked."""
+    source: str
+    """`operator`, or the resource and the path of its spec in which the user set it."""
+
+
+def config(options: Options) -> int:
+    """Print the configuration. Returns 0, or 2 if there is no such service or program."""
+    return run(options.context, lambda client: _config(client, options))
+
+
+async def _config(client: Client, options: Options) -> int:
+    snapshot = await read(client, options.namespace, kinds_of(options.service), with_workloads=False)
+    refused = [*snapshot.unreadable]
+    secrets = await list_objects(client, SECRET, options.namespace, {"labelSelector": OURS}, refused)
+    if refused:
+        raise LookupError(f"you may not list {'; '.join(refused)}")
+    resources = chosen(snapshot, options.service, whole=True)
+    names = None
+    if options.program:
+        names = _mounted(matching_pods(snapshot, options.service, options.program))
+        if not names:
+            raise LookupError(f"{options.service} has no pods of a program {options.program!r} with configuration")
+    listed, unreadable = effective(resources, secrets, names)
+    if options.as_json:
+        print(json.dumps([each._asdict() for each in listed], indent=2))
+    else:
+        print("\n".join([*_lines(listed), *(f"# not shown: {each}" for each in unreadable)]))
+    return 0
+
+
+def effective(
+    resources: Sequence[Object], secrets: Sequence[Object], names: frozenset[str] | None = None
+) -> tuple[list[Option], list[str]]:
+    """Return the options in the configuration of resources, from all Secrets of the operator in the namespace; with
+    `names` only those of these Secrets. The second list names the files of another form than sections of options.
+    """
+    mask = Mask(text for each in secrets for text in secret_values(each))
+    options: list[Option] = []
+    unreadable: list[str] = []
+    for live in resources:
+        for secret in secrets:
+            labels, name = secret["metadata"].get("labels") or {}, secret["metadata"]["name"]
+            if (labels.get(KIND), labels.get(INSTANCE)) != labels_of(live) or (names is not None and name not in names):
+                continue
+            contents = {file: decode_content(text) for file, text in (secret.get("data") or {}).items()}
+            files = {file: content for file, content in contents.items() if isinstance(content, Mapping)}
+            unreadable += [f"Secret/{name}, {file}" for file in contents if files and file not in files and "." in file]
+            for file, sections in files.items():
+                options += _options(live, name, file, cast("Any", sections), mask)
+    return options, unreadable
+
+
+def _options(live: Object, secret: str, file: str, sections: Mapping[str, Object], mask: Mask) -> Iterator[Option]:
+    set_by_user = list(_settings(live.get("spec") or {}, "spec"))
+    for section, values in sections.items():
+        for name, value in values.items():
+            paths = (path for path, settings in set_by_user if settings.get((section[1:-1], name)) == value)
+            path = next(paths, "")
+            source = f"user: {subject(live)}, {path}" if path else _OPERATOR
+            yield Option(secret, file, section[1:-1], name, _masked(name, value or "", mask), source)
+
+
+def _settings(value: Any, path: str) -> Iterator[tuple[str, Mapping[tuple[str, str], str]]]:
+    """Yield the options that a spec sets, by section and name, with the path of each `config` in it."""
+    if isinstance(value, list):
+        for index, each in enumerate(cast("list[Any]", value)):
+            yield from _settings(each, f"{path}[{index}]")
+    elif isinstance(value, Mapping):
+        for name, each in cast("Object", value).items():
+            if name == "config" and isinstance(each, Mapping):
+                yield f"{path}.config", _flat(cast("Object", each))
+            else:
+                yield from _settings(each, f"{path}.{name}")
+
+
+def _flat(sections: Object) -> dict[tuple[str, str], str]:
+    return {
+        (section, name): str(value).lower() if isinstance(value, bool) else str(value)
+        for section, options in sections.items()
+        if isinstance(options, Mapping)
+        for name, value in cast("Object", options).items()
+    }
+
+
+def _masked(name: str, value: str, mask: Mask) -> str:
+    """Return the value of an option without what is secret in it."""
+    if not is_secret_option(name) or value.lower() in ("true", "false", ""):
+        return mask.over(value)
+    is_url = name.lower().endswith(_URLS) and "://" in value
+    is_path = name.lower().endswith("file") and _PATH.fullmatch(value)
+    return mask.over(value) if is_url or is_path else MASK
+
+
+def _mounted(pods: Iterable[Object]) -> frozenset[str]:
+    """Return the names of the Secrets that pods mount."""
+    names: set[str] = set()
+    for pod in pods:
+        for volume in (pod.get("spec") or {}).get("volumes") or ():
+            sources = [volume, *(volume.get("projected") or {}).get("sources", ())]
+            secrets = [each["secret"] for each in sources if "secret" in each]
+            names |= {each.get("secretName") or each.get("name", "") for each in secrets}
+    return frozenset(names)
+
+
+def _lines(options: Sequence[Option]) -> Iterator[str]:
+    file = section = None
+    for each in options:
+        if (each.secret, each.file) != file:
+            if file:
+                yield ""
+            file, section = (each.secret, each.file), None
+            yield printed(f"# Secret/{each.secret}, {each.file}")
+        if each.section != section:
+            section = each.section
+            yield printed(f"[{section}]")
+        yield printed(f"{f'{each.name} = {each.value}':<60}  # {each.source}")

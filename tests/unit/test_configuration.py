@@ -1,0 +1,125 @@
+"""`config` shows the options of a service and who set each, and no secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from live_objects import NOW, pod, resource
+
+from openstack_operator import kube
+from openstack_operator.inspection import configuration
+from openstack_operator.inspection.configuration import Options, effective
+from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.plan import Object
+from openstack_operator.runtime.client import Client
+
+CONF = """[DEFAULT]
+transport_url = rabbit://nova:hush-hush@rabbitmq:5671/nova
+cpu_allocation_ratio = 4
+debug = true
+
+[keystone_authtoken]
+password = hush
+memcache_secret_key = hush
+tls_keyfile = /etc/tls/tls.key
+service_token_roles_required = true
+note = the password is correct-horse
+
+[driver]
+license = correct-horse
+"""
+
+
+def secret(name: str, role: str, **data: str) -> Object:
+    labels = {kube.KIND: role, kube.INSTANCE: role}
+    encoded = {file: base64.b64encode(text.encode()).decode() for file, text in data.items()}
+    return {"kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": encoded}
+
+
+SECRETS = (
+    secret("nova-config", "nova", **{"nova.conf": CONF, "policy.yaml": '"a": "b"', "digest-key": "k"}),
+    secret("nova-compute-config", "nova", **{"nova.conf": "[DEFAULT]\nhost = n1\n"}),
+    secret("nova-credentials", "nova", identity="correct-horse"),
+    secret("glance-config", "glance", **{"glance-api.conf": "[DEFAULT]\ndebug = true\n"}),
+)
+CELLS = [{"name": "cell1", "config": {"DEFAULT": {"host": "n1"}}}]
+NOVA = resource("Nova/nova", config={"DEFAULT": {"cpu_allocation_ratio": 4, "debug": True}}, cells=CELLS)
+
+
+def by_name(names: frozenset[str] | None = None) -> Mapping[str, tuple[str, str]]:
+    options, others = effective([NOVA], SECRETS, names)
+    assert others == ([] if names == {"nova-compute-config"} else ["Secret/nova-config, policy.yaml"])
+    return {each.name: (each.value, each.source) for each in options}
+
+
+@pytest.mark.security
+def test_options_are_shown_without_what_is_secret() -> None:
+    options = by_name()
+    assert "hush" not in str(options)
+    assert "correct-horse" not in str(options)
+    assert {name: value for name, (value, source) in options.items() if source == "operator"} == {
+        "transport_url": "rabbit://nova:***@rabbitmq:5671/nova",
+        "password": "***",
+        "memcache_secret_key": "***",
+        "tls_keyfile": "/etc/tls/tls.key",
+        "service_token_roles_required": "true",
+        "note": "the password is ***",
+        "license": "***",
+    }
+
+
+def test_each_option_names_who_set_it() -> None:
+    options = by_name()
+    assert options["cpu_allocation_ratio"] == ("4", "user: Nova/nova, spec.config")
+    assert options["debug"] == ("true", "user: Nova/nova, spec.config")
+    assert options["host"] == ("n1", "user: Nova/nova, spec.cells[0].config")
+    assert set(by_name(frozenset({"nova-compute-config"}))) == {"host"}
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Prints the configuration of a cluster that has Nova, with a pod of its API."""
+    api = pod("nova-api-a", "nova-api", "nova", {"running": {}})
+    api["metadata"]["labels"][kube.COMPONENT] = "api"
+    api["spec"]["volumes"] = [
+        {"name": "config", "secret": {"secretName": "nova-config"}},
+        {"name": "all", "projected": {"sources": [{"secret": {"name": "other"}}]}},
+    ]
+
+    class FakeClient:
+        async def close(self) -> None: ...
+
+        async def page(self, *_: Any, **__: Any) -> bytes:
+            return json.dumps({"items": SECRETS}).encode()
+
+    def connected(context: str | None) -> FakeClient:
+        del context
+        return FakeClient()
+
+    def asked(**options: Any) -> int:
+        async def read(*_: Any, **__: Any) -> Snapshot:
+            return Snapshot(namespace="openstack", resources=[NOVA], pods=[api], now=NOW)
+
+        monkeypatch.setattr(configuration, "read", read)
+        monkeypatch.setattr(Client, "connect", connected)
+        return configuration.config(Options(**options))
+
+    return asked
+
+
+def test_it_is_printed_as_the_files_have_it(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(service="nova", program="api") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["# Secret/nova-config, nova.conf", "[DEFAULT]"]
+    assert "cpu_allocation_ratio = 4                                      # user: Nova/nova, spec.config" in lines
+    assert lines[-1] == "# not shown: Secret/nova-config, policy.yaml"
+    assert not any("host = n1" in line for line in lines)
+    assert ask(service="nova", as_json=True) == 0
+    [host] = [each for each in json.loads(capsys.readouterr().out) if each["name"] == "host"]
+    assert (host["section"], host["file"]) == ("DEFAULT", "nova.conf")
+    assert ask(service="nova", program="scheduler") == 2
+    assert "no pods of a program 'scheduler'" in capsys.readouterr().err
