@@ -11,7 +11,7 @@ import httpx2 as httpx
 
 from ..plan import Object, SpecError
 from ..plan.steps import WORKLOADS
-from ..runtime.client import FIELD_MANAGER, Client
+from ..runtime.client import Client
 from ..runtime.errors import Conflict, Missing, NotAdmitted
 from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
 from ..runtime.world import World, entry
@@ -115,12 +115,12 @@ class DryRunClient(Client):
         metadata = {**obj["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
         return self._keep(address, await super().replace(kind, {**obj, "metadata": metadata}, sub))
 
-    async def merge(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
+    async def merge(self, kind: Kind, obj: Object) -> Object:
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         address = _address(kind, obj)
         if self._before(address) is None and (live := await self.get(*address)) is not None:
             return self._keep(address, cast("Object", merged(live, obj)))
-        answer = self._keep(address, await super().merge(kind, obj, manager=manager))
+        answer = self._keep(address, await super().merge(kind, obj))
         self._merged.add(address)
         return answer
 
