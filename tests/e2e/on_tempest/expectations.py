@@ -42,6 +42,11 @@ EXCLUDED: Sequence[Expectation] = (
         "logs into its server by SSH, which the small guest does not have; `make cloud` reaches a server from outside",
     ),
     Expectation(
+        r"octavia_tempest_plugin\.tests\.api\.v2\.test_member\.\w+\.test_(TCP|UDP)_SIP_member_batch_update\b",
+        "OVN's provider of 2025.1 calls a load balancer ACTIVE when it has done the first of several members, and the"
+        " test then finds one that it has yet to remove",
+    ),
+    Expectation(
         r"heat_tempest_plugin\.tests\.functional\.test_(encrypted_parameter|software_config|os_wait_condition)\.",
         "needs the network `heat-net` of upstream's own clouds",
     ),
