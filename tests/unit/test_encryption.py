@@ -145,6 +145,16 @@ def test_nobody_is_refused_before_all_are_known_to_come_with_tls(release: Releas
     assert required(told(release, {"tls": {"enabled": True, "required": False}}, live)) == set()
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("forged", ["2026-11-27t00:00:00", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z", ""])
+def test_a_time_that_a_user_wrote_into_a_status_harms_no_cloud(release: Release, forged: str) -> None:
+    spec = {"tls": {"enabled": True}}
+    live = running(release, spec, running(release, spec, running(release, OFF)))
+    assert required(told(release, spec, live))
+    live["Nova", "nova"]["status"]["conditions"][0]["lastTransitionTime"] = forged
+    assert required(told(release, spec, live)) == set(), "nobody knows how long Nova has been Ready"
+
+
 def test_what_a_user_requires_of_one_service_waits_as_well(release: Release) -> None:
     spec = {**OFF, **{name: {"tls": {**PKI, "required": True}} for name in ("mariadb", *APIS)}}
     live = running(release, OFF)

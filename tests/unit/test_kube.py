@@ -560,3 +560,19 @@ def test_a_deployment_that_ends_its_pods_first_rolls_out_until_the_new_ones_were
     strategy: str, reason: str, status: dict[str, int], *, expected: bool
 ) -> None:
     assert kube.Rollout(_deployment(strategy, reason, **status)).is_running is expected
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "2026-01-01", "2026-01-01T00:00:00", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", None, 1],
+)
+def test_a_time_that_no_clock_shows_is_none(text: object) -> None:
+    assert kube.valid_time(text) is None
+    job = live("Job", condition("Failed", lastTransitionTime=text, message="backoff limit"), api="batch/v1")
+    assert kube.next_try(job) is None
+    assert kube.judge(job).reason == "JobFailed"
+
+
+def test_a_time_is_read_whatever_its_zone() -> None:
+    assert kube.valid_time("2026-01-01T02:00:00.5+02:00") == datetime(2026, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)

@@ -432,6 +432,22 @@ def test_who_does_not_run_is_not_waited_for(cloud: Cloud) -> None:
     assert rotation(cloud.look()).cause == "Renewing"
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("forged", ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00+23:59", "2026-01-01", "", None])
+def test_a_time_that_a_user_wrote_proves_nothing_of_a_pod(cloud: Cloud, forged: str | None) -> None:
+    cloud.spec["authorityGeneration"] = 2
+    cloud.look()
+    cloud.now += MINUTE
+    cloud.serve()
+    cloud.roll()
+    cloud.now += DAY
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": forged}
+    pod = cloud.pods["mariadb-server-0"]
+    old = {**pod["metadata"], "creationTimestamp": stamp(NOW)}
+    cloud.pods["mariadb-server-0"] = {**pod, "metadata": old, "status": {"phase": "Running", "conditions": [ready]}}
+    assert "mariadb-server-0" in rotation(cloud.look()).message
+
+
 @pytest.mark.parametrize(
     ("conditions", "waits"),
     [([{"type": "Ready", "status": "False", "lastTransitionTime": stamp(NOW)}], True), ([], True)],

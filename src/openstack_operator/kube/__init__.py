@@ -84,6 +84,7 @@ from .readiness import (
 )
 from .resources import amount, peak, requested
 from .rollout import Rollout, conditions
+from .times import valid_time
 
 __all__ = [
     "BESIDE",
@@ -174,5 +175,6 @@ __all__ = [
     "service",
     "settings",
     "started_until",
+    "valid_time",
     "workload",
 ]

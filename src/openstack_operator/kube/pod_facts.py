@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from ..plan import Object
 from .rollout import conditions
+from .times import valid_time
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """A time before all others, of what has none."""
@@ -46,5 +47,6 @@ def created_at(pod: Object) -> datetime:
 
 
 def parse_time(stamp: str | None, otherwise: datetime) -> datetime:
-    """A Kubernetes time to the second, as most of its times are, or another one where there is none."""
-    return datetime.fromisoformat(stamp).replace(microsecond=0) if stamp else otherwise
+    """A Kubernetes time to the second, as most of its times are, or another one where there is none that is valid."""
+    at = valid_time(stamp)
+    return at.replace(microsecond=0) if at else otherwise

@@ -12,6 +12,7 @@ from ..plan import PAUSED, READY, RECOVERY, Object, State, Verdict, failed, paus
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
+from .times import valid_time
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
@@ -48,7 +49,8 @@ def next_try(live: Object) -> datetime | None:
     """Return the time at which a failed Job is to be created again; None for any other."""
     condition = conditions(live).get("Failed", {})
     failed_at = condition.get("lastTransitionTime") if condition.get("status") == "True" else None
-    return datetime.fromisoformat(failed_at) + _PAUSE if failed_at else None
+    since = valid_time(failed_at)
+    return since + _PAUSE if since else None
 
 
 def job_succeeded(job: Object, pods: Iterable[Object]) -> bool:

@@ -39,7 +39,7 @@ _RETRY = timedelta(seconds=15)
 """Interval at which the users of an account are checked."""
 _SAME = timedelta(minutes=5)
 """Time after which a pod made in the second of a change was made because of it: older ones are gone by then."""
-_FAR = datetime.max.replace(tzinfo=UTC)
+_NEVER, _FAR = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def order_name(service: str, sort: str) -> str:
@@ -175,7 +175,7 @@ def kept_until(rotation: Rotation, latest_order: Order) -> datetime:
     """Time until which an unused account is kept; a changed number of days applies to a running replacement, too."""
     days = latest_order.grace if latest_order.at == rotation.order else rotation.grace
     try:
-        return (time(rotation.since) or datetime.min.replace(tzinfo=UTC)) + timedelta(days=days)
+        return (time(rotation.since) or _NEVER) + timedelta(days=days)
     except OverflowError:
         return _FAR
 
@@ -369,7 +369,7 @@ def _readers(
         elif any(password in text for password in new):
             changed[name] = _changed(item["metadata"])
     for pod in facts["pods"]:
-        created, read = datetime.fromisoformat(pod["metadata"]["creationTimestamp"]), set(read_by(pod))
+        created, read = kube.valid_time(pod["metadata"]["creationTimestamp"]) or _NEVER, set(read_by(pod))
         times = [changed[name] for name in read if name in changed]
         # Times are whole seconds; a pod with a configuration from after the change was made after it.
         later = before and _digest(pod) not in {"", *before}
@@ -378,10 +378,10 @@ def _readers(
 
 
 def _changed(metadata: Mapping[str, Any]) -> datetime:
-    """Time at which the content of an object last changed, by the clock of the API server."""
+    """Time at which the content of an object last changed, by the clock of the API server; _FAR if none is valid."""
     writers = [entry for entry in metadata.get("managedFields") or () if "f:data" in entry.get("fieldsV1", {})]
-    times = (metadata["creationTimestamp"], *(entry["time"] for entry in writers if "time" in entry))
-    return max(map(datetime.fromisoformat, times))
+    stamps = (metadata["creationTimestamp"], *(entry.get("time") for entry in writers))
+    return max((at for at in map(kube.valid_time, stamps) if at), default=_FAR)
 
 
 def read_by(pod: Object) -> Iterator[str]:

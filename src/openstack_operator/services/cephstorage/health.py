@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
+from ... import kube
 from ...plan import READY, Context, Object, State, Step, Verdict, failed, progressing
 
 WATCHER = "status"
@@ -83,10 +84,9 @@ def rerun_marker(ctx: Context[Any], digest: str, facts: Mapping[str, Any]) -> st
         env = {entry["name"]: entry.get("value", "") for entry in _environment(job)}
         if env.get("WANTED") != digest:
             continue
-        completion_time = (job.get("status") or {}).get("completionTime")
-        missing = bool(facts.get("refused") or facts.get("missing"))
-        is_newer = completion_time and datetime.fromisoformat(completion_time) + _FACTS_DELAY <= ctx.now
-        return str(completion_time) if missing and is_newer else env.get("AGAIN", "")
+        end = (job.get("status") or {}).get("completionTime")
+        is_newer = (ended_at := kube.valid_time(end)) is not None and ended_at + _FACTS_DELAY <= ctx.now
+        return str(end) if is_newer and (facts.get("refused") or facts.get("missing")) else env.get("AGAIN", "")
     return ""
 
 

@@ -115,9 +115,11 @@ def _may_announce(
 
 
 def _ready_since(child: Object) -> datetime | None:
-    """Return the time since when the current generation of a resource is Ready; None if it is not."""
+    """Return the time since when the current generation of a resource is Ready; None if it is not, or if a
+    user wrote a time that no clock shows: the operator replaces it by its own.
+    """
     for each in (child.get("status") or {}).get("conditions") or []:
         current = each.get("observedGeneration") == child["metadata"].get("generation")
         if each["type"] == "Ready" and each["status"] == "True" and current:
-            return datetime.fromisoformat(each["lastTransitionTime"])
+            return kube.valid_time(each.get("lastTransitionTime"))
     return None

@@ -28,10 +28,10 @@ class _Copy:
 
     authorities: str
     is_followed: bool
-    changed_at: datetime
-    """Time of the last change of its content, by the clock of the API server."""
-    authorities_since: datetime
-    """Time of the last change of its authorities."""
+    changed_at: datetime | None
+    """Time of the last change of its content, by the clock of the API server; None if no valid time says so."""
+    authorities_since: datetime | None
+    """Time of the last change of its authorities; None as above."""
 
 
 def without_trust(facts: Mapping[str, Any], trusted: Iterable[str], now: datetime) -> list[str]:
@@ -81,12 +81,12 @@ def _differs_on_node(secret: Object) -> bool:
 
 def _copy(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _Copy:
     changed_at = _changed_at(metadata)
-    since = (metadata.get("annotations") or {}).get(AUTHORITIES_SINCE)
+    since = kube.valid_time((metadata.get("annotations") or {}).get(AUTHORITIES_SINCE))
     return _Copy(
         authorities=data["ca.crt"],
         is_followed="tls.crt" in data,
         changed_at=changed_at,
-        authorities_since=_time(since) if since else changed_at,
+        authorities_since=since or changed_at,
     )
 
 
@@ -108,14 +108,13 @@ def _owner(obj: Object, kinds: Mapping[str, str]) -> str:
     return f"{kinds.get(kind, kind)}/{name}" if kind else f"{obj.get('kind', 'Pod')}/{obj['metadata']['name']}"
 
 
-def _changed_at(metadata: Mapping[str, Any]) -> datetime:
-    """Return the time of the last change of an object's content, by the clock of the API server."""
+def _changed_at(metadata: Mapping[str, Any]) -> datetime | None:
+    """Return the time of the last change of an object's content, by the clock of the API server; None if no time is
+    valid.
+    """
     writers = [entry for entry in metadata.get("managedFields") or () if "f:data" in entry.get("fieldsV1", {})]
-    return max(_time(at) for at in (metadata["creationTimestamp"], *(w["time"] for w in writers if "time" in w)))
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+    stamps = (metadata["creationTimestamp"], *(writer.get("time") for writer in writers))
+    return max((at for at in map(kube.valid_time, stamps) if at), default=None)
 
 
 def _mounts(pod: Object) -> Iterator[str]:
@@ -131,15 +130,21 @@ def _mounts(pod: Object) -> Iterator[str]:
 
 
 def _has_read(pod: Object, copy: _Copy, now: datetime) -> bool:
-    """Return True if the program has read the present content of the Secret."""
+    """Return True if the program has read the present content of the Secret; False if a time that would prove it is not
+    valid.
+    """
     digest = (pod["metadata"].get("annotations") or {}).get(TRUSTS)
     if digest and copy.is_followed and digest != kube.digest(copy.authorities):
         return False
-    created_at = _time(pod["metadata"]["creationTimestamp"])
+    created_at = kube.valid_time(pod["metadata"]["creationTimestamp"])
+    if created_at is None or copy.changed_at is None:
+        return False
     # Times are whole seconds. A pod of the same second is a new one, or an old one that is replaced soon after.
     if created_at > copy.changed_at or (created_at == copy.changed_at and now >= copy.changed_at + RELOADED_AFTER):
         return True
     ready = kube.conditions(pod).get("Ready", {})
     if not copy.is_followed or ready.get("status") != "True":
         return False
-    return now >= max(copy.authorities_since, _time(ready["lastTransitionTime"])) + RELOADED_AFTER
+    since = [copy.authorities_since, kube.valid_time(ready.get("lastTransitionTime"))]
+    valid = [at for at in since if at]
+    return len(valid) == len(since) and now >= max(valid) + RELOADED_AFTER
