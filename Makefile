@@ -14,6 +14,7 @@ venv: $(VENV)/.installed ## The virtual environment, from the lock file with has
 
 # uv where it is installed, venv with pip otherwise; both verify every hash.
 $(VENV)/.installed: requirements-dev.lock pyproject.toml
+	@echo "==> make $(VENV): install the packages of requirements-dev.lock (once)"
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python '>=3.11' $(VENV) && \
 	  VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements-dev.lock; \

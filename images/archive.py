@@ -24,10 +24,11 @@ def load(engine: Engine, names: Sequence[str], *, pristine: bool = False) -> Non
     lacking = [name for name in names if references[name] not in present]
     if not lacking:
         return
-    say(f"loading {', '.join(lacking)}")
+    say(f"    {len(lacking)} images: {', '.join(lacking)}")
     archive = cache.directory("contexts") / f"images-{os.getpid()}.tar"
     try:
         write(engine, [references[name] for name in lacking], archive)
+        say("    the nodes import the archive")
         _localcluster("load", str(archive))
     finally:
         archive.unlink(missing_ok=True)
@@ -46,7 +47,8 @@ def write(engine: Engine, references: Sequence[str], archive: Path) -> None:
     """`archive` is an OCI layout with the images, uncompressed: they travel no further than this machine."""
     layout = Path(tempfile.mkdtemp(prefix="layout-", dir=cache.directory("contexts")))
     try:
-        for reference in references:
+        for number, reference in enumerate(references, 1):
+            say(f"    {number} of {len(references)} into the archive: {reference.rpartition('/')[2]}")
             *options, source = engine.source(reference)
             run(
                 [
