@@ -185,7 +185,7 @@ e2e-per-service: venv ## The cloud of controlplane_per_service.yaml: a RabbitMQ 
 	$(E2E) tests/e2e/on_per_service
 
 .PHONY: e2e-reasons
-e2e-reasons: venv ## Ten reasons why a pod does not start, made in a cloud, and the seconds until its conditions say so
+e2e-reasons: venv ## Eleven reasons why a service is not Ready, made in a cloud, and the seconds until its conditions say so
 	$(E2E) -s tests/e2e/on_reasons
 
 .PHONY: e2e-registry

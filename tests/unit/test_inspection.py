@@ -5,17 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from live_objects import NOW, THEN, deployment, pod, resource
+from live_objects import NOW, THEN, deployment, meta, pod, resource
 
 from openstack_operator import kube
 from openstack_operator.api import handle
 from openstack_operator.inspection import commands
 from openstack_operator.inspection.advice import ADVICE, advice
-from openstack_operator.inspection.causes import CYCLE, Causes, Log, Root
+from openstack_operator.inspection.causes import (
+    CERTIFICATE_EXPIRED,
+    CYCLE,
+    JOB_OVERDUE,
+    VOLUME_FULL,
+    Causes,
+    Log,
+    Root,
+)
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
@@ -147,6 +156,115 @@ def test_why_names_the_field_of_the_cloud_that_a_quota_is_about(component: str, 
 def test_the_log_is_that_of_the_container_that_failed(state: Any, container: Any, log: Log | None) -> None:
     [root] = found(broken_api(state, **container))
     assert root.finding.log == log
+
+
+KEY = (
+    "the key of client.glance is refused (RADOS permission denied); put the key that `ceph auth get client.glance`"
+    " shows into the Secret"
+)
+
+
+def test_a_wrong_keyring_is_named_with_its_client_and_what_to_do() -> None:
+    ceph = resource("CephStorage/ceph", PLANE, reason="KeyRefused", message=KEY, stalled=True)
+    glance = resource("Glance/glance", PLANE, reason="Waiting", message="waiting for CephStorage/ceph")
+    glance["spec"] = {"dependsOn": [{"kind": "CephStorage", "name": "ceph"}]}
+    [root] = found(cloud(ceph, glance))
+    assert (root.finding.subject, root.finding.reason) == ("CephStorage/ceph", "KeyRefused")
+    assert "client.glance" in root.finding.text
+    assert root.holds_up == ["Glance/glance"]
+    assert "`cephSecretRef`" in advice("KeyRefused")
+
+
+def job_of(minutes: int, **status: Any) -> Snapshot:
+    """A cloud whose Keystone has a job that runs for so long."""
+    keystone = resource("Keystone/keystone", PLANE, reason="Progressing", message="Schema: not yet")
+    began = f"{NOW - timedelta(minutes=minutes):%Y-%m-%dT%H:%M:%SZ}"
+    metadata = meta("Job", "keystone-db-sync-1", "Keystone/keystone")
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {}}
+    job["status"] = {"active": 1, "startTime": began, **status}
+    member = pod("keystone-db-sync-1-a", "", "keystone", {"running": {"startedAt": began}}, ready=True)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "keystone-db-sync-1", "uid": metadata["uid"]}
+    member["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    member["status"]["phase"] = "Running"
+    member["status"]["conditions"][-1]["status"] = "True"
+    return cloud(keystone, workloads=[job], pods=[member])
+
+
+def test_a_job_that_does_not_end_is_named_with_its_log_and_what_to_do() -> None:
+    [root] = found(job_of(16))
+    assert root.chain == [PLANE, "Keystone/keystone", "Job/keystone-db-sync-1"]
+    assert (root.finding.reason, root.finding.failed) == (JOB_OVERDUE, True)
+    assert root.finding.text.endswith("is running since 2026-01-01 12:14 UTC, and has not ended")
+    assert root.finding.log == Log("keystone-db-sync-1-a", "main", previous=False)
+    assert "`kubectl delete job`" in advice(JOB_OVERDUE)
+
+
+def test_a_job_that_runs_for_some_minutes_is_no_failure() -> None:
+    [root] = found(job_of(14))
+    assert (root.finding.subject, root.finding.failed) == ("Job/keystone-db-sync-1", False)
+    [forged] = found(job_of(16, startTime="0000-01-01T00:00:00Z"))
+    assert not forged.finding.failed
+    snapshot = job_of(60)
+    [job] = snapshot.workloads
+    job["spec"] = {"template": {"spec": {"activeDeadlineSeconds": 7200}}}
+    [ends] = found(snapshot)
+    assert not ends.finding.failed
+
+
+def test_a_job_whose_pod_crashes_is_named_by_that() -> None:
+    snapshot = job_of(60)
+    [member] = snapshot.pods
+    member["status"]["conditions"][-1]["status"] = "False"
+    ended = {"terminated": {"exitCode": 1, "message": "x", "startedAt": THEN, "finishedAt": THEN}}
+    [status] = member["status"]["containerStatuses"]
+    status |= {"ready": False, "restartCount": 3, "lastState": ended}
+    status["state"] = {"waiting": {"reason": "CrashLoopBackOff"}}
+    [root] = found(snapshot)
+    assert root.finding.reason == "CrashLoop"
+
+
+FULL = '2026-01-01 12:00:00 0 [ERROR] mariadbd: Error writing file (errno: 28 "No space left on device")'
+
+
+def test_a_full_volume_is_named_with_the_field_of_its_size() -> None:
+    """The program ends again and again: what its log says is the cause, not the last change."""
+    mariadb = resource("MariaDB/mariadb", PLANE, reason="Progressing", message="Server: not yet")
+    mariadb["metadata"]["annotations"] = {"openstack.k8s.io/field": "spec.mariadb"}
+    server = {**deployment("mariadb-server", "MariaDB/mariadb"), "kind": "StatefulSet"}
+    ended = {"terminated": {"exitCode": 1, "message": FULL, "startedAt": THEN, "finishedAt": THEN}}
+    state = {"waiting": {"reason": "CrashLoopBackOff"}}
+    member = pod("mariadb-server-0", "", "mariadb", state, restartCount=3, lastState=ended)
+    member["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "mariadb-server", "uid": "s"}]
+    member["metadata"]["ownerReferences"][0] |= {"apiVersion": "apps/v1", "controller": True}
+    [root] = found(cloud(mariadb, workloads=[server], pods=[member]))
+    assert root.chain[-1] == "Pod/mariadb-server-0"
+    assert root.finding.reason == VOLUME_FULL
+    field = f"set in spec.mariadb.storageSize of {PLANE} (spec.storageSize of MariaDB/mariadb)"
+    assert "No space left on device" in root.finding.text
+    assert root.finding.text.endswith(field)
+    assert advice(VOLUME_FULL).startswith("enlarge the volume, or remove data")
+
+
+def test_a_broker_without_disk_does_not_heal_by_itself() -> None:
+    text = "RabbitMQ: all publishers wait for rabbitmq-server-0: 40 MiB of its volume are free, 50 MiB must be"
+    vhost = resource("RabbitMQVhost/nova", PLANE, reason="Retrying", message=text)
+    [root] = found(cloud(vhost))
+    assert (root.finding.reason, root.finding.failed) == (VOLUME_FULL, True)
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        ("InvalidSpec", "spec.tls.secretRef: Secret 'mine': the certificate ended at 2025-12-31 00:00 UTC"),
+        ("InvalidSpec", "spec.tls.pkiRef: the authority of PKI/internal ended at 2025-12-31 00:00 UTC"),
+        ("Retrying", "keystone.example.org: certificate verify failed: certificate has expired (_ssl.c:1010)"),
+    ],
+)
+def test_an_expired_certificate_is_named_with_what_to_do(reason: str, text: str) -> None:
+    keystone = resource("Keystone/keystone", PLANE, reason=reason, message=text)
+    [root] = found(cloud(keystone))
+    assert (root.finding.reason, root.finding.text, root.finding.failed) == (CERTIFICATE_EXPIRED, text, True)
+    assert "docs/how-to/renew-certificates.md" in advice(CERTIFICATE_EXPIRED)
 
 
 def test_a_missing_secret_is_named_by_the_resource_itself() -> None:

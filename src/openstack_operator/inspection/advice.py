@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ..kube import POD_REASONS
 from ..plan import PAUSED
-from .causes import CYCLE
+from .causes import CERTIFICATE_EXPIRED, CYCLE, JOB_OVERDUE, VOLUME_FULL
 from .state import DELETING, NOT_LOOKED_AT
 
 ADVICE: Mapping[str, str] = {
@@ -31,11 +31,25 @@ ADVICE: Mapping[str, str] = {
     "SandboxFailed": "look at the node's network plugin and container runtime",
     "NoBackends": "add a back end to Cinder, or turn Cinder off",
     "Unreachable": "look at the server that the message names, and at the way to it",
+    "KeyRefused": (
+        "put the key that the Ceph has for that client into the Secret of `cephSecretRef`;"
+        " of a Ceph of this cloud, wait: a job corrects its keys"
+    ),
+    "MissingPool": "create the pool that the message names, or name another one in `pools`",
+    "Unhealthy": "do what Ceph says: docs/how-to/use-ceph.md",
     "IssuerFailed": "look at the issuer that the message names",
     "KORCFailed": "look at the resource of K-ORC that the message names, and at its log",
     "RookFailed": "look at the resource of Rook that the message names, and at its log",
     "InternalError": "report it, with the id in the message and the log of the operator",
     CYCLE: "remove one of these references",
+    JOB_OVERDUE: (
+        "read the log of its pod, and repair what it waits for; after `kubectl delete job` the operator makes it again"
+    ),
+    VOLUME_FULL: "enlarge the volume, or remove data: docs/how-to/when-something-fails.md",
+    CERTIFICATE_EXPIRED: (
+        "put a new certificate into the Secret, or on the server, that the message names:"
+        " docs/how-to/renew-certificates.md"
+    ),
     NOT_LOOKED_AT: (
         "wait some seconds; if it lasts, check that the operator runs:"
         " kubectl get pods -A -l app.kubernetes.io/name=openstack-operator"

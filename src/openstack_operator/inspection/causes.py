@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,18 +14,31 @@ import msgspec
 from pydantic import ValidationError
 
 from ..api import Model, Resource, dependencies, references
-from ..kube import child_verdict, diagnose, job_succeeded, judge
+from ..kube import child_verdict, diagnose, job_succeeded, judge, valid_time
 from ..kube.pod_reasons import IMAGE_PULL, REFUSED
 from ..plan import PAUSED, Object, State, Verdict
 from ..registry import RESOURCES
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
-from .deciding_fields import image_fields, size_fields
+from .deciding_fields import image_fields, size_fields, volume_fields
 from .snapshot import Snapshot
 from .state import DELETING, NOT_LOOKED_AT, is_ready, pause_of, reason_of, subject
 
 CYCLE = "DependencyCycle"
 """Reason of resources of which each waits for the next one, and the last for the first."""
+JOB_OVERDUE, VOLUME_FULL, CERTIFICATE_EXPIRED = "JobOverdue", "VolumeFull", "CertificateExpired"
+"""Reasons that no condition has: they are reported by other ones, whose advice does not fit."""
+_OVERDUE_AFTER = timedelta(minutes=15)
+"""Time after which a job that still runs is a cause: each takes seconds, the schema of a large cloud some minutes."""
+_TELLING = (
+    # RabbitMQVhost: `… MiB of its volume are free`; MariaDB, OVN and etcd log errno 28.
+    (VOLUME_FULL, re.compile(r"No space left on device|[Dd]isk (?:is )?full|of its volume are free")),
+    (
+        CERTIFICATE_EXPIRED,
+        re.compile(r"certificate has expired|certificate expired|(?:certificate|PKI/[a-z0-9.-]+) ended at \d"),
+    ),
+)
+"""Words of conditions and logs that say more than the reason they are reported by."""
 _BY_TYPE: Mapping[tuple[str, str], Resource[Any]] = {(each.api_version, each.kind): each for each in RESOURCES}
 
 
@@ -122,7 +137,7 @@ class Causes:
                     chains[edge] = [*chains[name], edge]
                     queue.append(edge)
         roots = [
-            Root(self._findings[name], chain, _held_up(chain, parents))
+            Root(_telling(self._findings[name]), chain, _held_up(chain, parents))
             for name, chain in chains.items()
             if not self._edges.get(name)
         ]
@@ -167,8 +182,29 @@ class Causes:
             cause = _with_field(_of_pods(live, verdict, diagnosis, pods), live, owner)
             self._findings[cause.subject], self._edges[name] = cause, [cause.subject]
             failed, log = failed or cause.failed, None
+        elif verdict.state is State.PROGRESSING and self._is_overdue(live, pods):
+            self._findings[name] = self._overdue(live, pods, text)
+            return name
         self._findings[name] = Finding(subject=name, text=text, reason=verdict.reason, failed=failed, log=log)
         return name
+
+    def _is_overdue(self, live: Object, pods: Sequence[Object]) -> bool:
+        """Return True if a job has run for long, without a deadline that ends it."""
+        since = valid_time((live.get("status") or {}).get("startTime"))
+        has_deadline = "activeDeadlineSeconds" in live["spec"].get("template", {}).get("spec", {})
+        is_running = any(pod["status"].get("phase") == "Running" for pod in pods)
+        is_late = since is not None and self.snapshot.now - since >= _OVERDUE_AFTER
+        return live["kind"] == JOB.kind and is_running and is_late and not has_deadline
+
+    def _overdue(self, job: Object, pods: Sequence[Object], text: str) -> Finding:
+        """Return the finding about a job that runs for long, with the log of its pod."""
+        names = {pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"}
+        # Of a pod that is ready, the trimmed ones lack the containers.
+        whole_pods = [pod for pod in self.snapshot.pods if pod["metadata"]["name"] in names]
+        statuses = [(pod, each) for pod in whole_pods for each in pod["status"].get("containerStatuses") or ()]
+        logs = [Log(pod["metadata"]["name"], each["name"], previous=False) for pod, each in statuses]
+        text = f"{text} since {valid_time(job['status']['startTime']):%Y-%m-%d %H:%M} UTC, and has not ended"
+        return Finding(subject=subject(job), text=text, reason=JOB_OVERDUE, failed=True, log=next(iter(logs), None))
 
     @cached_property
     def _resources(self) -> Mapping[str, Sequence[Object]]:
@@ -198,7 +234,14 @@ def _of_pods(live: Object, verdict: Verdict, diagnosis: Verdict, pods: Sequence[
         name, text = f"Pod/{words[1]}", words[2]
         log = next((_log(pod) for pod in pods if pod["metadata"]["name"] == words[1]), None)
     # A cause that Kubernetes reports explains more than a number of pods, also before it counts as lasting.
-    return Finding(subject=name, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
+    finding = Finding(subject=name, text=text, reason=diagnosis.reason, failed=bool(diagnosis.reason), log=log)
+    return _telling(finding)
+
+
+def _telling(finding: Finding) -> Finding:
+    """Return a finding by the reason that its text shows, if that says more than its own."""
+    reason = next((reason for reason, words in _TELLING if words.search(finding.text)), "")
+    return replace(finding, reason=reason, failed=True) if reason else finding
 
 
 def _with_field(cause: Finding, workload: Object, owner: Object) -> Finding:
@@ -208,6 +251,8 @@ def _with_field(cause: Finding, workload: Object, owner: Object) -> Finding:
         text = image_fields(owner, spec, cause.text)
     elif spec is not None and cause.reason == REFUSED and "quota" in cause.text:
         text = size_fields(owner, spec, workload)
+    elif spec is not None and cause.reason == VOLUME_FULL:
+        text = volume_fields(owner, spec)
     return replace(cause, text=f"{cause.text}; {text}") if text else cause
 
 

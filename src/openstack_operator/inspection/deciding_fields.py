@@ -39,6 +39,15 @@ def size_fields(owner: Object, spec: Model, workload: Object) -> str:
     return f"`replicas` and `resources` of these pods are set in {_written(owner, path)}"
 
 
+def volume_fields(owner: Object, spec: Model) -> str:
+    """Return where the size of a resource's volumes is set; empty if it has none, or several of them."""
+    if hasattr(spec, "storage_size"):
+        return f"the size of the volume is set in {_written(owner, 'spec.storageSize')}"
+    if hasattr(getattr(spec, "storage", None), "size"):
+        return f"the size of the volume is set in {_written(owner, 'spec.storage.size')}"
+    return ""
+
+
 def _written(resource: Object, path: str) -> str:
     """Return a field of a resource, by its place in the control plane where that makes the resource."""
     owners = (each for each in resource["metadata"].get("ownerReferences") or () if each.get("controller"))

@@ -6,10 +6,12 @@ import copy
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cloud.kubernetes import CloudError, Kubernetes, ours
 from cloud.proof import until
+from openstack_operator import pki
 
 Object = dict[str, Any]
 _TRIES = 5
@@ -19,6 +21,17 @@ def change(cluster: Kubernetes, namespace: str, plane: str, spec: Object) -> Non
     """Fields of the control plane's spec, as `kubectl patch --type=merge`."""
     where = (ours("openstackcontrolplane"), plane, "-n", namespace)
     cluster.kubectl("patch", *where, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def store_expired_certificate(cluster: Kubernetes, namespace: str, name: str) -> None:
+    """A Secret with a certificate of an authority, which ended a day ago."""
+    then, life = datetime.now(UTC) - timedelta(days=3), timedelta(days=2)
+    authority = pki.authority("authority", name, then, life * 3)
+    request = pki.Request(common=name, names=frozenset({name}), life=life)
+    leaf = pki.issue(authority, request, "leaf", then)
+    files = {"ca.crt": authority.cert, "tls.crt": leaf.cert, "tls.key": leaf.key}
+    metadata = {"name": name, "namespace": namespace}
+    cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": files})
 
 
 def delete_pod(cluster: Kubernetes, namespace: str, name: str) -> None:

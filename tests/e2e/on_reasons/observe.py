@@ -39,6 +39,8 @@ class Sign:
     """Whether Kubernetes has said so, by the resource's pods and the namespace's Warning Events."""
     stalls: bool = False
     """Whether it is waited for until it is Stalled."""
+    why: str = ""
+    """Reason that `why` gives; empty for that of the condition."""
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""Ten reasons why a pod does not start: each is in the conditions within five seconds, as an Event, and goes."""
+"""Reasons why a service is not Ready: each is in the conditions within five seconds, as an Event, and goes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud, Session
 from localcluster import faults as nodes
 from localcluster.layout import Cluster
+from openstack_operator.inspection.causes import CERTIFICATE_EXPIRED
 from openstack_operator.inspection.commands import NOT_READY
 
 from ..facts import ready_again
@@ -67,6 +68,12 @@ def warned(reason: str, name: str) -> Callable[[list[Object], list[Object]], boo
         return any(w["reason"] == reason and name in w["involvedObject"]["name"] for w in warnings)
 
     return reported
+
+
+def at_once(pods: list[Object], warnings: list[Object]) -> bool:
+    """The operator needs no report of Kubernetes for it."""
+    del pods, warnings
+    return True
 
 
 def unready(name: str) -> Callable[[list[Object], list[Object]], bool]:
@@ -251,6 +258,24 @@ def policy(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
         faults.enforce(cluster, cloud.namespace, "")
 
 
+@contextmanager
+def expired_certificate(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
+    faults.store_expired_certificate(cluster, cloud.namespace, "expired")
+    tls = {"tls": {"secretRef": {"name": "expired"}}}
+    try:
+        with edited(cluster, cloud, {"placement": tls}, {"placement": {"tls": None}}):
+            yield Sign(
+                kind="Placement",
+                name="placement",
+                reason="InvalidSpec",
+                text="Secret 'expired': the certificate ended at",
+                reported=at_once,
+                why=CERTIFICATE_EXPIRED,
+            )
+    finally:
+        cluster.kubectl("delete", "secret", "expired", "-n", cloud.namespace)
+
+
 CAUSES = {
     "wrong image": wrong_image,
     "no node for it": no_node,
@@ -262,6 +287,7 @@ CAUSES = {
     "probe without an answer": failing_probe,
     "quota": quota,
     "Pod Security": policy,
+    "expired certificate": expired_certificate,
 }
 
 
@@ -281,7 +307,7 @@ def test_a_reason_is_told_and_goes(name: str, stood: tuple[Session, Cloud], tabl
     assert max(found.service, found.plane) <= SOON + LOOKS
     assert found.event is not None
     assert not sign.stalls or found.stalled is not None
-    assert causes[0]["reason"] == sign.reason, causes
+    assert causes[0]["reason"] == (sign.why or sign.reason), causes
     assert sign.text in causes[0]["message"]
     assert causes[0]["chain"][0] == f"OpenStackControlPlane/{cloud.name}"
     assert f"{sign.kind}/{sign.name}" in causes[0]["chain"]
