@@ -267,6 +267,7 @@ STAY = {
     "CephSource": "the Secret names the monitors",
     "CertificateSource": "private keys are sent to nobody",
     "ClusterTLS": "private keys are sent to nobody",
+    "CredentialOwner": "of a Keystone that the operator runs",
     "CortexDatabase": "the Secret names the server",
     "ExternalScheduler": "authorities are no secret",
     "External": "the Secret names the monitors",

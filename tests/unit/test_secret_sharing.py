@@ -151,6 +151,15 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
         "spec.keystone.appCredentialRef.secretName",
     ),
     ("Nova", {"cells": [{"name": "a", "messaging": {"secretRef": STOLEN}}]}, "spec.cells[0].messaging.secretRef.name"),
+    (
+        "KeystoneApplicationCredential",
+        {
+            "credential": "a",
+            "passwordSecretRef": {"name": "own", "key": "a"},
+            "owner": {"user": "a", "passwordSecretRef": STOLEN | {"key": "password"}},
+        },
+        "spec.owner.passwordSecretRef.name",
+    ),
     ("Neutron", {"ovn": {"tlsSecretRef": STOLEN}}, "spec.ovn.tlsSecretRef.name"),
     ("MariaDB", {"external": {"host": "a", "secretRef": STOLEN}}, EXTERNAL),
     ("CephStorage", {"mode": "external", "external": {"secretRef": STOLEN}}, "spec.external.secretRef.name"),
