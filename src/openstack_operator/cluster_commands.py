@@ -54,6 +54,17 @@ def add_commands(commands: Any) -> None:
     timeline.add_argument("-o", "--output", choices=("text", "json", "svg"), default="text", help="%(default)s")
     timeline.set_defaults(execute=_draw)
 
+    bundle = commands.add_parser("support-bundle", help="write the state of a cloud, without secrets, into an archive")
+    bundle.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write, a new file (.tar.gz)")
+    _cluster_options(bundle)
+    bundle.add_argument(
+        "--operator-namespace",
+        default="openstack-operator",
+        metavar="NAMESPACE",
+        help="where the operator runs, whose log is taken (%(default)s)",
+    )
+    bundle.set_defaults(execute=_support_bundle)
+
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
     pause.add_argument("--reason", default="", metavar="TEXT", help="shown in the condition Paused")
@@ -193,6 +204,19 @@ def _draw(options: argparse.Namespace) -> int:
 
     draw = pictures.draw_graph if options.command == "graph" else pictures.draw_timeline
     return draw(pictures.Options(namespace=options.namespace, context=options.context, format=options.output))
+
+
+def _support_bundle(options: argparse.Namespace) -> int:
+    from .inspection import bundle
+
+    return bundle.support_bundle(
+        bundle.Options(
+            namespace=options.namespace,
+            context=options.context,
+            operator_namespace=options.operator_namespace,
+            file=options.output,
+        )
+    )
 
 
 def _pause(options: argparse.Namespace) -> int:

@@ -135,6 +135,10 @@ class Client:
         except httpx.TransportError as error:
             raise Transient(f"GET {path}: {type(error).__name__} {error}") from error
 
+    async def server_version(self) -> str:
+        """Return the version of the API server."""
+        return str(_object(await self._request("GET", "/version")).get("gitVersion", ""))
+
     async def discover(self, etag: str = "") -> tuple[bytes | None, str]:
         """Return an APIGroupDiscoveryList (KEP-3352) and its ETag, or the APIGroupList of a server that knows none;
         None in place of one that is the same as that of the given ETag.

@@ -1,0 +1,56 @@
+"""Objects of a cluster without the secrets that a user or a program wrote into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ..kube.masking import MASK, Mask, is_secret_option, secret_values
+from ..plan import Object
+
+_OPEN_KEYS = frozenset(
+    {"username", "user", "default_user", "project", "host", "since", "generation", "ca.crt", "tls.crt", "clouds.yaml"}
+)
+"""Keys of Secrets whose values are no secrets, or hold names that are everywhere."""
+_BOOKS = ("kubectl.kubernetes.io/last-applied-configuration",)
+"""Annotations that repeat the object in another form."""
+_SECRET_FIELD = re.compile(r"(?i)(password|passwd|passphrase|token|hmac_?key|private_?key|api_?key|secret_?key)$")
+_SECRET_VARIABLE = re.compile(r"(?i)password|passwd|passphrase|token|secret|credential|key")
+
+
+def masked_values(secrets: Iterable[Object]) -> Iterator[str]:
+    """Yield the values of Secrets that must be shown nowhere."""
+    for each in secrets:
+        data = {key: text for key, text in (each.get("data") or {}).items() if key not in _OPEN_KEYS}
+        yield from secret_values({"data": data})
+
+
+def redacted(live: Object, mask: Mask) -> Object:
+    """Return an object with its secrets masked, and without what only the API server and kubectl keep books with."""
+    metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+    if annotations := metadata.get("annotations"):
+        metadata["annotations"] = {name: text for name, text in annotations.items() if name not in _BOOKS}
+    return _redacted({**live, "metadata": metadata}, mask, in_config=False)
+
+
+def _redacted(value: Any, mask: Mask, *, in_config: bool) -> Any:
+    if isinstance(value, list):
+        return [_redacted(each, mask, in_config=in_config) for each in cast("list[Any]", value)]
+    if not isinstance(value, Mapping):
+        return mask.over(value)
+    fields = cast("Object", value)
+    return {
+        name: MASK
+        if _is_secret(fields, name, in_config=in_config)
+        else _redacted(each, mask, in_config=in_config or name == "config")
+        for name, each in fields.items()
+    }
+
+
+def _is_secret(fields: Object, name: str, *, in_config: bool) -> bool:
+    """Return True if a field holds a secret, as far as its name says, or that of the environment variable it sets."""
+    if isinstance(fields[name], (Mapping, list, bool, type(None))):
+        return False
+    is_variable = name == "value" and bool(_SECRET_VARIABLE.search(str(fields.get("name", ""))))
+    return is_variable or bool(_SECRET_FIELD.search(name)) or (in_config and is_secret_option(name))
