@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -97,20 +97,11 @@ def _write_charts(folder: Path, image: str, releases: Mapping[str, str], created
     (folder / "charts").mkdir()
     for source in sorted(path for path in _CHARTS.glob("*") if path.is_dir()):
         say(f"packaging the chart {source.name}")
-        files = {path.relative_to(source).as_posix(): path.read_bytes() for path in source.rglob("*") if path.is_file()}
+        files = archive.contents(source)
         if source.name == "openstack-operator":
             files["values.yaml"] = manifests.chart_values(files["values.yaml"].decode(), image, releases).encode()
         content = archive.chart(source.name, files, created)
         (folder / "charts" / f"{source.name}-{__version__}.tgz").write_bytes(content)
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder, also below links: a chart has the definitions of deploy/ by such."""
-    for path in sorted(folder.iterdir()):
-        if path.is_dir():
-            yield from _files(path)
-        else:
-            yield path
 
 
 def _write_wheel(folder: Path, created: datetime) -> None:

@@ -11,6 +11,19 @@ from datetime import datetime
 from pathlib import Path
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return the files of a folder by their paths in it, also below links: a chart has the definitions of deploy/ by
+    such.
+    """
+    files: dict[str, bytes] = {}
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            files |= {f"{path.name}/{inner}": data for inner, data in contents(path).items()}
+        else:
+            files[path.name] = path.read_bytes()
+    return files
+
+
 def chart(name: str, files: Mapping[str, bytes], created: datetime) -> bytes:
     """Return a packaged chart of Helm: a compressed tar whose files are in a folder of the chart's name."""
     content = io.BytesIO()

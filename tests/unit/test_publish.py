@@ -105,3 +105,11 @@ def test_the_chart_of_this_checkout_takes_the_image(root: Path) -> None:
     filled = yaml.safe_load(manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))
     assert filled["image"]["repository"] == "registry.example.org:5000/team/operator"
     assert filled["releases"] == {"2025.1.yaml": "a: 1\n"}
+
+
+def test_a_packaged_chart_has_the_definitions_themselves(root: Path) -> None:
+    files = archive.contents(root / "deploy/charts/openstack-operator")
+    definitions = {path.name for path in (root / "deploy/crds").glob("*.yaml")}
+    packed = {name.rpartition("/")[2] for name in files if name.startswith("charts/crds/files/openstack/")}
+    assert packed == definitions
+    assert files["charts/crds/files/openstack/keystones.yaml"] == (root / "deploy/crds/keystones.yaml").read_bytes()
