@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
     """Runs one command and returns the exit status; 1 for input the operator would refuse."""
     parser = command_line()
-    options = parser.parse_args(arguments)
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as error:
+        # Of `plan`, 2 says that something would change.
+        is_plan = list(sys.argv[1:] if arguments is None else arguments)[:1] == ["plan"]
+        raise SystemExit(1 if is_plan and error.code == 2 else error.code) from None
     releases = getattr(options, "releases", None)
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.

@@ -14,7 +14,7 @@ from typing import Any
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.preview.changes import ObjectChange, changes
-from openstack_operator.preview.client import Address, DryRunClient, Touched
+from openstack_operator.preview.client import Address, DryRunClient, Write
 from openstack_operator.preview.cluster import Preview
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -44,7 +44,7 @@ async def foreseen(cluster: Cluster, root: Path, spec: Mapping[str, Any]) -> lis
         with contextlib.suppress(SpecError):
             await preview.change(Kind.of(CONTROL_PLANE), {**live, "spec": spec})
         await preview.settle()
-        return changes(client.touched)
+        return changes(client.written)
     finally:
         await client.close()
 
@@ -59,7 +59,7 @@ def objects_of(manager: Manager) -> dict[Address, Object]:
 
 def observed(before: Mapping[Address, Object], after: Mapping[Address, Object]) -> list[ObjectChange]:
     places = [*before, *(each for each in after if each not in before)]
-    return changes({each: Touched(before.get(each), after.get(each)) for each in places})
+    return changes({each: Write(before.get(each), after.get(each)) for each in places})
 
 
 def summary(found: Iterable[ObjectChange]) -> set[tuple[str, str, tuple[str, ...]]]:

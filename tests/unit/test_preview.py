@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import run_settings
+from openstack_operator.cli import main, run_settings
 from openstack_operator.command_line import command_line
 from openstack_operator.plan import Object
 from openstack_operator.preview import commands
 from openstack_operator.preview.changes import FieldChange, changes
-from openstack_operator.preview.client import Address, Touched
-from openstack_operator.preview.edit import applied
+from openstack_operator.preview.client import Address, Write
+from openstack_operator.preview.edit import apply_manifest
 from openstack_operator.preview.outage import last_durations, outages
 from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
@@ -35,6 +35,16 @@ def secret(name: str, **data: str) -> Object:
     return live(SECRET, name, data={key: base64.b64encode(text.encode()).decode() for key, text in data.items()})
 
 
+NEW_SECTION = "[a]\nb = 1\n[new]\nshown = 2\npassword = opensesame\n"
+
+
+def config(name: str, **data: str) -> Object:
+    """A Secret of the operator's."""
+    made = secret(name, **data)
+    made["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "openstack-operator"}
+    return made
+
+
 def deployment(name: str, image: str, pods: int = 1, strategy: str = "RollingUpdate") -> Object:
     template = {"spec": {"containers": [{"name": "main", "image": image}]}}
     return live(DEPLOYMENT, name, spec={"replicas": pods, "template": template, "strategy": {"type": strategy}})
@@ -44,8 +54,8 @@ def at(kind: Kind, name: str) -> Address:
     return Address(kind, "openstack", name)
 
 
-def one(kind: Kind, before: Object | None, after: Object | None) -> dict[Address, Touched]:
-    return {at(kind, ((after or before) or {})["metadata"]["name"]): Touched(before, after)}
+def one(kind: Kind, before: Object | None, after: Object | None) -> dict[Address, Write]:
+    return {at(kind, ((after or before) or {})["metadata"]["name"]): Write(before, after)}
 
 
 def test_an_object_that_differs_in_what_the_server_keeps_books_with_has_not_changed() -> None:
@@ -72,15 +82,15 @@ def test_an_object_that_is_being_deleted_is_deleted() -> None:
     after["metadata"]["deletionTimestamp"] = THEN
     assert [each.verb for each in changes(one(DEPLOYMENT, before, after))] == ["deleted"]
     assert changes(one(DEPLOYMENT, after, None)) == []
-    assert changes({at(DEPLOYMENT, "api"): Touched(None, None)}) == []
+    assert changes({at(DEPLOYMENT, "api"): Write(None, None)}) == []
 
 
 CONF = "[DEFAULT]\ndebug = {debug}\ntransport_url = rabbit://nova:{password}@mq\n[api]\nworkers = 2\n[none]\n"
 
 
 def test_configuration_is_compared_option_by_option() -> None:
-    before = secret("api-config", **{"nova.conf": CONF.format(debug=False, password="one")})
-    after = secret("api-config", **{"nova.conf": CONF.format(debug=True, password="two")})
+    before = config("api-config", **{"nova.conf": CONF.format(debug=False, password="one")})
+    after = config("api-config", **{"nova.conf": CONF.format(debug=True, password="two")})
     (change,) = changes(one(SECRET, before, after))
     assert change.fields == [
         FieldChange("data.nova.conf [DEFAULT] debug", "False", "True"),
@@ -91,22 +101,27 @@ def test_configuration_is_compared_option_by_option() -> None:
 @pytest.mark.security
 def test_no_secret_is_shown() -> None:
     password = "correct-horse-battery"
-    touched = {
+    writes = {
         **one(SECRET, None, secret("login", password=password)),
         **one(SECRET, secret("old", password="x"), secret("old", password=password)),
         **one(DEPLOYMENT, deployment("api", "a"), deployment("api", f"host/{password}")),
         **one(
             SECRET,
-            secret("conf", **{"a.conf": "[a]\nwebhook = http://h\n"}),
-            secret("conf", **{"a.conf": f"[a]\nwebhook = http://{password}/h\nurl = http://u:hidden-too@h\n"}),
+            config("conf", **{"a.conf": "[a]\nwebhook = http://h\n"}),
+            config("conf", **{"a.conf": f"[a]\nwebhook = http://{password}/h\nurl = http://u:hidden-too@h\n"}),
         ),
+        **one(SECRET, config("new", **{"a.conf": "[a]\nb = 1\n"}), config("new", **{"a.conf": NEW_SECTION})),
+        # A user's own, whatever its form: short, with nothing known of it before, or as a configuration file.
+        **one(SECRET, live(SECRET, "short"), secret("short", password="tiny12")),
+        **one(SECRET, secret("own", file="[a]\nnote = b\n"), secret("own", file="[a]\nnote = sesame\n")),
     }
-    differences = changes(touched)
+    differences = changes(writes)
     text = "\n".join(lines(differences, [], [], {})) + json.dumps(as_json(differences, [], [], {}))
     assert password not in text
     assert base64.b64encode(password.encode()).decode() not in text
-    assert "hidden-too" not in text
+    assert not [each for each in ("hidden-too", "opensesame", "tiny12", "sesame") if each in text]
     assert "webhook" in text
+    assert "data.a.conf [new] shown: 2 (new)" in text
 
 
 @pytest.mark.security
@@ -117,7 +132,7 @@ def test_a_text_of_the_cluster_cannot_move_the_cursor() -> None:
 
 
 def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> None:
-    touched = {
+    writes = {
         **one(JOB, None, live(JOB, "nova-db-sync-2222")),
         **one(
             DEPLOYMENT,
@@ -130,12 +145,12 @@ def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> N
             deployment("api", "b"),
         ),
     }
-    differences = changes(touched)
+    differences = changes(writes)
     replica_sets = [{"metadata": {"creationTimestamp": THEN, "ownerReferences": [{"name": "api", "controller": True}]}}]
     jobs = [{"metadata": {"name": "nova-db-sync-1111"}, "status": {"startTime": THEN, "completionTime": LATER}}]
-    durations = last_durations(differences, touched, replica_sets, jobs)
+    durations = last_durations(differences, writes, replica_sets, jobs)
     assert durations == {"Job/nova-db-sync-2222": 42.0, "Deployment/api": 42.0}
-    text = "\n".join(lines(differences, outages(differences, touched), [], durations))
+    text = "\n".join(lines(differences, outages(differences, writes), [], durations))
     assert "Jobs, in this order:\n  Job/nova-db-sync-2222 (took 42 s the last time)" in text
     assert "one workload at a time:\n  Deployment/api (took 42 s the last time)" in text
     assert text.endswith("2 objects: 1 created, 1 changed; 1 workload replaces pods")
@@ -148,7 +163,7 @@ RECREATE = "Recreate"
     ("kind", "before", "after", "reason"),
     [
         (DEPLOYMENT, deployment("a", "a"), deployment("a", "b"), ""),
-        (DEPLOYMENT, deployment("a", "a"), None, "it goes"),
+        (DEPLOYMENT, deployment("a", "a"), None, "it is deleted"),
         (
             DEPLOYMENT,
             deployment("a", "a", strategy=RECREATE),
@@ -163,9 +178,9 @@ RECREATE = "Recreate"
 def test_workloads_that_stop_before_the_next_pod_starts(
     kind: Kind, before: Object, after: Object | None, reason: str
 ) -> None:
-    touched = one(kind, before, after)
-    gaps = outages(changes(touched), touched)
-    assert [each.reason.startswith(reason) for each in gaps] == ([True] if reason else [])
+    writes = one(kind, before, after)
+    stops = outages(changes(writes), writes)
+    assert [each.reason.startswith(reason) for each in stops] == ([True] if reason else [])
 
 
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
@@ -178,7 +193,7 @@ def test_a_manifest_comes_to_the_cluster_as_kubectl_apply_brings_it() -> None:
         "spec": {"nova": {"enabled": True, "replicas": 2, "default": 1}, "list": [1], "region": "One"},
     }
     manifest = {"metadata": {"name": "cloud"}, "spec": {"nova": {"enabled": False}, "list": [2, 3], "new": {}}}
-    new = applied(cluster, manifest)
+    new = apply_manifest(cluster, manifest)
     assert new["spec"] == {
         "nova": {"enabled": False, "default": 1},
         "list": [2, 3],
@@ -190,7 +205,7 @@ def test_a_manifest_comes_to_the_cluster_as_kubectl_apply_brings_it() -> None:
 
 def test_null_removes_a_field_and_a_status_is_left_alone() -> None:
     cluster = {"metadata": {"name": "cloud"}, "spec": {"a": 1, "b": 2}, "status": {"phase": "Ready"}}
-    new = applied(cluster, {"metadata": {"name": "cloud"}, "spec": {"a": None}, "status": {"phase": "Odd"}})
+    new = apply_manifest(cluster, {"metadata": {"name": "cloud"}, "spec": {"a": None}, "status": {"phase": "Odd"}})
     assert new == {"metadata": {"name": "cloud"}, "spec": {"b": 2}, "status": {"phase": "Ready"}}
 
 
@@ -226,9 +241,28 @@ def options(*files: Path, **changes: Any) -> commands.Options:
     return commands.Options(parse=parse, files=[str(each) for each in files], **changes)
 
 
+def test_another_order_of_containers_is_a_change() -> None:
+    both = [{"name": "a"}, {"name": "b"}]
+    before, after = deployment("api", "a"), deployment("api", "a")
+    before["spec"]["template"]["spec"]["initContainers"] = both
+    after["spec"]["template"]["spec"]["initContainers"] = both[::-1]
+    (change,) = changes(one(DEPLOYMENT, before, after))
+    assert change.fields == [FieldChange("spec.template.spec.initContainers", ["a", "b"], ["b", "a"])]
+    assert change.replaces_pods
+
+
+def test_a_wrong_option_is_told_from_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["plan", "--nope"])
+    assert ended.value.code == commands.FAULT
+    assert "--nope" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("{apiVersion: openstack.k8s.io/v1alpha1, kind: Nova, metadata: null}", "metadata.name"),
+        ("{apiVersion: openstack.k8s.io/v1alpha1, kind: Nova, metadata: [a]}", "metadata.name"),
         ("kind: [", "plan"),
         ("{apiVersion: openstack.k8s.io/v1alpha1, kind: Nova, metadata: {}}", "metadata.name"),
         (

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from ..kube import MANAGED_BY
 from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
 from ..plan import Object
 from ..plan.steps import WORKLOADS
 from ..runtime.apply import APPLIED
 from ..runtime.kinds import JOB, SECRET
-from .client import Address, Touched
+from .client import Address, Write
 
 _OF_THE_SERVER = frozenset(
     {
@@ -30,6 +31,7 @@ _OF_THE_SERVER = frozenset(
 """Metadata that the API server and the operator keep books with."""
 _BOOKS = frozenset({APPLIED, "kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"})
 """Annotations of the same kind."""
+_MANAGER = "app.kubernetes.io/managed-by"
 _ABSENT = object()
 
 Verb = Literal["created", "changed", "deleted"]
@@ -53,6 +55,8 @@ class ObjectChange:
     fields: Sequence[FieldChange] = ()
     """Of a changed object."""
     replaces_pods: bool = False
+    replaced_at: int = 0
+    """Grows with the time at which the pod template changed."""
 
     @property
     def name(self) -> str:
@@ -60,14 +64,15 @@ class ObjectChange:
         return f"{self.address.kind.kind}/{self.address.name}"
 
 
-def changes(touched: Mapping[Address, Touched], secrets: Iterable[str] = ()) -> list[ObjectChange]:
+def changes(writes: Mapping[Address, Write], secrets: Iterable[str] = ()) -> list[ObjectChange]:
     """Return what differs, in the order in which it would be written. `secrets` are values that are shown nowhere."""
-    mask = Mask([*secrets, *_values(touched)])
-    return [change for address, each in touched.items() if (change := _change(address, each, mask))]
+    mask = Mask([*secrets, *_values(writes)])
+    in_order = sorted(writes.items(), key=lambda item: item[1].edited_at)
+    return [change for address, each in in_order if (change := _change(address, each, mask))]
 
 
-def _change(address: Address, touched: Touched, mask: Mask) -> ObjectChange | None:
-    before, after = touched.before, touched.after
+def _change(address: Address, write: Write, mask: Mask) -> ObjectChange | None:
+    before, after = write.before, write.after
     if after is not None and "deletionTimestamp" in after["metadata"]:
         after = None
     if before is None:
@@ -77,9 +82,11 @@ def _change(address: Address, touched: Touched, mask: Mask) -> ObjectChange | No
     pairs = list(_differences("", _content(address, before), _content(address, after)))
     if not pairs:
         return None
-    fields = [_field(path, old, new, mask, is_secret=address.kind is SECRET) for path, old, new in pairs]
-    replaces = address.kind.kind in WORKLOADS and any(path.startswith("spec.template.") for path, _, _ in pairs)
-    return ObjectChange(address, "changed", fields, replaces)
+    show = _shown_in_secret if address.kind is SECRET else _shown
+    is_ours = (before["metadata"].get("labels") or {}).get(_MANAGER) == MANAGED_BY
+    fields = [show(path, old, new, mask, is_ours=is_ours) for path, old, new in pairs]
+    replaces = address.kind.kind in WORKLOADS and any(path.startswith("spec.template") for path, _, _ in pairs)
+    return ObjectChange(address, "changed", fields, replaces, write.replaced_at)
 
 
 def _content(address: Address, live: Object) -> Object:
@@ -100,6 +107,10 @@ def _differences(path: str, before: Any, after: Any) -> Iterator[tuple[str, Any,
     elif (old := _by_name(before)) is not None and (new := _by_name(after)) is not None and (old or new):
         for name in [*old, *(each for each in new if each not in old)]:
             yield from _differences(f"{path}[{name}]", old.get(name, _ABSENT), new.get(name, _ABSENT))
+        order = [name for name in old if name in new]
+        if order != (new_order := [name for name in new if name in old]):
+            # It counts: init containers run in it, and another order is another template.
+            yield path, order, new_order
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         pairs = zip(cast("list[Any]", before), cast("list[Any]", after), strict=True)
         for index, pair in enumerate(pairs):
@@ -114,6 +125,9 @@ def _mapping_differences(path: str, before: Object, after: Object) -> Iterator[t
         # The API server leaves out what is empty.
         if all(value is _ABSENT or value in ({}, [], "", None) for value in (old, new)):
             continue
+        if name.startswith("["):
+            # A section that comes or goes is shown by its options: each may be a secret.
+            old, new = ({} if value is _ABSENT else value for value in (old, new))
         # Sections of a configuration file and options in them stand apart: data.nova.conf [DEFAULT] debug.
         is_configuration = name.startswith("[") or path.rpartition(" ")[2].startswith("[")
         yield from _differences(f"{path}{' ' if is_configuration else '.'}{name}".lstrip("."), old, new)
@@ -130,18 +144,24 @@ def _by_name(value: Any) -> dict[str, Any] | None:
     return dict(zip(cast("list[str]", names), entries, strict=True))
 
 
-def _field(path: str, before: Any, after: Any, mask: Mask, *, is_secret: bool) -> FieldChange:
-    if is_secret and path.startswith("data."):
-        option = path.rpartition(" ")[2]
-        # An option of a configuration file is shown, everything else in a Secret is not.
-        if " [" not in path or is_secret_option(option):
-            return FieldChange(path, *(None if value is None else MASK for value in (before, after)))
+def _shown(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool = True) -> FieldChange:
     return FieldChange(path, mask.over(before), mask.over(after))
 
 
-def _values(touched: Mapping[Address, Touched]) -> Iterator[str]:
+def _shown_in_secret(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool) -> FieldChange:
+    """Show metadata, and options of a configuration file that the operator wrote and that are no secrets by their
+    names. All else is masked: what a user keeps in a Secret is not for others, in whatever form.
+    """
+    option = path.rpartition(" ")[2]
+    is_option = path.startswith("data.") and not option.startswith("[") and "] " in path
+    if path.startswith("metadata") or (is_ours and is_option and not is_secret_option(option)):
+        return _shown(path, before, after, mask)
+    return FieldChange(path, *(None if value is None else MASK for value in (before, after)))
+
+
+def _values(writes: Mapping[Address, Write]) -> Iterator[str]:
     """Yield what Secrets hold that are not configuration files."""
-    for address, each in touched.items():
+    for address, each in writes.items():
         if address.kind is SECRET:
             for live in (each.before, each.after):
                 yield from secret_values(live)

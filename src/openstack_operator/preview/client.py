@@ -30,13 +30,17 @@ class Address(NamedTuple):
 
 
 @dataclass
-class Touched:
-    """An object that the preview writes."""
+class Write:
+    """What the preview has written to one object."""
 
     before: Object | None
     """As the cluster has it; None if it has none."""
     after: Object | None
     """None once it is deleted."""
+    edited_at: int = 0
+    """Version of the first write of more than the status."""
+    replaced_at: int = 0
+    """Version of the last write of another pod template."""
 
 
 class DryRunClient(Client):
@@ -50,7 +54,7 @@ class DryRunClient(Client):
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         super().__init__(http)
-        self.touched: dict[Address, Touched] = {}
+        self.written: dict[Address, Write] = {}
         """Objects written so far, in the order of their first write."""
         self.version = _FIRST_VERSION
         """Resource version of the latest write; it grows with each that changes something."""
@@ -59,8 +63,8 @@ class DryRunClient(Client):
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """Return the object as it would be by now, None where there would be none."""
-        if touched := self.touched.get(Address(kind, namespace or "", name)):
-            return touched.after
+        if write := self.written.get(Address(kind, namespace or "", name)):
+            return write.after
         return await super().get(kind, namespace, name)
 
     async def _send(
@@ -87,9 +91,14 @@ class DryRunClient(Client):
         except NotAdmitted:
             raise
         except SpecError:
-            if address not in self._merged:
+            write = self.written.get(address)
+            if write is None or (write.after is not None and address not in self._merged):
                 raise
-            return cast("Object", self.touched[address].after)
+            if write.after is not None:
+                # The lists that stand in the way are replaced, which the server does not know.
+                return write.after
+            # The server still has the one that the preview deleted, whose fixed fields are no longer in the way.
+            return self._keep(address, cast("Object", merge_patch(write.before, obj)))
 
     async def create(self, kind: Kind, obj: Object) -> Object:
         """Create an object, and return it. Raises Conflict when it would exist."""
@@ -98,7 +107,7 @@ class DryRunClient(Client):
         address = _address(kind, obj)
         if await self.get(*address) is not None:
             raise Conflict(f"{kind.kind}/{address.name} exists")
-        if address in self.touched:
+        if address in self.written:
             # The cluster still has the one that the preview deleted, and would refuse another one.
             return self._keep(address, {**obj, "metadata": {**obj["metadata"], "uid": f"again-{self.version}"}})
         return self._keep(address, await super().create(kind, obj))
@@ -119,7 +128,7 @@ class DryRunClient(Client):
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         address = _address(kind, obj)
         if self._before(address) is None and (live := await self.get(*address)) is not None:
-            return self._keep(address, cast("Object", merged(live, obj)))
+            return self._keep(address, cast("Object", merge_patch(live, obj)))
         answer = self._keep(address, await super().merge(kind, obj))
         self._merged.add(address)
         return answer
@@ -170,7 +179,9 @@ class DryRunClient(Client):
 
     def _remove(self, address: Address, live: Object, *, orphan: bool = False) -> None:
         """Remove an object, and what Kubernetes removes with it."""
-        self.touched.setdefault(address, Touched(live, live)).after = None
+        write = self.written.setdefault(address, Write(live, live))
+        self.version += 1
+        write.after, write.edited_at = None, write.edited_at or self.version
         uid = live["metadata"]["uid"]
         for kind, store in self.world.stores.items():
             for child in store:
@@ -185,17 +196,17 @@ class DryRunClient(Client):
 
     def _before(self, address: Address) -> Object | None:
         """Return the object as the cluster has it."""
-        if touched := self.touched.get(address):
-            return touched.before
+        if write := self.written.get(address):
+            return write.before
         stores = [self.world.stores.get(address.kind), self.world.foreign if address.kind is SECRET else None]
         objects = (store.get(address.namespace, address.name) for store in stores if store is not None)
         return next((each.decode() for each in objects if each), None)
 
-    def take_in(self, kind: Kind, answer: Object) -> Object:
-        """Keep an object that a user's change makes, and show it to the operator."""
-        new = self._keep(_address(kind, answer), answer)
-        self.world.stores[kind].put(entry(new, kind))
-        return new
+    def remember(self, kind: Kind, live: Object) -> None:
+        """Note an object as the cluster has it, of which no store has all."""
+        metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+        known = {**live, "metadata": metadata}
+        self.written.setdefault(_address(kind, live), Write(known, known))
 
     def finish(self, kind: Kind, live: Object) -> None:
         """Take what a workload has begun for done."""
@@ -208,7 +219,7 @@ class DryRunClient(Client):
         """Take in the answer to a write, and return the object as the cluster would have it: with one uid for its life,
         a later version if it differs, and, for a workload, the status of one that is finished.
         """
-        before = self.touched[address].after if address in self.touched else self._before(address)
+        before = self.written[address].after if address in self.written else self._before(address)
         metadata = {name: value for name, value in answer["metadata"].items() if name != "managedFields"}
         new = {**answer, "metadata": metadata}
         if before is not None:
@@ -224,8 +235,17 @@ class DryRunClient(Client):
         metadata["resourceVersion"] = str(self.version)
         if address.kind.kind in WORKLOADS or address.kind is JOB:
             new["status"] = {**(new.get("status") or {}), **granted_status(new, metadata["generation"])}
-        self.touched.setdefault(address, Touched(before, None)).after = new
+        write = self.written.setdefault(address, Write(before, None))
+        write.after = new
+        if not is_status:
+            write.edited_at = write.edited_at or self.version
+            if before is not None and _template(before) != _template(new):
+                write.replaced_at = self.version
         return new
+
+
+def _template(live: Object) -> Any:
+    return (live.get("spec") or {}).get("template")
 
 
 _STABLE_METADATA = ("uid", "creationTimestamp", "resourceVersion", "generation")
@@ -238,7 +258,7 @@ def _address(kind: Kind, obj: Object) -> Address:
     return Address(kind, obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-def merged(live: Any, patch: Any) -> Any:
+def merge_patch(live: Any, patch: Any) -> Any:
     """Return a value after a merge patch (RFC 7386)."""
     if not isinstance(patch, Mapping):
         return patch
@@ -248,5 +268,5 @@ def merged(live: Any, patch: Any) -> Any:
         if value is None:
             base.pop(name, None)
         else:
-            base[name] = merged(base.get(name), value)
+            base[name] = merge_patch(base.get(name), value)
     return base

@@ -33,7 +33,7 @@ from ..runtime.errors import Forbidden, Missing
 from ..runtime.events import Recorder
 from ..runtime.gather import Gatherer
 from ..runtime.informer import Informer
-from ..runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Catalog, Kind
+from ..runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, NODE, SECRET, STATEFUL_SET, Catalog, Kind
 from ..runtime.observers import Observer
 from ..runtime.passes import Engine, ErrorBoundary, Pass
 from ..runtime.reconcile import Reconciler
@@ -65,12 +65,12 @@ class _Members(Observer):
         return {} if isinstance(observation, MemberReports) else await super().observe(observation, ctx)
 
 
-def _takes_for_done(verdict: Verdict) -> Verdict:
+def _ready_unless_failed(verdict: Verdict) -> Verdict:
     """Take all that makes progress by itself for done."""
     return verdict if verdict.state is State.FAILED else READY
 
 
-def _agrees(_: Context[Any]) -> Sequence[str]:
+def _no_changes(_: Context[Any]) -> Sequence[str]:
     return ()
 
 
@@ -96,24 +96,28 @@ class Preview:
         self._later: dict[Request, None] = {}
         self._passes_made: dict[Request, int] = {}
         self._is_loaded = False
+        self.notes: list[str] = []
+        """What the preview lacks, and why."""
         self.world = World(client, catalog, [namespace], self._on_change, is_pending=self._is_pending)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         client.world = self.world
         self._wakeups = Wakeups(self.world, self.world.plans.kinds)
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
         reporter = Reporter(self.world, Recorder(client), self._wake, _NO_PATIENCE, version)
-        self._engine = Engine(self.world, gatherer, reporter, outlook=_takes_for_done)
+        self._engine = Engine(self.world, gatherer, reporter, outlook=_ready_unless_failed)
         self._boundary = ErrorBoundary(self._engine)
         self._threads = ThreadPoolExecutor(1, "actuator")
         observer = _Members(client, {})
-        quiet = [replace(each, ensure=_agrees, remove=_agrees, observe=_observed(each)) for each in actuators]
+        quiet = [replace(each, ensure=_no_changes, remove=_no_changes, observe=_observed(each)) for each in actuators]
         self._passes: dict[str, Pass] = {
             **{Kind.of(each.resource).handle: Reconciler(each, self._engine, observer) for each in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, self._engine, self._threads) for each in quiet},
         }
 
     async def load(self) -> None:
-        """Read the namespace, and take what runs for finished. Raises PreviewError for a kind that cannot be read."""
+        """Read the namespace, and take what is under way for finished. Raises PreviewError for a kind that cannot be
+        read.
+        """
         discovery = asyncio.ensure_future(self.world.discovery.run())
         limit = asyncio.Semaphore(_AT_ONCE)
 
@@ -122,6 +126,9 @@ class Preview:
                 try:
                     await informer.list_once()
                 except (Forbidden, Missing, Transient) as error:
+                    if informer.store.kind is NODE and isinstance(error, Forbidden):
+                        self.notes.append(f"{error}; what depends on Nodes and their labels is not shown")
+                        return
                     raise PreviewError(f"cannot list {informer.store.kind.full_name}: {error}") from None
 
         try:
@@ -131,7 +138,8 @@ class Preview:
             await asyncio.gather(discovery, return_exceptions=True)
         for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB):
             for workload in self.world.stores[kind]:
-                if not judge(live := workload.decode()).ready:
+                verdict = judge(live := workload.decode())
+                if not verdict.ready and verdict.state is not State.FAILED:
                     self._client.finish(kind, live)
         self._is_loaded = True
 
@@ -139,6 +147,7 @@ class Preview:
         """Make a resource as a user would, and return it. Raises SpecError if the API server refuses it."""
         metadata = desired["metadata"]
         if live := await self._client.get(kind, self.namespace, metadata["name"]):
+            self._client.remember(kind, live)
             versioned = {**desired, "metadata": {**metadata, "resourceVersion": live["metadata"]["resourceVersion"]}}
             new = await self._client.replace(kind, versioned)
         else:
@@ -156,12 +165,12 @@ class Preview:
                 await self._run(next(iter(self._queue)))
             if not self._later:
                 return
-            written = len(self._client.touched), self._client.version
+            written = len(self._client.written), self._client.version
             self._queue, self._later = self._later, {}
             for request in list(self._queue):
                 if request in self._queue:
                     await self._run(request)
-            if not self._queue and written == (len(self._client.touched), self._client.version):
+            if not self._queue and written == (len(self._client.written), self._client.version):
                 return
 
     async def _run(self, request: Request) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import structlog
@@ -35,7 +35,7 @@ from ..runtime.kinds import JOB, SECRET, Kind
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
-from .edit import applied
+from .edit import apply_manifest
 from .outage import REPLICA_SET, last_durations, outages
 from .running import RunningOperator, read, write_releases
 from .text import as_json, lines
@@ -96,7 +96,7 @@ def plan(options: Options) -> int:
         return asyncio.run(_plan(options, _sort(documents, options.namespace)))
     except SpecError as error:
         return _fault(*(": ".join(part for part in problem if part) for problem in error.problems))
-    except (ConfigError, Transient, Missing, LookupError, PreviewError) as error:
+    except (ConfigError, Transient, Missing, LookupError, OSError, PreviewError) as error:
         return _fault(str(error.args[0] if error.args else error))
     except KeyboardInterrupt:
         return FAULT
@@ -108,17 +108,21 @@ def plan(options: Options) -> int:
 
 def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
     """Return the manifests of one namespace. Raises LookupError if they are of several, or one has no name."""
-    namespaces = {each.value.get("metadata", {}).get("namespace") for each in documents if _is_known(each.value)}
-    names = {each for each in namespaces if each} | ({namespace} if namespace else set[str]())
+    known = [each for each in documents if _is_known(each.value)]
+    for each in documents:
+        if each not in known:
+            print(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})", file=sys.stderr)
+    for each in known:
+        metadata = each.value.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(cast("Object", metadata).get("name"), str):
+            raise LookupError(str(each.finding("needs a name", "metadata.name")))
+    names = {each.value["metadata"].get("namespace") for each in known} | {namespace}
+    names = {str(each) for each in names if each}
     if len(names) > 1:
         raise LookupError(f"the manifests and -n name the namespaces {', '.join(sorted(names))}; plan one at a time")
     manifests = _Manifests(next(iter(names), "openstack"))
-    for each in documents:
-        if not _is_known(each.value):
-            print(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})", file=sys.stderr)
-        elif not each.value.get("metadata", {}).get("name"):
-            raise LookupError(str(each.finding("needs a name", "metadata.name")))
-        elif each.value["kind"] == "Secret":
+    for each in known:
+        if each.value["kind"] == "Secret":
             manifests.secrets.append(each.value)
         else:
             resource = _KINDS[handle(each.value["apiVersion"], each.value["kind"])]
@@ -127,8 +131,11 @@ def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
 
 
 def _is_known(value: Any) -> bool:
-    api_version, kind = value.get("apiVersion") or "", value.get("kind") or ""
-    return (api_version, kind) == ("v1", "Secret") or handle(str(api_version), str(kind)) in _KINDS
+    """Return True for a manifest of a Secret, or of a kind of this operator."""
+    api_version, kind = value.get("apiVersion"), value.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return False
+    return (api_version, kind) == ("v1", "Secret") or handle(api_version, kind) in _KINDS
 
 
 async def _plan(options: Options, manifests: _Manifests) -> int:
@@ -149,9 +156,11 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
             permissions=settings.permissions,
         )
         await preview.load()
+        for note in preview.notes:
+            _warn(note)
         refused = await _apply(preview, client, manifests)
         await preview.settle()
-        differences = changes(client.touched, _secret_values(preview))
+        differences = changes(client.written, _secret_values(preview))
         problems = [*refused, *_problems(preview)]
         await _print(options, client, manifests.namespace, differences, problems)
         if problems:
@@ -199,7 +208,7 @@ async def _apply(preview: Preview, client: DryRunClient, manifests: _Manifests) 
 
 async def _edited(client: Client, kind: Kind, namespace: str, manifest: Object) -> Object:
     live = await client.get(kind, namespace, manifest["metadata"]["name"])
-    return applied(live, manifest) if live else manifest
+    return apply_manifest(live, manifest) if live else manifest
 
 
 def _secret_values(preview: Preview) -> list[str]:
@@ -221,13 +230,13 @@ def _problems(preview: Preview) -> list[str]:
 async def _print(
     options: Options, client: DryRunClient, namespace: str, differences: Sequence[ObjectChange], problems: Sequence[str]
 ) -> None:
-    gaps = outages(differences, client.touched)
+    stops = outages(differences, client.written)
     replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
-    durations = last_durations(differences, client.touched, replica_sets, jobs)
+    durations = last_durations(differences, client.written, replica_sets, jobs)
     if options.as_json:
-        print(json.dumps(as_json(differences, gaps, problems, durations), indent=2), flush=True)
+        print(json.dumps(as_json(differences, stops, problems, durations), indent=2), flush=True)
     else:
-        print("\n".join(lines(differences, gaps, problems, durations)), flush=True)
+        print("\n".join(lines(differences, stops, problems, durations)), flush=True)
 
 
 async def _list(client: Client, kind: Kind, namespace: str) -> list[Object]:

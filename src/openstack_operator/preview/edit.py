@@ -11,7 +11,7 @@ from ..plan import Object
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def applied(live: Object, manifest: Object) -> Object:
+def apply_manifest(live: Object, manifest: Object) -> Object:
     """Return a live object after `kubectl apply` of a manifest: what the manifest has is set; what the last one applied
     had, and this one has not, goes; all else stays. Lists are replaced as a whole, as for every custom resource.
     """

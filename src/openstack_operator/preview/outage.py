@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ..kube import is_dispensable
 from ..plan import Object
+from ..plan.steps import WORKLOADS
 from ..runtime.kinds import Kind
 from .changes import ObjectChange, is_job
-from .client import Address, Touched
+from .client import Address, Write
 
+_NONE = (0, "0", "0%")
+"""Forms of no pod at all in `maxSurge`."""
 REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets")
 
 
@@ -24,34 +28,40 @@ class Outage:
     reason: str
 
 
-def outages(changes: Sequence[ObjectChange], touched: Mapping[Address, Touched]) -> list[Outage]:
+def outages(changes: Sequence[ObjectChange], writes: Mapping[Address, Write]) -> list[Outage]:
     """Return the workloads that stop before the next pod starts, and those that go."""
-    return [Outage(change.name, reason) for change in changes if (reason := _reason(change, touched[change.address]))]
+    return [Outage(change.name, reason) for change in changes if (reason := _reason(change, writes[change.address]))]
 
 
-def _reason(change: ObjectChange, touched: Touched) -> str:  # noqa: PLR0911  (a table)
-    kind, before, after = change.address.kind.kind, touched.before, touched.after
-    if change.verb == "deleted" and kind in {"Deployment", "StatefulSet", "DaemonSet"}:
-        return "it goes"
-    if not change.replaces_pods or before is None or after is None:
+def _reason(change: ObjectChange, write: Write) -> str:  # noqa: PLR0911  (a table)
+    kind, before, after = change.address.kind.kind, write.before, write.after
+    if kind not in WORKLOADS or before is None or is_dispensable(before):
         return ""
+    if after is None or change.verb == "deleted":
+        return "it is deleted"
     if kind == "DaemonSet":
-        return "on each node, while its pod there is replaced"
+        update = after["spec"].get("updateStrategy") or {}
+        stays = update.get("type") == "OnDelete" or (update.get("rollingUpdate") or {}).get("maxSurge", 0) not in _NONE
+        return "" if stays or not change.replaces_pods else "on each node, while its pod there is replaced"
     pods = after["spec"].get("replicas", 1)
+    if pods == 0 and before["spec"].get("replicas", 1):
+        return "it has no pods any more"
+    if not change.replaces_pods or pods == 0:
+        return ""
     strategy = after["spec"].get("strategy") or {}
     if kind == "StatefulSet" and pods == 1:
         return "its only pod is replaced"
     if strategy.get("type") == "Recreate":
         return "all its pods stop before new ones start"
     surge = (strategy.get("rollingUpdate") or {}).get("maxSurge", "25%")
-    if kind == "Deployment" and pods == 1 and surge in (0, "0", "0%"):
+    if kind == "Deployment" and pods == 1 and surge in _NONE:
         return "its only pod is replaced"
     return ""
 
 
 def last_durations(
     changes: Iterable[ObjectChange],
-    touched: Mapping[Address, Touched],
+    writes: Mapping[Address, Write],
     replica_sets: Iterable[Object],
     jobs: Iterable[Object],
 ) -> dict[str, float]:
@@ -65,7 +75,7 @@ def last_durations(
     finished = list(jobs)
     durations: dict[str, float | None] = {}
     for change in changes:
-        name, before = change.address.name, touched[change.address].before
+        name, before = change.address.name, writes[change.address].before
         if is_job(change):
             durations[change.name] = _of_similar_job(name, finished)
         elif change.replaces_pods and before and change.address.kind.kind == "Deployment":

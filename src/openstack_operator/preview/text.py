@@ -27,11 +27,12 @@ def lines(
         for field in change.fields:
             yield f"    {_field(field)}"
     yield from _steps("Jobs, in this order:", [each.name for each in changes if is_job(each)], durations)
-    rolled_out = [each.name for each in changes if each.replaces_pods]
+    replaced = sorted((each for each in changes if each.replaces_pods), key=lambda each: each.replaced_at)
+    rolled_out = [each.name for each in replaced]
     yield from _steps("Pods are replaced in this order, one workload at a time:", rolled_out, durations)
     if outages:
         yield ""
-        yield "Without an answer meanwhile:"
+        yield "Not available during the change:"
         for outage in outages:
             yield f"  {outage.name}: {outage.reason}"
     if problems:
@@ -76,7 +77,7 @@ def _total(changes: Sequence[ObjectChange]) -> str:
     counted = ", ".join(f"{counts[verb]} {verb}" for verb in _SIGNS if counts[verb])
     replaced = sum(change.replaces_pods for change in changes)
     workloads = f"; {replaced} workload{'s' * (replaced != 1)} replace{'s' * (replaced == 1)} pods" if replaced else ""
-    return f"{len(changes)} objects: {counted}{workloads}"
+    return f"{len(changes)} object{'s' * (len(changes) != 1)}: {counted}{workloads}"
 
 
 def as_json(
