@@ -157,6 +157,10 @@ def _manifests(options: argparse.Namespace) -> offline.Options:
 
 
 def _plan(options: argparse.Namespace) -> int:
+    import logging
+
+    import structlog
+
     from .preview import commands
 
     def parse(arguments: Sequence[str], env: Mapping[str, str]) -> commands.OperatorSettings:
@@ -165,6 +169,8 @@ def _plan(options: argparse.Namespace) -> int:
             cluster_domain=settings.cluster_domain, releases=settings.releases, permissions=settings.permissions
         )
 
+    # The passes log what they apply; here they apply nothing.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     return commands.plan(
         commands.Options(
             parse=parse,

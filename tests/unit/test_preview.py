@@ -35,6 +35,9 @@ def secret(name: str, **data: str) -> Object:
     return live(SECRET, name, data={key: base64.b64encode(text.encode()).decode() for key, text in data.items()})
 
 
+SHOWN_NOWHERE = ("hidden-too", "opensesame", "tiny12", "sesame", "swordfish", "plugh12")
+VARIABLE = [{"name": "DB_PASSWORD", "value": "swordfish"}]
+IN_CONFIG = {"san": {"synology_one_time_pass": "plugh12"}}
 NEW_SECTION = "[a]\nb = 1\n[new]\nshown = 2\npassword = opensesame\n"
 
 
@@ -104,7 +107,11 @@ def test_no_secret_is_shown() -> None:
     writes = {
         **one(SECRET, None, secret("login", password=password)),
         **one(SECRET, secret("old", password="x"), secret("old", password=password)),
-        **one(DEPLOYMENT, deployment("api", "a"), deployment("api", f"host/{password}")),
+        **one(
+            DEPLOYMENT, live(DEPLOYMENT, "api", spec={"note": "a"}), live(DEPLOYMENT, "api", spec={"note": password})
+        ),
+        **one(DEPLOYMENT, live(DEPLOYMENT, "env", spec={"env": []}), live(DEPLOYMENT, "env", spec={"env": VARIABLE})),
+        **one(DEPLOYMENT, live(DEPLOYMENT, "conf", spec={}), live(DEPLOYMENT, "conf", spec={"config": IN_CONFIG})),
         **one(
             SECRET,
             config("conf", **{"a.conf": "[a]\nwebhook = http://h\n"}),
@@ -119,14 +126,16 @@ def test_no_secret_is_shown() -> None:
     text = "\n".join(lines(differences, [], [], {})) + json.dumps(as_json(differences, [], [], {}))
     assert password not in text
     assert base64.b64encode(password.encode()).decode() not in text
-    assert not [each for each in ("hidden-too", "opensesame", "tiny12", "sesame") if each in text]
+    assert not [each for each in SHOWN_NOWHERE if each in text]
     assert "webhook" in text
     assert "data.a.conf [new] shown: 2 (new)" in text
 
 
 @pytest.mark.security
 def test_a_text_of_the_cluster_cannot_move_the_cursor() -> None:
-    (change,) = changes(one(DEPLOYMENT, deployment("api", "a"), deployment("api", "b\x1b[2J\nc")))
+    before, after = deployment("api", "a"), deployment("api", "b\x1b[2J\nc")
+    before["spec"]["\x1b[2JNo changes.\n"] = 1
+    (change,) = changes(one(DEPLOYMENT, before, after))
     text = list(lines([change], [], ["Nova/nova: \x1b[2J"], {}))
     assert not any("\x1b" in line or "\n" in line for line in text)
 

@@ -98,8 +98,11 @@ def _ranks(needs: Mapping[str, Sequence[str]]) -> dict[str, int]:
             ranks[name] = max(lower, default=-1) + 1
         return ranks[name]
 
-    for name in needs:
-        rank(name, frozenset({name}))
+    try:
+        for name in needs:
+            rank(name, frozenset({name}))
+    except RecursionError:
+        raise LookupError("resources wait for each other in a chain that is too long to draw") from None
     return ranks
 
 

@@ -34,6 +34,11 @@ def redacted(live: Object, mask: Mask) -> Object:
     return _redacted({**live, "metadata": metadata}, mask, in_config=False)
 
 
+def redacted_value(value: Any, mask: Mask, *, in_config: bool) -> Any:
+    """Return the value of a field without secrets; `in_config` says that it is among the options of a program."""
+    return _redacted(value, mask, in_config=in_config)
+
+
 def _redacted(value: Any, mask: Mask, *, in_config: bool) -> Any:
     if isinstance(value, list):
         return [_redacted(each, mask, in_config=in_config) for each in cast("list[Any]", value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from configparser import Error as ConfigError
 from configparser import RawConfigParser
@@ -14,13 +15,16 @@ from .quotes import mask_passwords
 
 MASK = "***"
 _SHORTEST_SECRET = 8
-_SECRET_OPTION = ("password", "secret", "token", "key", "connection", "transport_url", "credential", "hmac")
+_SECRET_OPTION = ("pass", "secret", "token", "key", "connection", "transport_url", "credential", "hmac", "cookie")
 """Parts of the names of options that hold secrets."""
+_SECRET_WORD = frozenset({"pwd", "pin", "kek", "otp", "login"})
+"""The same, where a name has them as words of their own."""
 
 
 def is_secret_option(name: str) -> bool:
     """Return True if an option of a configuration file holds a secret, as far as its name says."""
-    return any(part in name.lower() for part in _SECRET_OPTION)
+    text = name.lower()
+    return any(part in text for part in _SECRET_OPTION) or not _SECRET_WORD.isdisjoint(re.split(r"[_.-]", text))
 
 
 class Mask:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from ..inspection.redaction import redacted_value
 from ..kube import MANAGED_BY
 from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
 from ..plan import Object
@@ -82,7 +83,7 @@ def _change(address: Address, write: Write, mask: Mask) -> ObjectChange | None:
     pairs = list(_differences("", _content(address, before), _content(address, after)))
     if not pairs:
         return None
-    show = _shown_in_secret if address.kind is SECRET else _shown
+    show = _masked_in_secret if address.kind is SECRET else _masked
     is_ours = (before["metadata"].get("labels") or {}).get(_MANAGER) == MANAGED_BY
     fields = [show(path, old, new, mask, is_ours=is_ours) for path, old, new in pairs]
     replaces = address.kind.kind in WORKLOADS and any(path.startswith("spec.template") for path, _, _ in pairs)
@@ -144,18 +145,28 @@ def _by_name(value: Any) -> dict[str, Any] | None:
     return dict(zip(cast("list[str]", names), entries, strict=True))
 
 
-def _shown(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool = True) -> FieldChange:
-    return FieldChange(path, mask.over(before), mask.over(after))
+def _masked(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool = True) -> FieldChange:
+    """Show a field without what is secret in it; nothing of one that is a secret by its name, or by the name of the
+    variable that it sets. An image is shown as it is, so that no Secret with the same text hides it.
+    """
+    if path.endswith(".image"):
+        return FieldChange(path, before, after)
+    variable, _, field = path.rpartition(".")
+    name = variable.rpartition("[")[2].rstrip("]") if field == "value" else field
+    if is_secret_option(name) and isinstance(after if before is None else before, (str, int)):
+        return FieldChange(path, *(None if value is None else MASK for value in (before, after)))
+    in_config = "config" in path.split(".")
+    return FieldChange(path, *(redacted_value(value, mask, in_config=in_config) for value in (before, after)))
 
 
-def _shown_in_secret(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool) -> FieldChange:
+def _masked_in_secret(path: str, before: Any, after: Any, mask: Mask, *, is_ours: bool) -> FieldChange:
     """Show metadata, and options of a configuration file that the operator wrote and that are no secrets by their
     names. All else is masked: what a user keeps in a Secret is not for others, in whatever form.
     """
     option = path.rpartition(" ")[2]
     is_option = path.startswith("data.") and not option.startswith("[") and "] " in path
     if path.startswith("metadata") or (is_ours and is_option and not is_secret_option(option)):
-        return _shown(path, before, after, mask)
+        return _masked(path, before, after, mask)
     return FieldChange(path, *(None if value is None else MASK for value in (before, after)))
 
 

@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 @dataclass
 class Write:
-    """What the preview has written to one object."""
+    """Write of one object, with all that follow it."""
 
     before: Object | None
     """As the cluster has it; None if it has none."""
@@ -205,8 +205,8 @@ class DryRunClient(Client):
     def remember(self, kind: Kind, live: Object) -> None:
         """Note an object as the cluster has it, of which no store has all."""
         metadata = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
-        known = {**live, "metadata": metadata}
-        self.written.setdefault(_address(kind, live), Write(known, known))
+        stored = {**live, "metadata": metadata}
+        self.written.setdefault(_address(kind, live), Write(stored, stored))
 
     def finish(self, kind: Kind, live: Object) -> None:
         """Take what a workload has begun for done."""

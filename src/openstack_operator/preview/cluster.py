@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -59,10 +59,13 @@ class PreviewError(Exception):
 
 
 class _Members(Observer):
-    """An observer that asks no member of a cluster: where the preview runs, they are out of reach."""
+    """An observer that connects to no pod: where the preview runs, they are out of reach, or not to be trusted."""
 
     async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
         return {} if isinstance(observation, MemberReports) else await super().observe(observation, ctx)
+
+    async def _served(self, ports: Iterable[tuple[str, Object]]) -> list[str]:
+        return []
 
 
 def _ready_unless_failed(verdict: Verdict) -> Verdict:
@@ -97,7 +100,7 @@ class Preview:
         self._passes_made: dict[Request, int] = {}
         self._is_loaded = False
         self.notes: list[str] = []
-        """What the preview lacks, and why."""
+        """Missing parts of the preview, with the reasons."""
         self.world = World(client, catalog, [namespace], self._on_change, is_pending=self._is_pending)
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         client.world = self.world
@@ -155,6 +158,10 @@ class Preview:
         is_foreign = kind is SECRET and (new["metadata"].get("labels") or {}).get(_MANAGER) != MANAGED_BY
         (self.world.foreign if is_foreign else self.world.stores[kind]).put(entry(new, kind))
         return new
+
+    def resources(self) -> list[Object]:
+        """Return all resources of ours in the namespace, as they would be by now."""
+        return [each.decode() for kind in self.world.catalog.resources for each in self.world.stores[kind]]
 
     async def settle(self) -> None:
         """Reconcile every resource until all passes change nothing. Raises PreviewError if they come to no end."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import sys
 import tempfile
@@ -15,15 +14,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-import structlog
 from lightkube.core.exceptions import ConfigError
 
 from .. import __version__
 from ..api import handle
 from ..cluster_domain import USUAL
+from ..inspection.redaction import masked_values
 from ..inspection.state import is_ready, printed, reason_of, subject
 from ..kube import MANAGED_BY, conditions
-from ..kube.masking import secret_values
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
 from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
@@ -87,8 +85,6 @@ class _Manifests:
 
 def plan(options: Options) -> int:
     """Print what applying manifests would change, without changing anything."""
-    # The passes log what they apply; here they apply nothing.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     documents, unreadable = read_documents(options.files, recursive=options.recursive)
     if unreadable:
         return _fault(*map(str, unreadable))
@@ -108,20 +104,22 @@ def plan(options: Options) -> int:
 
 def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
     """Return the manifests of one namespace. Raises LookupError if they are of several, or one has no name."""
-    known = [each for each in documents if _is_known(each.value)]
+    readable = [each for each in documents if _is_known(each.value)]
     for each in documents:
-        if each not in known:
-            print(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})", file=sys.stderr)
-    for each in known:
+        if each not in readable:
+            print(
+                printed(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})"), file=sys.stderr
+            )
+    for each in readable:
         metadata = each.value.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(cast("Object", metadata).get("name"), str):
             raise LookupError(str(each.finding("needs a name", "metadata.name")))
-    names = {each.value["metadata"].get("namespace") for each in known} | {namespace}
+    names = {each.value["metadata"].get("namespace") for each in readable} | {namespace}
     names = {str(each) for each in names if each}
     if len(names) > 1:
         raise LookupError(f"the manifests and -n name the namespaces {', '.join(sorted(names))}; plan one at a time")
     manifests = _Manifests(next(iter(names), "openstack"))
-    for each in known:
+    for each in readable:
         if each.value["kind"] == "Secret":
             manifests.secrets.append(each.value)
         else:
@@ -158,9 +156,13 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
         await preview.load()
         for note in preview.notes:
             _warn(note)
+        if not manifests.resources and not preview.resources():
+            raise LookupError(
+                f"namespace {manifests.namespace!r} has no resource of this operator; name another with -n"
+            )
         refused = await _apply(preview, client, manifests)
         await preview.settle()
-        differences = changes(client.written, _secret_values(preview))
+        differences = changes(client.written, await _secret_values(preview, client))
         problems = [*refused, *_problems(preview)]
         await _print(options, client, manifests.namespace, differences, problems)
         if problems:
@@ -211,19 +213,19 @@ async def _edited(client: Client, kind: Kind, namespace: str, manifest: Object) 
     return apply_manifest(live, manifest) if live else manifest
 
 
-def _secret_values(preview: Preview) -> list[str]:
-    return [text for each in preview.world.stores[SECRET] for text in secret_values(each.decode())]
+async def _secret_values(preview: Preview, client: Client) -> list[str]:
+    """Return what the Secrets of the namespace hold, those of users included, so that it is shown nowhere."""
+    secrets = [each.decode() for each in preview.world.stores[SECRET]]
+    return list(masked_values([*secrets, *await _list(client, SECRET, preview.namespace)]))
 
 
 def _problems(preview: Preview) -> list[str]:
     """Return what keeps resources from being ready once all that can be done is done."""
     problems: list[str] = []
-    for kind in preview.world.catalog.resources:
-        for resource in preview.world.stores[kind]:
-            live = resource.decode()
-            if not is_ready(live) and "deletionTimestamp" not in live["metadata"]:
-                message = conditions(live).get("Ready", {}).get("message", "")
-                problems.append(f"{subject(live)}: {reason_of(live)}: {message}")
+    for live in preview.resources():
+        if not is_ready(live) and "deletionTimestamp" not in live["metadata"]:
+            message = conditions(live).get("Ready", {}).get("message", "")
+            problems.append(f"{subject(live)}: {reason_of(live)}: {message}")
     return problems
 
 

@@ -19,9 +19,16 @@ _WIDEST = 160
 def lines(
     changes: Sequence[ObjectChange], outages: Sequence[Outage], problems: Sequence[str], durations: Mapping[str, float]
 ) -> Iterator[str]:
-    """Yield the preview: objects with their fields, then jobs and roll-outs in their order, and what has a gap.
-    `durations` are seconds by Kind/name that it took the last time.
+    """Yield the preview, without characters that would move the cursor of a terminal: objects with their fields, then
+    jobs and roll-outs in their order, and what stops. `durations` are seconds by Kind/name that it took the last time.
     """
+    for line in _lines(changes, outages, problems, durations):
+        yield printed(line)
+
+
+def _lines(
+    changes: Sequence[ObjectChange], outages: Sequence[Outage], problems: Sequence[str], durations: Mapping[str, float]
+) -> Iterator[str]:
     for change in changes:
         yield f"{_SIGNS[change.verb]} {change.name}{' (replaces its pods)' if change.replaces_pods else ''}"
         for field in change.fields:
@@ -39,7 +46,7 @@ def lines(
         yield ""
         yield "Not done:"
         for problem in problems:
-            yield f"  {printed(problem)}"
+            yield f"  {problem}"
     yield ""
     yield _total(changes)
 
@@ -66,7 +73,6 @@ def _field(field: FieldChange) -> str:
 
 def _value(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-    text = printed(text)
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..api import ANY_PURPOSE, PUBLIC_KEYS, Model, SecretUse, secret_uses
 from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
-from ..plan import ALLOWED_RESOURCES, Object, Service, Transient, allows
+from ..plan import ALLOWED_RESOURCES, Object, Service, Transient, allows, pause_reason
 from .kinds import SECRET, Kind
 from .store import Cached, Meta, Request
 
@@ -104,13 +104,18 @@ class SecretSharing:
         collector = self._world.get(owner)
         findings.targets.add(self._world.target(owner))
         live = collector.decode() if collector else {}
-        if not live or not child_verdict(live).ready:
+        # One that is paused keeps a copy of what its sources were, and stays ready.
+        is_paused = collector is not None and pause_reason(collector.meta.annotations) is not None
+        if not live or is_paused or not child_verdict(live).ready:
             findings.waiting.append(f"waiting for {_name(self._world, owner)} to be ready")
             return ""
         for each in self._collected(service, live):
             source = None
             if each.name not in visited:
                 source = await self._world.secret(owner.namespace, each.name)
+                if source is None:
+                    name = _name(self._world, owner)
+                    findings.waiting.append(f"waiting for Secret/{each.name}, of which {name} has a copy")
             copied = each._replace(purpose=use.purpose)
             if source and (problem := await self._problem(user, copied, source, findings, visited | {each.name})):
                 return f"{_name(self._world, owner)} copies it: {problem}"
