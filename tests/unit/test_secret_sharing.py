@@ -16,7 +16,7 @@ import openstack_operator
 from openstack_operator.api import Model, SecretKeyRef, SecretRef, Template, secret_uses
 from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.kube import INSTANCE, KIND, MANAGED_BY
-from openstack_operator.plan import ALLOWED_RESOURCES, Service
+from openstack_operator.plan import ALLOWED_RESOURCES, PAUSE, Service
 from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.gather import Gatherer
@@ -360,6 +360,30 @@ async def test_a_copy_that_is_not_known_to_be_current_is_waited_for(scene: Scene
     findings = await scene.findings("Placement", user, {"database": {"secretRef": {"name": "copy"}}})
     assert (findings.refused, findings.waiting) == ([], ["waiting for SecretAggregate/copies to be ready"])
     assert findings.targets == {("SecretAggregate", "openstack", "copies")}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("annotations", [{}, {PAUSE: ""}], ids=["working", "paused"])
+async def test_a_copy_whose_source_is_gone_is_waited_for(scene: Scene, annotations: dict[str, str]) -> None:
+    """Nobody knows any more who may read it. A paused collector stays ready with what it copied before."""
+    spec = {"targetSecretName": "copy", "sources": [{"secretRef": {"name": "keystone-admin"}}]}
+    scene.resource("SecretAggregate", "copies", spec=spec, is_ready=True, annotations=annotations)
+    scene.secret("copy", "SecretAggregate/copies")
+    user = scene.resource("Placement", "mine", is_ready=True)
+    findings = await scene.findings("Placement", user, {"database": {"secretRef": {"name": "copy"}}})
+    assert findings.waiting
+
+
+@pytest.mark.security
+async def test_an_account_of_a_paused_owner_is_not_let_go(scene: Scene) -> None:
+    """What deletes it may be meant to revoke it, and its owner, which would make it again, does nothing."""
+    kind, deleted = Kind.of(OWN["KeystoneUser"]), {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    for pause, is_paused in (({}, False), ({PAUSE: ""}, True)):
+        scene.resource("Glance", "glance", is_ready=True, annotations=pause)
+        scene.plans("Glance/glance", ("KeystoneUser", "glance"))
+        user = scene.resource("KeystoneUser", "glance", owner="Glance/glance", is_ready=True, **deleted)
+        recreator = scene.world.plans.paused_recreator(kind, user.meta)
+        assert (recreator is not None) is is_paused
 
 
 @pytest.mark.security

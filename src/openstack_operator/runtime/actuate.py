@@ -24,7 +24,6 @@ from ..plan import (
     Transient,
     Verdict,
     failed,
-    pause_reason,
     waiting,
 )
 from . import metrics
@@ -160,8 +159,10 @@ class ActuatorReconciler:
             verdict = Verdict(State.PROGRESSING, "deleting: waiting for its owner to be looked at", "Deleting")
             await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))
             return Result(after=1)
-        if returns and (paused := self._paused_recreator(request, resource)):
-            verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {paused} to be resumed", "Deleting")
+        if returns and (paused := world.plans.paused_recreator(world.resource(request.kind), resource.meta)):
+            # Nothing says yet whether the remote side is still wanted.
+            name = f"{world.resource(paused.kind).kind}/{paused.name}"
+            verdict = Verdict(State.PROGRESSING, f"deleting: waiting for {name} to be resumed", "Deleting")
             await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))
             return Result(after=_ASK_AGAIN)
         if returns:
@@ -181,17 +182,6 @@ class ActuatorReconciler:
                 _log.warning("left behind", kind=request.kind, name=request.name, error=str(error))
         await drop(self._engine.world, request, resource, FINALIZER)
         return Result()
-
-    def _paused_recreator(self, request: Request, resource: Cached) -> str:
-        """Return the resource that would make this one again, if it is paused: only then is it known whether the remote
-        side is still wanted. Empty for none.
-        """
-        world = self._engine.world
-        recreator = world.plans.recreator(world.resource(request.kind), resource.meta)
-        if not isinstance(recreator, Request) or (live := world.get(recreator)) is None:
-            return ""
-        is_paused = pause_reason(live.meta.annotations) is not None
-        return f"{world.resource(recreator.kind).kind}/{recreator.name}" if is_paused else ""
 
     def _twin_of(self, request: Request, resource: Cached) -> tuple[Kind, Cached] | None:
         try:

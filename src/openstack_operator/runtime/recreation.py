@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
-from ..plan import Key, Object, key
+from ..plan import Key, Object, key, pause_reason
 from .kinds import Kind
 from .ownership import Maker
 from .store import Meta, Request
@@ -90,6 +90,16 @@ class Plans:
         if owner is None or not self._world.is_ours(owner.handle):
             return False
         return self._wants(Request(owner.handle, meta.namespace, owner.name), (kind.handle, meta.name), frozenset())
+
+    def paused_recreator(self, kind: Kind, meta: Meta) -> Request | None:
+        """Return the resource that would bring an object back, if it is paused: it does not do so before it is resumed.
+        None for all others.
+        """
+        recreator = self.recreator(kind, meta)
+        live = self._world.get(recreator) if isinstance(recreator, Request) else None
+        if isinstance(recreator, Request) and live is not None and pause_reason(live.meta.annotations) is not None:
+            return recreator
+        return None
 
     def holds(self, request: Request, child: Key) -> bool:
         """Return True if a resource may have made an object with its labels, which any user may write: True if its plan
