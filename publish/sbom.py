@@ -40,7 +40,7 @@ def packages(root: Path) -> list[Package]:
 def _debian(root: Path) -> Iterator[Package]:
     parts = sorted((root / _PARTS).glob("*")) if (root / _PARTS).is_dir() else []
     for path in [root / _STATUS, *parts]:
-        if path.is_file():
+        if path.is_file() and _is_inside(path, root):
             for paragraph in path.read_text(encoding="utf-8", errors="replace").split("\n\n"):
                 fields = HeaderParser().parsestr(paragraph)
                 if fields["Package"] and "installed" in (fields["Status"] or "installed").split():
@@ -51,10 +51,17 @@ def _python(root: Path) -> Iterator[Package]:
     for folder in _PYTHON:
         for pattern in _METADATA:
             for path in (root / folder).rglob(pattern):
+                if not _is_inside(path, root):
+                    continue
                 fields = HeaderParser().parsestr(path.read_text(encoding="utf-8", errors="replace"))
                 if fields["Name"]:
                     name = re.sub(r"[-_.]+", "-", fields["Name"]).lower()
                     yield Package("pypi", name, fields["Version"] or "")
+
+
+def _is_inside(path: Path, root: Path) -> bool:
+    """Return True unless a link of the image leads to a file of this machine."""
+    return path.resolve().is_relative_to(root.resolve())
 
 
 def document(image: str, contents: Iterable[Package], created: datetime) -> dict[str, Any]:

@@ -92,6 +92,17 @@ def test_contents_are_the_packages_of_debian_and_python(tmp_path: Path) -> None:
     assert contained == {each["SPDXID"] for each in document["packages"][1:]}
 
 
+@pytest.mark.security
+def test_a_link_out_of_an_image_is_not_followed(tmp_path: Path) -> None:
+    info = tmp_path / "machine" / "a-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: a\nVersion: 1.0\n")
+    image = tmp_path / "image"
+    image.mkdir()
+    (image / "opt").symlink_to(tmp_path / "machine")
+    assert sbom.packages(image) == []
+
+
 def test_notes_have_the_changes_of_the_version_and_the_digests(root: Path) -> None:
     text = notes.notes(__version__, (root / "CHANGELOG.md").read_text(), {"operator": IMAGE})
     assert f"| operator | `{IMAGE}` |" in text
