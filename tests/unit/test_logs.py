@@ -16,21 +16,31 @@ from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object, SpecError, Transient
 from openstack_operator.runtime.client import Client
 
-RUNNING = {"running": {}}
+RUNNING: Mapping[str, Mapping[str, str]] = {"running": {}}
+ENDED: Mapping[str, Mapping[str, str]] = {"terminated": {}}
 
 
-def member(name: str, role: str, component: str, *containers: str, restarts: int = 0) -> Object:
+def member(
+    name: str,
+    role: str,
+    component: str,
+    *containers: str,
+    restarts: int = 0,
+    state: Mapping[str, Mapping[str, str]] = RUNNING,
+) -> Object:
     each = pod(name, name, role, RUNNING)
     each["metadata"]["labels"] |= {kube.COMPONENT: component, kube.NAME: f"{role}-{component}"}
     each["spec"]["containers"] = [{"name": container} for container in containers or ("main",)]
-    each["status"]["containerStatuses"] = [{"name": "main", "restartCount": restarts}]
+    each["status"]["containerStatuses"] = [{"name": "main", "restartCount": restarts, "state": dict(state)}]
     return each
 
 
 class FakeClient:
-    """A client that has logs by pod and container, and notes the parameters."""
+    """A client that has logs by pod and container, the same each time or one stream after the other, and notes the
+    parameters.
+    """
 
-    def __init__(self, texts: Mapping[tuple[str, str], Sequence[str] | Exception]) -> None:
+    def __init__(self, texts: Mapping[tuple[str, str], Sequence[str] | Exception | list[Any]]) -> None:
         self.texts = texts
         self.asked: list[tuple[str, str, Mapping[str, str]]] = []
 
@@ -40,6 +50,8 @@ class FakeClient:
         assert namespace == "openstack"
         self.asked.append((pod, container, options))
         answer = self.texts.get((pod, container), ())
+        if isinstance(answer, list) and answer and not isinstance(answer[0], str):
+            answer = answer.pop(0)
         if isinstance(answer, Exception):
             raise answer
         for line in answer:
@@ -135,21 +147,96 @@ def test_what_is_not_there_is_named(ask: Any, capsys: pytest.CaptureFixture[str]
     assert "there is no glance" in capsys.readouterr().err
 
 
+def stamped(second: str, text: str) -> str:
+    return f"2026-01-01T00:00:{second}Z {text}"
+
+
+def parts_of(client: FakeClient) -> list[tuple[str, Mapping[str, str]]]:
+    """Return the pods of which a log was followed, each with the part of it."""
+    assert all((part["follow"], part["timestamps"]) == ("true", "true") for _, _, part in client.asked)
+    common = ("follow", "timestamps")
+    return [(pod, {name: value for name, value in part.items() if name not in common}) for pod, _, part in client.asked]
+
+
+def test_following_goes_on_behind_the_last_line(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two, again, three = stamped("01.5", "one"), stamped("02.25", "two"), stamped("02.5", "two"), stamped("03", "3")
+    client = FakeClient({("nova-api-a", "main"): [[one, two, two], [two, two, again], Transient("x"), [again, three]]})
+    running, ended = member("nova-api-a", "nova", "api"), member("nova-api-a", "nova", "api", state=ENDED)
+    # The last answer is followed by Ctrl+C.
+    assert ask(client, *[[running]] * 4, *[[ended]] * 3, service="nova", follow=True, tail=5) == 2
+    since = {"sinceTime": "2026-01-01T00:00:02Z"}
+    # After its end it is read once, and nothing is missed; then no more.
+    assert [part for _, part in parts_of(client)] == [
+        {"tailLines": "5"},
+        since,
+        since,
+        since,
+        {"sinceTime": "2026-01-01T00:00:03Z"},
+    ]
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == [f"nova-api-a {text}" for text in ("one", "two", "two", "two", "3")]
+    assert printed.err.count("nova-api-a, container main: x") == 1
+
+
 def test_following_takes_in_new_pods_and_restarts(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     first, restarted = member("nova-api-a", "nova", "api"), member("nova-api-a", "nova", "api", restarts=1)
-    broken, new = member("nova-api-b", "nova", "api"), member("nova-api-c", "nova", "api")
-    client = FakeClient({("nova-api-a", "main"): ["a"], ("nova-api-b", "main"): Transient("x")})
-    answers = [[first, broken], [restarted, broken], [restarted, broken, new]]
-    # The last answer is followed by Ctrl+C.
+    waiting, new = member("nova-api-b", "nova", "api", state={}), member("nova-api-c", "nova", "api")
+    client = FakeClient(
+        {
+            ("nova-api-a", "main"): [[stamped("01", "a")], [stamped("01", "a"), stamped("02", "b")], []],
+            ("nova-api-b", "main"): SpecError("Pod/x", "is waiting to start"),
+        }
+    )
+    answers = [[first, waiting], [restarted, waiting], [restarted, waiting, new]]
     assert ask(client, *answers, service="nova", follow=True, tail=1) == 2
-    parts = [(pod, {name: value for name, value in part.items() if name != "follow"}) for pod, _, part in client.asked]
-    assert parts[:4] == [
+    assert parts_of(client) == [
         ("nova-api-a", {"tailLines": "1"}),
         ("nova-api-b", {"tailLines": "1"}),
-        ("nova-api-a", {}),
-        ("nova-api-b", {"sinceSeconds": "10"}),
+        ("nova-api-a", {"sinceTime": "2026-01-01T00:00:01Z"}),
+        ("nova-api-b", {}),
+        ("nova-api-a", {"sinceTime": "2026-01-01T00:00:02Z"}),
+        ("nova-api-b", {}),
+        ("nova-api-c", {}),
     ]
-    assert capsys.readouterr().out.splitlines()[:2] == ["nova-api-a a"] * 2
+    printed = capsys.readouterr()
+    assert printed.out.splitlines() == ["nova-api-a a", "nova-api-a b"]
+    assert printed.err.count("is waiting to start") == 1
+
+
+def test_following_from_now_on_misses_nothing(ask: Any) -> None:
+    client = FakeClient({("nova-api-a", "main"): [[], Transient("x")]})
+    assert ask(client, *[[member("nova-api-a", "nova", "api")]] * 3, service="nova", follow=True, tail=0) == 2
+    [first, *others] = [part for _, part in parts_of(client)]
+    assert first == {"tailLines": "0"}
+    assert [set(each) for each in others] == [{"sinceSeconds"}] * 2
+
+
+def test_a_log_that_is_too_long_loses_its_beginning(
+    ask: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_MOST", 40)
+    # A mask makes a line shorter, and a pod's name makes it longer.
+    texts = [stamped(f"0{number}", f"password={'x' * 60}") for number in range(4)]
+    assert ask(FakeClient({("nova-api-a", "main"): texts}), [PODS[0]], service="nova", program="nova-api") == 0
+    assert capsys.readouterr().out.splitlines() == ["nova-api-a password=***"]
+
+
+def test_a_part_of_a_line_is_a_line(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [stamped("01", "one long"), "line that has no time", stamped("00", "earlier")]
+    assert ask(FakeClient({("keystone-api-c", "main"): texts}), PODS, service="keystone") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"keystone-api-c {text}" for text in ("earlier", "one long", "line that has no time")
+    ]
+
+
+def test_init_containers_have_logs(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    stuck = member("nova-api-a", "nova", "api")
+    stuck["spec"]["initContainers"] = [{"name": "wait"}]
+    client = FakeClient({("nova-api-a", "wait"): [stamped("01", "no answer")]})
+    assert ask(client, [stuck], service="nova") == 0
+    assert [container for _, container, _ in client.asked] == ["wait", "main"]
+    assert ask(client, [stuck], service="nova", program="wait") == 0
+    assert capsys.readouterr().out.splitlines() == ["nova-api-a/wait no answer"] * 2
 
 
 async def test_a_log_arrives_in_lines() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import math
+import re
+import time
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..kube import COMPONENT, INSTANCE, KIND, NAME
@@ -20,7 +23,8 @@ from .state import printed
 _LINES = 100
 _MOST = 16 << 20
 """Letters of the log of one container: what is put in order has to fit into memory."""
-_RECENT = {"sinceSeconds": "10"}
+_STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})")
+_SECOND = len("2026-01-01T00:00:00")
 _PAUSE = 5.0
 """Seconds between two looks for new pods."""
 
@@ -43,11 +47,14 @@ class Options:
 
 
 class Container(NamedTuple):
-    """A container of a pod; after a restart it is another one."""
+    """A container of a pod, or an init container."""
 
     pod: str
     name: str
     restarts: int = 0
+    is_running: bool = False
+    uid: str = ""
+    """Of the pod: another one may have its name later."""
 
 
 def logs(options: Options) -> int:
@@ -100,16 +107,22 @@ def containers_of(pods: Iterable[Object], program: str = "") -> list[Container]:
     """Return the containers of pods; of a pod that only has a container of that name, this one."""
     containers: list[Container] = []
     for pod in pods:
-        status = pod.get("status") or {}
-        statuses = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
-        restarts = {each["name"]: each.get("restartCount", 0) for each in statuses}
-        names = _containers(pod) if not program or _runs(pod, program) else [program]
-        containers += [Container(pod["metadata"]["name"], name, restarts.get(name, 0)) for name in names]
+        status, metadata = pod.get("status") or {}, pod["metadata"]
+        listed = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+        statuses = {each["name"]: each for each in listed}
+        for name in _containers(pod) if not program or _runs(pod, program) else [program]:
+            each = statuses.get(name, {})
+            is_running = "running" in (each.get("state") or {})
+            containers.append(
+                Container(metadata["name"], name, each.get("restartCount", 0), is_running, metadata.get("uid", ""))
+            )
     return containers
 
 
 def _containers(pod: Object) -> list[str]:
-    return [each["name"] for each in (pod.get("spec") or {}).get("containers") or ()]
+    """Return the names of the containers, in the order in which they start."""
+    spec = pod.get("spec") or {}
+    return [each["name"] for field_name in ("initContainers", "containers") for each in spec.get(field_name) or ()]
 
 
 def _label(pod: Object, name: str) -> str:
@@ -136,11 +149,13 @@ async def _timed(client: Client, options: Options, container: Container) -> Iter
     """Return the last lines of a container, each with its time; none, with a note on stderr, if there is no log."""
     parameters = {**_parameters(options), "timestamps": "true"}
     lines, size, name = deque[tuple[str, str]](), 0, f"{container.pod}, container {container.name}"
+    stamp = ""
     try:
         async for line in client.log_lines(options.namespace, container.pod, container.name, **parameters):
-            stamp, _, text = line.partition(" ")
-            lines.append((stamp, printable(container, text)))
-            size += len(line)
+            own_stamp, text = _split(line)
+            stamp, shown = own_stamp or stamp, printable(container, text)
+            lines.append((stamp, shown))
+            size += len(shown)
             while size > _MOST:
                 size -= len(lines.popleft()[1])
     except (SpecError, Transient) as error:
@@ -148,44 +163,128 @@ async def _timed(client: Client, options: Options, container: Container) -> Iter
     return lines
 
 
+def _split(line: str) -> tuple[str, str]:
+    """Return the time of a line and its text. A further part of a very long line has no time, nor has what a node says
+    in place of a log.
+    """
+    stamp, _, text = line.partition(" ")
+    return (stamp, text) if _STAMP.fullmatch(stamp) else ("", line)
+
+
 async def _follow(client: Client, options: Options, containers: Sequence[Container]) -> None:
     """Print what containers log, also those that come later, until the user ends it."""
-    tasks: dict[Container, asyncio.Task[None]] = {}
-    parameters = dict.fromkeys(containers, _parameters(options))
+    first = _parameters(options)
+    readers: dict[tuple[str, str], _Reader] = {}
     try:
         while True:
             for container in containers:
-                if container not in tasks:
-                    # One that began meanwhile from its beginning, one whose connection broke from there on.
-                    part = parameters.get(container, {})
-                    parameters[container] = _RECENT
-                    tasks[container] = asyncio.create_task(_print(client, options.namespace, container, part))
+                # One that began meanwhile is read from its beginning.
+                key = container.uid, container.name
+                reader = readers.setdefault(key, _Reader(client, options.namespace, first))
+                reader.look(container)
+            first = {}
             await asyncio.sleep(_PAUSE)
             try:
                 snapshot = await _read(client, options)
                 containers = containers_of(matching_pods(snapshot, options.service, options.program), options.program)
             except Transient as error:
                 warn(text_of(error))
-            tasks = {each: task for each, task in tasks.items() if not _has_failed(task)}
     finally:
-        for task in tasks.values():
+        tasks = [each.task for each in readers.values() if each.task]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _has_failed(task: asyncio.Task[None]) -> bool:
-    """Return True if a container has no log yet, or its connection broke. Raises any other error."""
-    if not task.done() or (error := task.exception()) is None:
-        return False
-    if not isinstance(error, (SpecError, Transient)):
-        raise error
-    return True
+@dataclass
+class _Reader:
+    """What reads the log of one container. A stream ends before the log does: the node rotates the file, a server of
+    the API stops, or nothing is logged for hours. The next one goes on behind the last line.
+    """
 
+    client: Client
+    namespace: str
+    part: Mapping[str, str]
+    """Parameters of the API for the part that is read as long as no line was."""
+    task: asyncio.Task[None] | None = None
+    _container: Container | None = None
+    """The container as it was when the present stream, or the last one, began."""
+    _is_broken: bool = False
+    _is_resumed: bool = False
+    _began: float = field(default_factory=time.monotonic)
+    _newest: str = ""
+    """Latest second of which a line was printed; the API server cuts off fractions."""
+    _zone: str = ""
+    _printed: Counter[str] = field(default_factory=Counter[str])
+    """Lines of that second."""
+    _fault: str = ""
 
-async def _print(client: Client, namespace: str, container: Container, part: Mapping[str, str]) -> None:
-    """Print the log of a container from a part on, as it grows."""
-    async for line in client.log_lines(namespace, container.pod, container.name, follow="true", **part):
-        print(printable(container, line), flush=True)
+    def look(self, container: Container) -> None:
+        """Begin to read, or go on if the stream ended and there may be more."""
+        if self.task:
+            if not self.task.done():
+                return
+            self.task.result()
+            # What ended while it was being read may have logged more meanwhile; it is read once again.
+            if not container.is_running and container == self._container and not self._is_broken:
+                return
+        self._container = container
+        self.task = asyncio.create_task(self._read(container))
+
+    async def _read(self, container: Container) -> None:
+        """Print the log of a container from where the last stream ended, as it grows."""
+        parameters = {"follow": "true", "timestamps": "true", **self._part()}
+        remaining, is_shown, has_lines = self._printed.copy(), True, False
+        self._is_broken = False
+        try:
+            async for line in self.client.log_lines(self.namespace, container.pod, container.name, **parameters):
+                stamp, text = _split(line)
+                if stamp:
+                    has_lines = True
+                    is_shown = self._is_new(stamp, line, remaining)
+                if not has_lines:
+                    self._report(container, text)
+                elif is_shown:
+                    print(printable(container, text), flush=True)
+        except (SpecError, Transient) as error:
+            self._is_broken = True
+            self._report(container, text_of(error))
+            if isinstance(error, SpecError):
+                # It has not begun; then all that it logs is new.
+                self.part = {}
+        else:
+            self.part = {"tailLines": "0"}
+        finally:
+            self._is_resumed = True
+
+    def _part(self) -> Mapping[str, str]:
+        if self._newest:
+            return {"sinceTime": self._newest + self._zone}
+        if self._is_resumed and self.part.get("tailLines") == "0":
+            # There was nothing to read yet: all since then is new.
+            return {"sinceSeconds": str(math.ceil(time.monotonic() - self._began) + 1)}
+        return self.part
+
+    def _is_new(self, stamp: str, line: str, remaining: Counter[str]) -> bool:
+        """Return True for a line that no stream before had, and remember it. `remaining` are those that the present
+        stream repeats.
+        """
+        second = stamp[:_SECOND]
+        if second == self._newest and remaining[line] > 0:
+            remaining[line] -= 1
+            return False
+        if second > self._newest:
+            self._newest, self._zone = second, stamp[_SECOND:].lstrip(".0123456789")
+            self._printed.clear()
+        if second == self._newest:
+            self._printed[line] += 1
+        return True
+
+    def _report(self, container: Container, text: str) -> None:
+        """Say on stderr why there is no log, or no more of it, once."""
+        if text != self._fault:
+            self._fault = text
+            warn(f"{container.pod}, container {container.name}: {text}")
 
 
 def printable(container: Container, line: str) -> str:
