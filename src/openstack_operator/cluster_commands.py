@@ -67,7 +67,9 @@ def add_commands(commands: Any) -> None:
 
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
-    pause.add_argument("--reason", default="", metavar="TEXT", help="shown in the condition Paused")
+    pause.add_argument(
+        "--reason", metavar="TEXT", help="shown in the condition Paused; without it, a reason that is there stays"
+    )
     resume = commands.add_parser("resume", help="let the operator work on a paused resource again")
     _pause_options(resume)
 
@@ -232,6 +234,6 @@ def _pause(options: argparse.Namespace) -> int:
             resource=options.resource,
             namespace=options.namespace,
             context=options.context,
-            reason=getattr(options, "reason", ""),
+            reason=getattr(options, "reason", None),
         )
     )

@@ -17,6 +17,7 @@ from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.state import reason_of
 from openstack_operator.inspection.table import overview
 from openstack_operator.plan import PAUSE, PAUSED, READY, Object, State, Transient, Verdict, waiting
+from openstack_operator.runtime.errors import Conflict, Forbidden, Missing
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.passes import Engine, ErrorBoundary, Result
@@ -166,11 +167,14 @@ class FakeClient:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, Mapping[str, str | None]]] = []
+        self.faults: list[Exception] = []
 
     async def close(self) -> None: ...
 
     async def annotate(self, kind: Kind, live: Object, annotations: Mapping[str, str | None], *, manager: str) -> None:
         assert manager == "openstack-operator-cli"
+        if self.faults:
+            raise self.faults.pop()
         self.written.append((f"{kind.full_name}/{live['metadata']['name']}", annotations))
 
 
@@ -206,6 +210,26 @@ def test_the_commands_write_the_annotation_alone(client: FakeClient, capsys: pyt
     assert pausing.pause(Options(resource="keystone/keystone", reason="old")) == 0
     assert len(client.written) == 2
     assert pausing.pause(Options(resource="keystone/other")) == 2
+
+
+def test_a_reason_stays_until_another_one_is_given(client: FakeClient) -> None:
+    assert pausing.pause(Options(resource=None)) == 0
+    assert client.written == [("openstackcontrolplanes.openstack.k8s.io/cloud", {PAUSE: ""})]
+    assert pausing.pause(Options(resource="keystone/keystone", reason="")) == 0
+    assert client.written[1:] == [("keystones.openstack.k8s.io/keystone", {PAUSE: ""})]
+
+
+@pytest.mark.parametrize("fault", [Conflict("changed meanwhile"), Missing("gone"), Forbidden("no right")])
+def test_a_fault_of_one_resource_keeps_no_other_from_its_pause(
+    client: FakeClient, capsys: pytest.CaptureFixture[str], fault: Exception
+) -> None:
+    client.faults = [fault]
+    assert pausing.pause(Options(resource=None, reason="new")) == 2
+    assert client.written == [("keystones.openstack.k8s.io/keystone", {PAUSE: "new"})]
+    printed = capsys.readouterr()
+    assert printed.out == "Keystone/keystone: paused\n"
+    assert f"OpenStackControlPlane/cloud: {fault}" in printed.err
+    assert "not paused: OpenStackControlPlane/cloud; run the command again" in printed.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["keystone"], ["keystone/keystone", "--all"]])

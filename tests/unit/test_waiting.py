@@ -88,6 +88,21 @@ def test_the_timeout_names_the_causes(ask: Any) -> None:
     assert any(line.startswith("1. ImagePullFailed: Pod/keystone-api-1-a") for line in lines)
 
 
+def test_the_timeout_names_what_is_not_ready_alone(ask: Any) -> None:
+    ready, broken = resource("Nova/ready"), resource("Nova/broken", reason="Progressing", message="not yet")
+    status, lines = ask([ready, broken], resource="nova", timeout=0)
+    assert status == 1
+    assert "not ready within 0 s: Nova/broken" in lines
+    assert not any("Nova/ready in namespace" in line for line in lines)
+    assert ask([ready, broken], [ready, resource("Nova/broken")], resource="nova", timeout=0) == (
+        0,
+        ["Nova/ready: Ready", "Nova/broken: Progressing: not yet", "Nova/broken: Ready"],
+    )
+    assert ask([ready, broken], [ready], resource="nova", timeout=0)[0] == 2
+    lines = ask([ready, broken], resource="nova", timeout=0, is_deletion=True)[1]
+    assert "not gone within 0 s: Nova/ready, Nova/broken" in lines
+
+
 def test_a_deletion_ends_when_that_very_resource_is_gone(ask: Any) -> None:
     leaving, later = resource(PLANE), resource(PLANE)
     leaving["metadata"]["deletionTimestamp"] = THEN

@@ -82,9 +82,13 @@ class _Wait:
         if self._uids is None:
             resources = self._first(snapshot)
             self._uids = frozenset(each["metadata"]["uid"] for each in resources)
-        resources = self._remaining(snapshot)
-        is_deletion = self.options.is_deletion
-        if not is_deletion and len(resources) < len(self._uids):
+        return self._note(snapshot)
+
+    def _note(self, snapshot: Snapshot) -> list[Object]:
+        """Return the resources that are not as wanted, and print what changed."""
+        uids, is_deletion = self._uids or frozenset(), self.options.is_deletion
+        resources = [each for each in snapshot.resources if each["metadata"]["uid"] in uids]
+        if not is_deletion and len(resources) < len(uids):
             raise LookupError("a resource was deleted, so that it will not be ready")
         for each in resources:
             self._print(subject(each), *_state(each, is_deletion=is_deletion))
@@ -108,7 +112,9 @@ class _Wait:
 
     async def _give_up(self) -> int:
         snapshot = await read(self.client, self.options.namespace)
-        remaining = self._remaining(snapshot)
+        remaining = self._note(snapshot)
+        if not remaining:
+            return READY
         goal = "gone" if self.options.is_deletion else "ready"
         print(f"not {goal} within {self.options.timeout:g} s: {', '.join(map(subject, remaining))}")
         for line in await explanation(self.client, snapshot, remaining):
@@ -125,10 +131,6 @@ class _Wait:
         if self.options.resource:
             return kinds_of(self.options.resource)
         return [each for each in RESOURCES if each.kind in PLANES]
-
-    def _remaining(self, snapshot: Snapshot) -> list[Object]:
-        uids = self._uids or frozenset()
-        return [each for each in snapshot.resources if each["metadata"]["uid"] in uids]
 
     def _print(self, name: str, state: str, message: str = "") -> None:
         """Print the state of a resource if it is another one than the last."""
