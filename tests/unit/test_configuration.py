@@ -14,6 +14,7 @@ from openstack_operator import kube
 from openstack_operator.inspection import configuration
 from openstack_operator.inspection.configuration import Options, effective
 from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.kube.masking import parse_options, secret_values
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import Client
 
@@ -27,10 +28,18 @@ password = hush
 memcache_secret_key = hush
 tls_keyfile = /etc/tls/tls.key
 service_token_roles_required = true
-note = the password is correct-horse
+about = the password is correct-horse
 
 [driver]
 license = correct-horse
+
+[pci]
+device_spec = {"address": "*:0a:00.*"}
+device_spec = {"address": "*:0b:00.*"}
+alias = a
+alias = b
+note = two
+  lines
 """
 
 
@@ -67,8 +76,11 @@ def test_options_are_shown_without_what_is_secret() -> None:
         "memcache_secret_key": "***",
         "tls_keyfile": "/etc/tls/tls.key",
         "service_token_roles_required": "true",
-        "note": "the password is ***",
+        "about": "the password is ***",
         "license": "***",
+        "device_spec": '{"address": "*:0b:00.*"}',
+        "alias": "b",
+        "note": "two\nlines",
     }
 
 
@@ -78,6 +90,41 @@ def test_each_option_names_who_set_it() -> None:
     assert options["debug"] == ("true", "user: Nova/nova, spec.config")
     assert options["host"] == ("n1", "user: Nova/nova, spec.cells[0].config")
     assert set(by_name(frozenset({"nova-compute-config"}))) == {"host"}
+
+
+def test_each_value_of_a_list_is_shown() -> None:
+    specs = [{"address": "*:0a:00.*"}, {"address": "*:0b:00.*"}]
+    pci = {"device_spec": [json.dumps(each) for each in specs], "alias": ["a"], "note": "two\nlines"}
+    options, _ = effective([resource("Nova/nova", config={"pci": pci})], SECRETS)
+    values = [(each.name, each.value, each.source) for each in options if each.section == "pci"]
+    user = "user: Nova/nova, spec.config"
+    assert values == [
+        *(("device_spec", json.dumps(each), user) for each in specs),
+        ("alias", "a", "operator"),
+        ("alias", "b", "operator"),
+        ("note", "two\nlines", user),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sections"),
+    [
+        ("[a]\nx = 1\n# x = 2\ny: 3=4\n[b]\n[a]\nz =\n", {"a": {"x": "1", "y": "3=4", "z": ""}, "b": {}}),
+        ("[client.x]\n\tkey = AQ==\n\tcaps = a\n\t\tb\n", {"client.x": {"key": "AQ==", "caps": "a\nb"}}),
+        ("x = 1\n[a]\ny = 2\n", {}),
+        ("[mysqld]\nskip-name-resolve\n", {}),
+        ("[a]\n= 1\n", {}),
+        ("", {}),
+    ],
+)
+def test_a_configuration_file_has_sections_of_options(text: str, sections: Mapping[str, Any]) -> None:
+    assert parse_options(text) == sections
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("text", ["[abcdefgh]", "a" * 100_000, "a " * 50_000, "[" * 100_000, "[x]\n" + "a " * 50_000])
+def test_a_text_without_options_is_a_secret(text: str) -> None:
+    assert list(secret_values({"data": {"key": base64.b64encode(text.encode()).decode()}})) == [text]
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from ..kube import INSTANCE, KIND
-from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
+from ..kube.masking import MASK, Mask, decode_content, is_secret_option, parse_options, secret_values
+from ..oslo import render
 from ..plan import Object
 from ..runtime.client import Client
 from ..runtime.kinds import SECRET
@@ -102,32 +103,26 @@ def _options(live: Object, secret: str, file: str, sections: Mapping[str, Object
     set_by_user = list(_settings(live.get("spec") or {}, "spec"))
     for section, values in sections.items():
         for name, value in values.items():
-            paths = (path for path, settings in set_by_user if settings.get((section[1:-1], name)) == value)
+            paths = (path for path, settings in set_by_user if settings.get(section[1:-1], {}).get(name) == value)
             path = next(paths, "")
             source = f"user: {subject(live)}, {path}" if path else _OPERATOR
-            yield Option(secret, file, section[1:-1], name, _masked(name, value or "", mask), source)
+            for each in value if isinstance(value, list) else [value]:
+                yield Option(secret, file, section[1:-1], name, _masked(name, each, mask), source)
 
 
-def _settings(value: Any, path: str) -> Iterator[tuple[str, Mapping[tuple[str, str], str]]]:
-    """Yield the options that a spec sets, by section and name, with the path of each `config` in it."""
+def _settings(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:
+    """Yield the options that a spec sets, by their sections, with the path of each `config` in it."""
     if isinstance(value, list):
         for index, each in enumerate(cast("list[Any]", value)):
             yield from _settings(each, f"{path}[{index}]")
     elif isinstance(value, Mapping):
         for name, each in cast("Object", value).items():
             if name == "config" and isinstance(each, Mapping):
-                yield f"{path}.config", _flat(cast("Object", each))
+                sections = {name: options for name, options in each.items() if isinstance(options, Mapping)}
+                # As they are in a file.
+                yield f"{path}.config", parse_options(render(sections))
             else:
                 yield from _settings(each, f"{path}.{name}")
-
-
-def _flat(sections: Object) -> dict[tuple[str, str], str]:
-    return {
-        (section, name): str(value).lower() if isinstance(value, bool) else str(value)
-        for section, options in sections.items()
-        if isinstance(options, Mapping)
-        for name, value in cast("Object", options).items()
-    }
 
 
 def _masked(name: str, value: str, mask: Mask) -> str:

@@ -6,8 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from configparser import Error as ConfigError
-from configparser import RawConfigParser
 from typing import Any, cast
 
 from ..plan import Object
@@ -15,6 +13,8 @@ from .quotes import mask_passwords
 
 MASK = "***"
 _SHORTEST_SECRET = 8
+_HEADER = re.compile(r"\[(.+)\]")
+_OPTION = re.compile(r"(?P<name>[^=:\s](?:[^=:]*[^=:\s])?)\s*[=:]\s*(?P<value>.*)")
 _SECRET_OPTION = ("pass", "secret", "token", "key", "connection", "transport_url", "credential", "hmac", "cookie")
 """Parts of the names of options that hold secrets."""
 _SECRET_WORD = frozenset({"pwd", "pin", "kek", "otp", "login"})
@@ -56,18 +56,36 @@ def decode_content(text: str) -> Any:
         content = base64.b64decode(text).decode()
     except (binascii.Error, UnicodeDecodeError):
         return text
-    parser = RawConfigParser(strict=False)
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    try:
-        parser.read_string(content)
-    except ConfigError:
-        return content
-    if not parser.sections() and not parser.defaults():
-        return content
-    sections = {"DEFAULT": dict(parser.defaults())}
-    # Without the defaults, which the parser repeats in each section.
-    sections |= {name: dict(cast("Any", parser)._sections[name]) for name in parser.sections()}
-    return {f"[{name}]": options for name, options in sections.items() if options}
+    sections = parse_options(content)
+    return {f"[{name}]": options for name, options in sections.items() if options} or content
+
+
+def parse_options(content: str) -> dict[str, dict[str, str | list[str]]]:
+    """Return the options of a configuration file by their sections; none of a text of another form. An option that is
+    there several times, as oslo.config has them for lists, has a list.
+    """
+    sections: dict[str, dict[str, list[str]]] = {}
+    options: dict[str, list[str]] | None = None
+    values: list[str] | None = None
+    depth = 0
+    for line in content.split("\n"):
+        text = line.strip()
+        if not text or text.startswith(("#", ";")):
+            continue
+        indent = len(line) - len(line.lstrip())
+        if values and indent > depth:
+            values[-1] += f"\n{text}"
+        elif header := _HEADER.match(text):
+            options, values = sections.setdefault(header[1], {}), None
+        elif options is not None and (option := _OPTION.match(text)):
+            values, depth = options.setdefault(option["name"], []), indent
+            values.append(option["value"])
+        else:
+            return {}
+    return {
+        section: {name: texts[0] if len(texts) == 1 else texts for name, texts in options.items()}
+        for section, options in sections.items()
+    }
 
 
 def secret_values(live: Object | None) -> Iterator[str]:
