@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from openstack_operator.inspection import graph, timeline
+from openstack_operator.inspection import graph, pictures, timeline
 from openstack_operator.inspection.relations import relations
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object
@@ -143,6 +143,46 @@ def test_a_timeline_has_only_what_worked_since_the_last_change_of_the_cloud() ->
     found = timeline.timeline(snapshot)
     assert found
     assert [(each.name, each.began, each.ended) for each in found.spans] == [("Deployment/keystone-api", 1, 18)]
+
+
+def test_a_pod_that_is_replaced_is_no_part_of_a_convergence() -> None:
+    server = live("StatefulSet/mariadb-server", 0, None, "MariaDB/mariadb", "apps/v1")
+    spec = {"manager": "openstack-operator", "fieldsV1": {"f:spec": {}}, "time": at(2)}
+    status = {"manager": "kube-controller-manager", "subresource": "status", "fieldsV1": {}, "time": at(500)}
+    server["metadata"]["managedFields"] = [spec, status]
+    user = {"manager": "kubectl", "fieldsV1": {"f:spec": {}}, "time": at(100)}
+    plane = live(PLANE, 0, 120)
+    plane["metadata"]["managedFields"] = [user]
+    changed = deployment("keystone-api", 101, 118, "Keystone/keystone")
+    snapshot = Snapshot(namespace="openstack", resources=[plane, *RESOURCES[1:]], workloads=[server, changed])
+    found = timeline.timeline(snapshot)
+    assert found
+    assert found.critical == ["Deployment/keystone-api"]
+    assert [each.name for each in found.spans] == ["Deployment/keystone-api"]
+
+
+@pytest.mark.parametrize(("refusals", "status"), [([], 0), (["keystones: no right"], 2)])
+def test_a_picture_names_what_may_not_be_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], refusals: list[str], status: int
+) -> None:
+    class FakeClient:
+        async def close(self) -> None: ...
+
+    async def read(*_: Any, with_pods: bool, **__: Any) -> Snapshot:
+        assert not with_pods
+        return Snapshot(namespace="openstack", resources=RESOURCES, workloads=WORKLOADS, unreadable=refusals)
+
+    def connected(context: str | None) -> FakeClient:
+        del context
+        return FakeClient()
+
+    monkeypatch.setattr(pictures, "read", read)
+    monkeypatch.setattr("openstack_operator.runtime.client.Client.connect", connected)
+    for draw in (pictures.draw_graph, pictures.draw_timeline):
+        assert draw(pictures.Options()) == status
+        printed = capsys.readouterr()
+        assert "Keystone/keystone" in printed.out
+        assert ("not looked at: keystones: no right" in printed.err) == bool(refusals)
 
 
 def test_pictures_are_pictures() -> None:

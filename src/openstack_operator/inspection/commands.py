@@ -67,7 +67,7 @@ async def _status(options: Options, client: Client) -> int:
 
 async def _show(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace, with_workloads=False)
-    _report_unreadable(snapshot)
+    report_unreadable(snapshot)
     chosen = chosen_resources(snapshot, options.resource, whole=True)
     if options.as_json:
         print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
@@ -79,7 +79,7 @@ async def _show(options: Options, client: Client) -> int:
 
 async def _why(options: Options, client: Client) -> int:
     snapshot = await read(client, options.namespace)
-    _report_unreadable(snapshot)
+    report_unreadable(snapshot)
     chosen = chosen_resources(snapshot, options.resource, whole=False)
     answers = _answers(snapshot, chosen)
     if options.as_json:
@@ -162,7 +162,8 @@ async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]
     return [line for line in mask_passwords(text).splitlines() if line.strip()]
 
 
-def _report_unreadable(snapshot: Snapshot) -> None:
+def report_unreadable(snapshot: Snapshot) -> None:
+    """Name on stderr what the user may not list."""
     for each in snapshot.unreadable:
         print(f"not looked at: {printed(each)}", file=sys.stderr)
 

@@ -67,7 +67,9 @@ def timeline(snapshot: Snapshot) -> Timeline | None:
 def _since(start: datetime, snapshot: Snapshot, related: Relations) -> list[Span]:
     names = {each["metadata"].get("uid", ""): name for name, each in related.resources.items()}
     spans = [*_resources(related, start), *_workloads(snapshot.workloads, names, start)]
-    return sorted((each for each in spans if each.ended >= 0), key=lambda each: (each.began, each.ended, each.name))
+    # The status of a workload whose spec is older was written for another reason, such as a pod that was replaced.
+    worked = [each for each in spans if each.began >= 0 and each.ended >= 0]
+    return sorted(worked, key=lambda each: (each.began, each.ended, each.name))
 
 
 def _resources(related: Relations, start: datetime) -> Iterator[Span]:
@@ -178,7 +180,7 @@ def as_text(last: Timeline) -> str:
 
 
 def _letters(seconds: float, total: float) -> int:
-    return round(max(seconds, 0) / max(total, 1) * _BAR)
+    return round(seconds / max(total, 1) * _BAR)
 
 
 def as_svg(last: Timeline) -> str:
@@ -186,8 +188,8 @@ def as_svg(last: Timeline) -> str:
     total = max([1.0, *(each.ended for each in last.spans)])
     lines: list[str] = []
     for row, each in enumerate(last.spans):
-        top, x = _MARGIN + row * _ROW, _MARGIN + _NAME + max(each.began, 0) / total * _SCALE
-        width = max(2.0, (each.ended - max(each.began, 0)) / total * _SCALE)
+        top, x = _MARGIN + row * _ROW, _MARGIN + _NAME + each.began / total * _SCALE
+        width = max(2.0, (each.ended - each.began) / total * _SCALE)
         color = "#c62828" if each.name in last.critical else "#1565c0"
         lines.append(f'<text x="{_MARGIN}" y="{top + 14}" font-size="12">{escape(printed(each.name))}</text>')
         lines.append(f'<rect x="{x:.1f}" y="{top + 3}" width="{width:.1f}" height="{_ROW - 7}" fill="{color}"/>')
