@@ -12,6 +12,7 @@ import pytest
 
 from openstack_operator.cli import main, run_settings
 from openstack_operator.command_line import command_line
+from openstack_operator.kube.masking import decode_content, secret_values
 from openstack_operator.plan import Object
 from openstack_operator.preview import commands
 from openstack_operator.preview.changes import FieldChange, changes
@@ -290,3 +291,35 @@ def test_manifests_that_cannot_be_planned_are_refused_by_name(
     file.write_text(text)
     assert commands.plan(options(file)) == commands.FAULT
     assert message in capsys.readouterr().err
+
+
+KEYRING = "[client.glance]\n\tkey = AQBsecretsecretsecret==\n"
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("live_secret", "hidden", "shown"),
+    [
+        (secret("own", keyring=KEYRING), "AQBsecretsecretsecret==", ""),
+        (secret("own", file="[a]\nregion_name = sesame-street\n"), "sesame-street", ""),
+        (
+            config("ours", **{"a.conf": "[a]\nregion_name = sesame-street\npassword = open-sesame\n"}),
+            "open-sesame",
+            "sesame-street",
+        ),
+        (secret("own", login="open-sesame"), base64.b64encode(b"open-sesame").decode(), ""),
+    ],
+)
+def test_what_a_secret_holds_is_shown_nowhere_whatever_its_form(live_secret: Object, hidden: str, shown: str) -> None:
+    values = set(secret_values(live_secret))
+    assert hidden in values
+    assert shown not in values
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "text", ["[a]\nk" + " " * 900_000 + "x", "[a]\n" + " = \n" * 200_000, "[a]\nb=1\n" + " c\n" * 300_000]
+)
+def test_a_large_secret_takes_no_time(text: str) -> None:
+    """It is no configuration file: none is that long. What takes minutes would end this test."""
+    assert decode_content(base64.b64encode(text.encode()).decode()) == text

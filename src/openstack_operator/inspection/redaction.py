@@ -23,7 +23,7 @@ def masked_values(secrets: Iterable[Object]) -> Iterator[str]:
     """Yield the values of Secrets that must be shown nowhere."""
     for each in secrets:
         data = {key: text for key, text in (each.get("data") or {}).items() if key not in _OPEN_KEYS}
-        yield from secret_values({"data": data})
+        yield from secret_values({**each, "data": data})
 
 
 def redacted(live: Object, mask: Mask) -> Object:

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from ..plan import Object
+from .objects import MANAGED_BY
 from .quotes import mask_passwords
 
 MASK = "***"
 _SHORTEST_SECRET = 8
+_LONGEST_FILE = 128 * 1024
+"""Letters of a configuration file; a longer text is none, and takes no time."""
 _HEADER = re.compile(r"\[(.+)\]")
 _OPTION = re.compile(r"(?P<name>[^=:\s](?:[^=:]*[^=:\s])?)\s*[=:]\s*(?P<value>.*)")
 _SECRET_OPTION = ("pass", "secret", "token", "key", "connection", "transport_url", "credential", "hmac", "cookie")
@@ -56,7 +59,7 @@ def decode_content(text: str) -> Any:
         content = base64.b64decode(text).decode()
     except (binascii.Error, UnicodeDecodeError):
         return text
-    sections = parse_options(content)
+    sections = parse_options(content) if len(content) <= _LONGEST_FILE else {}
     return {f"[{name}]": options for name, options in sections.items() if options} or content
 
 
@@ -89,8 +92,17 @@ def parse_options(content: str) -> dict[str, dict[str, str | list[str]]]:
 
 
 def secret_values(live: Object | None) -> Iterator[str]:
-    """Yield the texts of a Secret, but of configuration files."""
+    """Yield what a Secret holds and must be shown nowhere, also in base64: of a configuration file that the operator
+    wrote, the options that are secrets by their names; everything of all other keys, and of what users keep.
+    """
+    labels = ((live or {}).get("metadata") or {}).get("labels") or {}
+    is_ours = labels.get("app.kubernetes.io/managed-by") == MANAGED_BY
     for text in ((live or {}).get("data") or {}).values():
         content = decode_content(text)
         if isinstance(content, str):
-            yield content
+            yield from (text, content)
+            continue
+        for options in content.values():
+            for name, value in options.items():
+                if not is_ours or is_secret_option(name):
+                    yield from value if isinstance(value, list) else (value,)
