@@ -44,7 +44,7 @@ note = two
 
 
 def secret(name: str, role: str, **data: str) -> Object:
-    labels = {kube.KIND: role, kube.INSTANCE: role}
+    labels = {kube.KIND: role, kube.INSTANCE: role, "app.kubernetes.io/managed-by": kube.MANAGED_BY}
     encoded = {file: base64.b64encode(text.encode()).decode() for file, text in data.items()}
     return {"kind": "Secret", "metadata": {"name": name, "labels": labels}, "data": encoded}
 
