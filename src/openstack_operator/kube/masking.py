@@ -104,5 +104,10 @@ def secret_values(live: Object | None) -> Iterator[str]:
             continue
         for options in content.values():
             for name, value in options.items():
-                if not is_ours or is_secret_option(name):
-                    yield from value if isinstance(value, list) else (value,)
+                values = value if isinstance(value, list) else [value]
+                # Addresses are masked where they stand, but for the host; the path of a key is none.
+                yield from (
+                    each
+                    for each in values
+                    if not is_ours or (is_secret_option(name) and not each.startswith("/") and "://" not in each)
+                )
