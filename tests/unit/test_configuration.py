@@ -14,7 +14,7 @@ from openstack_operator import kube
 from openstack_operator.inspection import configuration
 from openstack_operator.inspection.configuration import Options, effective
 from openstack_operator.inspection.snapshot import Snapshot
-from openstack_operator.kube.masking import parse_options, secret_values
+from openstack_operator.kube.masking import is_secret_option, parse_options, secret_values
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import Client
 
@@ -126,6 +126,12 @@ def test_a_configuration_file_has_sections_of_options(text: str, sections: Mappi
 def test_a_text_without_options_is_a_secret(text: str) -> None:
     encoded = base64.b64encode(text.encode()).decode()
     assert list(secret_values({"data": {"key": encoded}})) == [encoded, text]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("name", ["pin", "hsm_pin", "login", "pin[1]", "admin_password[0]"])
+def test_an_entry_of_a_secret_option_is_secret(name: str) -> None:
+    assert is_secret_option(name)
 
 
 @pytest.fixture

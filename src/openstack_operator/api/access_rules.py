@@ -22,7 +22,7 @@ class AccessRule(Model):
     # regular expression, so that other characters would not stand for themselves.
     path: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^/([A-Za-z0-9_.~%:,@/*-]|\{[A-Za-z0-9_]+\})*$")]
     """Path of the request, from the root of the server and without a query: `/v2.1/servers/{server_id}`. `*` and
-    `{name}` stand for one segment, `**` for any number of them."""
+    `{name}` stand for one segment, `**` for any number of them. A `.` stands for any character."""
 
 
 AccessRules = Annotated[

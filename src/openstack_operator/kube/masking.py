@@ -25,9 +25,9 @@ _SECRET_WORD = frozenset({"pwd", "pin", "kek", "otp", "login"})
 
 
 def is_secret_option(name: str) -> bool:
-    """Return True if an option of a configuration file holds a secret, as far as its name says."""
+    """Return True if an option of a configuration file, or a value of it (`pin[1]`), is a secret, as its name says."""
     text = name.lower()
-    return any(part in text for part in _SECRET_OPTION) or not _SECRET_WORD.isdisjoint(re.split(r"[_.-]", text))
+    return any(part in text for part in _SECRET_OPTION) or not _SECRET_WORD.isdisjoint(re.split("[^a-z0-9]", text))
 
 
 class Mask:
