@@ -17,7 +17,7 @@ from ..runtime.kinds import SECRET
 from .logs import matching_pods
 from .selection import chosen, kinds_of, labels_of
 from .session import run
-from .snapshot import OURS, list_objects, read
+from .snapshot import OURS, check_complete, list_objects, read
 from .state import printed, subject
 
 _OPERATOR = "operator"
@@ -59,10 +59,9 @@ def config(options: Options) -> int:
 
 async def _config(client: Client, options: Options) -> int:
     snapshot = await read(client, options.namespace, kinds_of(options.service), with_workloads=False)
-    refused = [*snapshot.unreadable]
-    secrets = await list_objects(client, SECRET, options.namespace, {"labelSelector": OURS}, refused)
-    if refused:
-        raise LookupError(f"you may not list {'; '.join(refused)}")
+    refusals = [*snapshot.unreadable]
+    secrets = await list_objects(client, SECRET, options.namespace, {"labelSelector": OURS}, refusals)
+    check_complete(refusals)
     resources = chosen(snapshot, options.service, whole=True)
     names = None
     if options.program:

@@ -85,8 +85,7 @@ async def _logs(client: Client, options: Options) -> int:
 
 async def _read(client: Client, options: Options) -> Snapshot:
     snapshot = await read(client, options.namespace, kinds_of(options.service), with_workloads=False)
-    if snapshot.unreadable:
-        raise LookupError(f"you may not list {'; '.join(snapshot.unreadable)}")
+    snapshot.check_complete()
     return snapshot
 
 
@@ -153,9 +152,9 @@ async def _timed(client: Client, options: Options, container: Container) -> Iter
     try:
         async for line in client.log_lines(options.namespace, container.pod, container.name, **parameters):
             own_stamp, text = _split(line)
-            stamp, shown = own_stamp or stamp, printable(container, text)
-            lines.append((stamp, shown))
-            size += len(shown)
+            stamp, entry = own_stamp or stamp, printable(container, text)
+            lines.append((stamp, entry))
+            size += len(entry)
             while size > _MOST:
                 size -= len(lines.popleft()[1])
     except (SpecError, Transient) as error:
@@ -198,7 +197,7 @@ async def _follow(client: Client, options: Options, containers: Sequence[Contain
 
 @dataclass
 class _Reader:
-    """What reads the log of one container. A stream ends before the log does: the node rotates the file, a server of
+    """A reader of the log of one container. A stream ends before the log does: the node rotates the file, a server of
     the API stops, or nothing is logged for hours. The next one goes on behind the last line.
     """
 

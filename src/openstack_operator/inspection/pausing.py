@@ -44,8 +44,7 @@ async def _write(client: Client, options: Options, *, is_pause: bool) -> int:
     """Write the annotation, or remove it, where that changes something."""
     kinds = kinds_of(options.resource) if options.resource else RESOURCES
     snapshot = await read(client, options.namespace, kinds, with_workloads=False, with_pods=False)
-    if snapshot.unreadable:
-        raise LookupError(f"you may not list {'; '.join(snapshot.unreadable)}")
+    snapshot.check_complete()
     resources = chosen(snapshot, options.resource, whole=True)
     failed: list[str] = []
     for live in resources:

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from ..api import Resource, dependencies, references
 from ..plan import Object
 from ..registry import ACTUATORS, RESOURCES
+from .selection import PLANES
 from .state import subject
 
 _BY_TYPE: Mapping[tuple[str, str], Resource[Any]] = {(each.api_version, each.kind): each for each in RESOURCES}
 _SMALL = frozenset((each.resource.api_version, each.resource.kind) for each in ACTUATORS)
-_PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
 
 
 @dataclass(frozen=True)
@@ -61,4 +61,4 @@ def _needs(live: Object, by_name: Mapping[str, Object]) -> Iterator[str]:
 
 def is_plane(live: Object) -> bool:
     """Return True for the resource of a whole cloud."""
-    return live["kind"] in _PLANES
+    return live["kind"] in PLANES

@@ -41,6 +41,10 @@ class Snapshot:
     """Kinds that the user may not list, with what the server says."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC))
 
+    def check_complete(self) -> None:
+        """Raise LookupError if something may not be listed."""
+        check_complete(self.unreadable)
+
     def about(self, kind: str, name: str, uid: str) -> Sequence[Object]:
         """Return the Warning Events about an object; without a uid, about any of that name."""
         return [
@@ -85,6 +89,12 @@ async def read(
         ],
         unreadable=refusals,
     )
+
+
+def check_complete(refusals: Sequence[str]) -> None:
+    """Raise LookupError if there are refusals of lists."""
+    if refusals:
+        raise LookupError(f"you may not list {'; '.join(refusals)}")
 
 
 async def _nothing() -> list[Object]:

@@ -123,8 +123,7 @@ class _Wait:
 
     async def _read(self, kinds: Sequence[Resource[Any]]) -> Snapshot:
         snapshot = await read(self.client, self.options.namespace, kinds, with_workloads=False, with_pods=False)
-        if snapshot.unreadable:
-            raise LookupError(f"you may not list {'; '.join(snapshot.unreadable)}")
+        snapshot.check_complete()
         return snapshot
 
     def _kinds(self) -> Sequence[Resource[Any]]:
