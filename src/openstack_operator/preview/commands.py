@@ -92,13 +92,13 @@ def plan(options: Options) -> int:
         return asyncio.run(_plan(options, _sort(documents, options.namespace)))
     except SpecError as error:
         return _fault(*(": ".join(part for part in problem if part) for problem in error.problems))
-    except (ConfigError, Transient, Missing, LookupError, OSError, PreviewError) as error:
-        return _fault(str(error.args[0] if error.args else error))
-    except KeyboardInterrupt:
-        return FAULT
     except BrokenPipeError:
         # A pager was left; Python must not complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAULT
+    except (ConfigError, Transient, Missing, LookupError, OSError, PreviewError) as error:
+        return _fault(str(error.args[0] if error.args else error))
+    except KeyboardInterrupt:
         return FAULT
 
 
