@@ -67,9 +67,7 @@ def add_commands(commands: Any) -> None:
 
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
-    pause.add_argument(
-        "--reason", metavar="TEXT", help="shown in the condition Paused; without it, a reason that is there stays"
-    )
+    pause.add_argument("--reason", metavar="TEXT", help="shown in the condition Paused; else the present one stays")
     resume = commands.add_parser("resume", help="let the operator work on a paused resource again")
     _pause_options(resume)
 
