@@ -18,6 +18,7 @@ from openstack_operator.preview.client import Address, DryRunClient, Write
 from openstack_operator.preview.cluster import Preview
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.runtime.bodies import APPLY
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.manager import Manager
@@ -79,6 +80,26 @@ async def test_a_preview_writes_nothing(cluster: Cluster, root: Path) -> None:
     verbs = {each.verb for each in await foreseen(cluster, root, spec)}
     assert verbs == {"created", "changed", "deleted"}
     assert await stored(cluster, manager) == before
+
+
+async def test_a_field_that_a_manifest_no_longer_has_goes(cluster: Cluster, root: Path) -> None:
+    """As `kubectl apply --server-side` does it, with which large definitions of clouds come to a cluster."""
+    path = f"/apis/openstack.k8s.io/v1alpha1/namespaces/{cluster.namespace}/openstackcontrolplanes/cloud"
+    manifest = {"apiVersion": CONTROL_PLANE.api_version, "kind": CONTROL_PLANE.kind, "metadata": cluster.meta("cloud")}
+    spec = {**SMALL, "keystone": {"replicas": 3}}
+    query = {"fieldManager": "kubectl", "force": "true"}
+    await cluster.client._request("PATCH", path, {**manifest, "spec": spec}, APPLY, params=query)  # pyright: ignore[reportPrivateUsage]
+    client = DryRunClient.connect()
+    try:
+        preview = Preview(
+            client, SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), cluster.namespace, operator_namespace="o"
+        )
+        await preview.load()
+        await preview.apply(Kind.of(CONTROL_PLANE), {**manifest, "spec": SMALL})
+        (change,) = changes(client.written)
+    finally:
+        await client.close()
+    assert {each.path: each.after for each in change.fields} in ({"spec.keystone": None}, {"spec.keystone.replicas": 1})
 
 
 async def stored(cluster: Cluster, manager: Manager) -> set[tuple[str, str, str]]:

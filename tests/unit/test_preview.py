@@ -17,7 +17,7 @@ from openstack_operator.plan import Object
 from openstack_operator.preview import commands
 from openstack_operator.preview.changes import FieldChange, changes
 from openstack_operator.preview.client import Address, Write
-from openstack_operator.preview.edit import apply_manifest
+from openstack_operator.preview.edit import apply_manifest, is_applied_by_server
 from openstack_operator.preview.outage import last_durations, outages
 from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
@@ -211,6 +211,14 @@ def test_a_manifest_comes_to_the_cluster_as_kubectl_apply_brings_it() -> None:
         "new": {},
     }
     assert new["metadata"]["uid"] == "1"
+
+
+def test_what_was_applied_on_the_server_is_applied_there_again() -> None:
+    by_server = [{"manager": "kubectl", "operation": "Apply"}]
+    assert is_applied_by_server({"metadata": {"managedFields": by_server}})
+    assert not is_applied_by_server({"metadata": {"managedFields": by_server, "annotations": {LAST: "{}"}}})
+    assert not is_applied_by_server({"metadata": {"managedFields": [{"manager": "kubectl", "operation": "Update"}]}})
+    assert not is_applied_by_server({"metadata": {}})
 
 
 def test_null_removes_a_field_and_a_status_is_left_alone() -> None:

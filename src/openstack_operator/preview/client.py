@@ -8,15 +8,19 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 import httpx2 as httpx
+import msgspec
 
 from ..plan import Object, SpecError
 from ..plan.steps import WORKLOADS
+from ..runtime.bodies import APPLY
 from ..runtime.client import Client
 from ..runtime.errors import Conflict, Missing, NotAdmitted
 from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
 from ..runtime.world import World, entry
 from .finished import granted_status
 
+KUBECTL = "kubectl"
+"""Name under which kubectl applies on the server."""
 _FIRST_VERSION = 10**15
 """Resource version of the first object of a preview: later than any of a cluster."""
 
@@ -99,6 +103,14 @@ class DryRunClient(Client):
                 return write.after
             # The server still has the one that the preview deleted, whose fixed fields are no longer in the way.
             return self._keep(address, cast("Object", merge_patch(write.before, obj)))
+
+    async def apply_as_user(self, kind: Kind, manifest: Object) -> Object:
+        """Apply a manifest as `kubectl apply --server-side --force-conflicts` does, and return the whole object."""
+        address = _address(kind, manifest)
+        query = {"fieldManager": KUBECTL, "force": "true"}
+        path = kind.path(address.namespace, address.name)
+        answer = await self._request("PATCH", path, manifest, APPLY, params=query)
+        return self._keep(address, cast("Object", msgspec.json.decode(answer)))
 
     async def create(self, kind: Kind, obj: Object) -> Object:
         """Create an object, and return it. Raises Conflict when it would exist."""

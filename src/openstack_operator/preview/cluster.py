@@ -43,6 +43,7 @@ from ..runtime.store import Change, Request
 from ..runtime.wakeups import Wakeups
 from ..runtime.world import World, entry
 from .client import DryRunClient
+from .edit import apply_manifest, is_applied_by_server
 
 _NO_PATIENCE = Patience(initial=0, later=0, retrying=0, missing=0, upgrade=0)
 _MOST_PASSES = 40
@@ -146,6 +147,18 @@ class Preview:
                     self._client.finish(kind, live)
         self._is_loaded = True
 
+    async def apply(self, kind: Kind, manifest: Object) -> None:
+        """Apply a manifest as a user would: on the server, where it was applied there before. Raises SpecError if the API
+        server refuses it.
+        """
+        whole = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
+        live = await self._client.get(kind, self.namespace, manifest["metadata"]["name"])
+        if live is not None and is_applied_by_server(live):
+            self._client.remember(kind, live)
+            self._take_in(kind, await self._client.apply_as_user(kind, whole))
+        else:
+            await self.change(kind, apply_manifest(live, whole) if live else whole)
+
     async def change(self, kind: Kind, desired: Object) -> Object:
         """Make a resource as a user would, and return it. Raises SpecError if the API server refuses it."""
         metadata = desired["metadata"]
@@ -155,9 +168,12 @@ class Preview:
             new = await self._client.replace(kind, versioned)
         else:
             new = await self._client.create(kind, {**desired, "metadata": {**metadata, "namespace": self.namespace}})
+        self._take_in(kind, new)
+        return new
+
+    def _take_in(self, kind: Kind, new: Object) -> None:
         is_foreign = kind is SECRET and (new["metadata"].get("labels") or {}).get(_MANAGER) != MANAGED_BY
         (self.world.foreign if is_foreign else self.world.stores[kind]).put(entry(new, kind))
-        return new
 
     def resources(self) -> list[Object]:
         """Return all resources of ours in the namespace, as they would be by now."""

@@ -33,7 +33,6 @@ from ..runtime.kinds import JOB, SECRET, Kind
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
-from .edit import apply_manifest
 from .outage import REPLICA_SET, last_durations, outages
 from .running import RunningOperator, read, write_releases
 from .text import as_json, lines
@@ -160,7 +159,7 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
             raise LookupError(
                 f"namespace {manifests.namespace!r} has no resource of this operator; name another with -n"
             )
-        refused = await _apply(preview, client, manifests)
+        refused = await _apply(preview, manifests)
         await preview.settle()
         differences = changes(client.written, await _secret_values(preview, client))
         problems = [*refused, *_problems(preview)]
@@ -195,22 +194,15 @@ def _release_folders(
     return [written] if written else []
 
 
-async def _apply(preview: Preview, client: DryRunClient, manifests: _Manifests) -> list[str]:
+async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
     """Apply the manifests as a user would. Returns what the API server refuses."""
     refused: list[str] = []
-    for secret in manifests.secrets:
-        await preview.change(SECRET, await _edited(client, SECRET, manifests.namespace, secret))
-    for kind, manifest in manifests.resources:
+    for kind, manifest in [*((SECRET, each) for each in manifests.secrets), *manifests.resources]:
         try:
-            await preview.change(kind, await _edited(client, kind, manifests.namespace, manifest))
+            await preview.apply(kind, manifest)
         except (SpecError, Missing) as error:
             refused.append(f"{subject(manifest)}: {error}")
     return refused
-
-
-async def _edited(client: Client, kind: Kind, namespace: str, manifest: Object) -> Object:
-    live = await client.get(kind, namespace, manifest["metadata"]["name"])
-    return apply_manifest(live, manifest) if live else manifest
 
 
 async def _secret_values(preview: Preview, client: Client) -> list[str]:

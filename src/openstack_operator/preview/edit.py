@@ -7,8 +7,18 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from ..plan import Object
+from .client import KUBECTL
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def is_applied_by_server(live: Object) -> bool:
+    """Return True if `kubectl apply --server-side` made an object what it is: the server then knows what a manifest
+    no longer has.
+    """
+    managers = live["metadata"].get("managedFields") or ()
+    is_applied = any(each.get("manager") == KUBECTL and each.get("operation") == "Apply" for each in managers)
+    return is_applied and _LAST_APPLIED not in (live["metadata"].get("annotations") or {})
 
 
 def apply_manifest(live: Object, manifest: Object) -> Object:
