@@ -148,8 +148,8 @@ class Preview:
         self._is_loaded = True
 
     async def apply(self, kind: Kind, manifest: Object) -> None:
-        """Apply a manifest as a user would: on the server, where it was applied there before. Raises SpecError if the API
-        server refuses it.
+        """Apply a manifest as a user would: on the server, where it was applied there before. Raises SpecError if the
+        API server refuses it.
         """
         whole = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
         live = await self._client.get(kind, self.namespace, manifest["metadata"]["name"])
