@@ -447,9 +447,9 @@ def test_the_credential_of_a_user_that_is_gone_is_gone(keystone: Identity, url: 
 @pytest.mark.security
 @pytest.mark.parametrize("name", ["admin", "Admin"])
 def test_an_owner_is_not_the_administrator_by_another_door(url: str, name: str) -> None:
-    owner = {"owner": {**OWNER["owner"], "user": name}}
+    owner: dict[str, Any] = {**OWNER["owner"], "user": name}
     with pytest.raises(SpecError, match=r"spec\.owner\.user: .* administers Keystone; leave spec\.owner out"):
-        CREDENTIAL.ensure(wanted_credential(url, **owner))
+        CREDENTIAL.ensure(wanted_credential(url, owner=owner))
 
 
 @pytest.mark.security

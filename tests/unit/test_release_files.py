@@ -102,6 +102,9 @@ class Looks:
         self.number += 1
         return Result()
 
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        raise NotImplementedError
+
 
 async def test_a_changed_file_wakes_resources_and_an_unchanged_one_does_not(tmp_path: Path) -> None:
     mounted(tmp_path, GOOD % "one", "..1")

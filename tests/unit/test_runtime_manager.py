@@ -61,6 +61,9 @@ class Overtaken:
         # The pass ends before what was told is due.
         return Result()
 
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        raise NotImplementedError
+
 
 async def test_a_workload_of_a_resource_that_goes_during_a_pass_goes_too() -> None:
     client = Recording()
@@ -88,6 +91,9 @@ class Answered:
         self.passes += 1
         self._store.put(entry(self._answer, KIND), by=request)
         return Result()
+
+    async def note_plan(self, request: Request, resource: Cached) -> Result:
+        raise NotImplementedError
 
 
 @pytest.mark.parametrize(
