@@ -222,7 +222,7 @@ def test_a_changed_option_rolls_only_nova(cluster: Kubernetes, cloud: Cloud, con
     assert foresee() == (0, []), "a cloud that is Ready changes in nothing"
     live = cluster.get(ours("openstackcontrolplane"), cloud.name, "-n", NAMESPACE)
     # Whole, since the cloud was applied on the server: what a manifest no longer has goes.
-    changed = {**live["spec"], "nova": {**live["spec"]["nova"], "config": option}}
+    changed = {**live["spec"], "nova": {**live["spec"].get("nova", {}), "config": option}}
     started = time.monotonic()
     status, foreseen = foresee({**live, "spec": changed})
     report.add(plan_seconds=round(time.monotonic() - started, 1))
