@@ -30,7 +30,14 @@ _OF_THE_SERVER = frozenset(
     }
 )
 """Metadata that the API server and the operator keep books with."""
-_BOOKS = frozenset({APPLIED, "kubectl.kubernetes.io/last-applied-configuration", "deployment.kubernetes.io/revision"})
+_BOOKS = frozenset(
+    {
+        APPLIED,
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "deployment.kubernetes.io/revision",
+        "deprecated.daemonset.template.generation",
+    }
+)
 """Annotations of the same kind."""
 _MANAGER = "app.kubernetes.io/managed-by"
 _ABSENT = object()
