@@ -135,8 +135,8 @@ class Identity:
         mine = self.all("application_credentials", user=user, name=request.query.get("name", "")) if not row else []
         match request.method:
             case "GET":
-                hidden = [{"id": each["id"], "name": each["name"]} for each in mine]
-                return Answer(200, {"application_credentials": hidden})
+                shown = [{name: each.get(name) for name in ("id", "name", "description")} for each in mine]
+                return Answer(200, {"application_credentials": shown})
             case "POST":
                 if self.tokens[request.headers["X-Auth-Token"]] != user:
                     return Answer(403, {"error": {"message": "Cannot create one for another user."}})
@@ -435,6 +435,16 @@ def test_a_credential_that_its_owner_could_not_make_again_stays(keystone: Identi
     with pytest.raises(Transient, match="cannot log in"):
         CREDENTIAL.ensure(changed)
     assert rules(keystone) == []
+
+
+@pytest.mark.security
+def test_a_credential_that_the_operator_did_not_make_is_not_removed(keystone: Identity, url: str) -> None:
+    """A resource that never worked, with a wrong password of its owner, removes no credential of that name."""
+    USER.ensure(wanted_user(url))
+    CREDENTIAL.ensure(wanted_credential(url, **OWNER))
+    keystone.one("application_credentials")["description"] = "of somebody else"
+    CREDENTIAL.remove(wanted_credential(url, **OWNER))
+    assert len(keystone.rows["application_credentials"]) == 1
 
 
 def test_the_credential_of_a_user_that_is_gone_is_gone(keystone: Identity, url: str) -> None:

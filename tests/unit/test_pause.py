@@ -108,7 +108,7 @@ def meta(annotations: Mapping[str, str], deleted: str | None = None) -> Meta:
     [
         ({}, None, ["checked", "reconciled"]),
         ({PAUSE: ""}, None, [f"{PAUSED}: {MESSAGE}", "planned"]),
-        ({PAUSE: "a\nb password=hush"}, None, [f"{PAUSED}: a b password=***; {MESSAGE}", "planned"]),
+        ({PAUSE: "a\nb password=hush"}, None, [f"{PAUSED}: reason given: 'a b password=***'; {MESSAGE}", "planned"]),
         ({PAUSE: ""}, "2026-01-01T00:00:00Z", ["checked", "reconciled"]),
     ],
 )

@@ -217,7 +217,8 @@ class CredentialOwner(Model):
     domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
     """Name of the domain of user and project."""
     project: Annotated[str, Field(min_length=1, max_length=64)] = "service"
-    """Name of the project in which the credential is used, with the roles that the user has there when it is made."""
+    """Name of the project in which the credential is used. Its roles are those that the user has there when the
+    operator creates it."""
 
 
 class KeystoneApplicationCredentialSpec(Model):

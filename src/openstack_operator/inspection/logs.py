@@ -172,16 +172,16 @@ def _split(line: str) -> tuple[str, str]:
 
 async def _follow(client: Client, options: Options, containers: Sequence[Container]) -> None:
     """Print what containers log, also those that come later, until the user ends it."""
-    first = _parameters(options)
+    parameters = _parameters(options)
     readers: dict[tuple[str, str], _Reader] = {}
     try:
         while True:
             for container in containers:
                 # One that began meanwhile is read from its beginning.
                 key = container.uid, container.name
-                reader = readers.setdefault(key, _Reader(client, options.namespace, first))
+                reader = readers.setdefault(key, _Reader(client, options.namespace, parameters))
                 reader.look(container)
-            first = {}
+            parameters = {}
             await asyncio.sleep(_PAUSE)
             try:
                 snapshot = await _read(client, options)

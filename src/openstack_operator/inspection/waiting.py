@@ -80,7 +80,7 @@ class _Wait:
         """
         snapshot = await self._read(self._kinds())
         if self._uids is None:
-            resources = self._first(snapshot)
+            resources = self._select(snapshot)
             self._uids = frozenset(each["metadata"]["uid"] for each in resources)
         return self._note(snapshot)
 
@@ -96,7 +96,7 @@ class _Wait:
             self._print(name, "gone")
         return resources if is_deletion else [each for each in resources if not is_ready(each)]
 
-    def _first(self, snapshot: Snapshot) -> Sequence[Object]:
+    def _select(self, snapshot: Snapshot) -> Sequence[Object]:
         """Return the resources that the user means; none if nothing is left of what is to be gone."""
         resource, namespace = self.options.resource, self.options.namespace
         if not snapshot.resources and self.options.is_deletion:

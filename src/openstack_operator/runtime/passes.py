@@ -107,7 +107,8 @@ class ErrorBoundary:
         kind, name = self._engine.world.resource(request.kind).kind, request.name
         command = f"openstack-operator resume {kind}/{name} -n {request.namespace}"
         text = f"the operator changes nothing for this resource; to let it go on, run: {command}"
-        message = f"{one_line(reason)}; {text}" if reason.strip() else text
+        # Quoted: whoever may write the resource wrote it, and a command follows.
+        message = f"reason given: {one_line(reason)!r}; {text}" if reason.strip() else text
         await self._engine.reporter.report_pause(request, resource, Verdict(State.READY, message, PAUSED))
         self._engine.memo.rollouts.forget(resource.meta.uid)
         return await reconciler.note_plan(request, resource)
