@@ -15,7 +15,7 @@ from ..plan import Object
 from ..runtime.client import Client
 from ..runtime.kinds import SECRET
 from .logs import matching_pods
-from .selection import chosen, kinds_of, labels_of
+from .selection import ServiceOptions, chosen, kinds_of, labels_of
 from .session import run
 from .snapshot import OURS, check_complete, list_objects, read
 from .state import printed, subject
@@ -27,15 +27,9 @@ _PATH = re.compile(r"/[\w./-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Options of the command line."""
+class Options(ServiceOptions):
+    """Options of the command line. The program is one whose pods read the files."""
 
-    service: str
-    """`KIND` or `KIND/NAME`."""
-    program: str = ""
-    """Component, label or container of the pods that read the files; empty stands for all files."""
-    namespace: str = "openstack"
-    context: str | None = None
     as_json: bool = False
 
 

@@ -15,7 +15,7 @@ from ..kube import COMPONENT, INSTANCE, KIND, NAME
 from ..kube.quotes import mask_passwords
 from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
-from .selection import chosen, kinds_of, labels_of
+from .selection import ServiceOptions, chosen, kinds_of, labels_of
 from .session import run, text_of, warn
 from .snapshot import Snapshot, read
 from .state import printed
@@ -30,15 +30,9 @@ _PAUSE = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ServiceOptions):
     """Options of the command line."""
 
-    service: str
-    """`KIND` or `KIND/NAME`."""
-    program: str = ""
-    """Component, label or container of the pods; empty stands for all."""
-    namespace: str = "openstack"
-    context: str | None = None
     follow: bool = False
     since: float | None = None
     """Seconds; None sets no limit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..api import Resource
@@ -13,6 +14,18 @@ from .snapshot import Snapshot
 
 _ROLES = {(each.api_version, each.kind): each.role for each in RESOURCES}
 PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOptions:
+    """Options of a command about one service, or one program of it."""
+
+    service: str
+    """`KIND` or `KIND/NAME`."""
+    program: str = ""
+    """Component, label or container of pods; empty stands for all."""
+    namespace: str = "openstack"
+    context: str | None = None
 
 
 def kinds_of(resource: str) -> Sequence[Resource[Any]]:
