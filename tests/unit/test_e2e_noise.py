@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cloud.kubernetes import Kubernetes
-from tests.e2e.noise import NOISE, OF_THE_MACHINE, Count, counted, logs, table
+from tests.e2e.noise import FEW, NOISE, OF_THE_MACHINE, PATCHED, Count, counted, logs, table
 
 OSLO = "2026-11-23 07:10:20.192 2"
 LIBVIRT = "2026-11-23 07:09:51.748+0000: 1217: error :"
@@ -45,6 +45,14 @@ NOISY = [
 def test_noise_is_told_by_its_cause(line: str) -> None:
     count = counted([line])
     assert (count.noise.total(), count.errors) == (1, [])
+
+
+def test_a_client_that_gives_up_a_busy_memcached_is_no_noise_and_a_probe_is() -> None:
+    line = "SSL_accept: error:0A000126:SSL routines::unexpected eof while reading"
+    assert not counted([line] * 5).is_noisy(FEW)
+    assert counted([line] * 6).is_noisy(FEW)
+    assert counted(["Exception ignored in: <function _after_fork at 0x7f>"]).is_noisy(FEW)
+    assert not counted([line] * 99).is_noisy(PATCHED)
 
 
 def test_each_kind_of_noise_has_a_line_above() -> None:
