@@ -20,6 +20,7 @@ from openstack_operator.manifests import load
 from operators.catalog import OPERATORS
 from operators.install import install
 
+from .. import evidence
 from ..conftest import stage
 from ..waiting import until
 
@@ -63,7 +64,12 @@ def standing(sample: Path, *operators: str, c5c3: bool = False) -> Generator[Kub
         labels = {"pod-security.kubernetes.io/enforce": "privileged"}
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
         with stage(cluster, NAMESPACE):
-            yield cluster
+            try:
+                yield cluster
+            except Exception:
+                # Before the cluster goes: the report of a test that has one of its own comes after that.
+                evidence.keep(cluster, NAMESPACE, sample.stem)
+                raise
     finally:
         module("localcluster", "down")
 
