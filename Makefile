@@ -104,6 +104,10 @@ release: venv ## Pushes all images to REGISTRY= and writes what others install f
 	@test -n "$(REGISTRY)" || { echo "name a registry: make release REGISTRY=registry.example.org/team" >&2; exit 1; }
 	$(PY) -m publish $(REGISTRY)
 
+.PHONY: docs
+docs: venv ## The documentation as a site in build/site, which opens without a network
+	$(PY) -m publish.site
+
 .PHONY: mutants
 mutants: venv ## Small faults in plan, parts, kube and agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
 	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))

@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from .pictures import picture
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = "docs/"
 _PARTS = ("Tutorials", "How-to", "Reference", "Explanation")
@@ -23,7 +25,9 @@ _FOLDERS = {"Runbooks": "runbooks", "Decisions": "decisions", "Figures from our 
 _PROJECT = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages of the last section, before those to which others link."""
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+_DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)")
+_CODE = re.compile(r"`[^`]+`")
 _SECTION = re.compile(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _ROW = re.compile(r"^\| ([^|]+) \| (.*\]\(.*) \|$", re.MULTILINE)
 
@@ -144,8 +148,29 @@ def relinked(path: str) -> str:
     def relink(link: re.Match[str]) -> str:
         return link[0] if "://" in link[0] else posixpath.relpath(staged(_target(path, link[0])), folder)
 
-    text = (ROOT / path).read_text(encoding="utf-8")
+    text = _DIAGRAM.sub(lambda block: picture(block[1]), _adapted((ROOT / path).read_text(encoding="utf-8")))
     return _outside_of_code(text, lambda prose: _LINK.sub(relink, prose))
+
+
+def _adapted(text: str) -> str:
+    """Return a page as Python-Markdown reads it. Unlike CommonMark, it wants four spaces in an item of a list, an empty
+    line before the next item, and no backslash before | in code in a table.
+    """
+
+    def adapt(prose: str) -> str:
+        prose = re.sub(r"^ {3}(?=[^ ])", "    ", prose, flags=re.MULTILINE)
+        prose = re.sub(r"^( .*\n)(?=[0-9]+\. )", r"\1\n", prose, flags=re.MULTILINE)
+        return re.sub(r"^\|.*$", lambda row: _CODE.sub(_unescaped, row[0]), prose, flags=re.MULTILINE)
+
+    # Blocks of code in an item move with it.
+    moved = re.sub(
+        r"^   ```.*?^   ```", lambda block: block[0].replace("\n", "\n "), text, flags=re.MULTILINE | re.DOTALL
+    )
+    return _outside_of_code(moved, adapt).replace("\n   ```", "\n    ```")
+
+
+def _unescaped(code: re.Match[str]) -> str:
+    return code[0].replace("\\|", "|")
 
 
 def _outside_of_code(text: str, change: Callable[[str], str]) -> str:

@@ -1,0 +1,81 @@
+"""The documentation as a site: it builds without a warning, shows what the pages say, and asks no other server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from publish.pictures import picture
+from publish.site import main, relinked, sections, staged
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    assert main(["--output", str(folder)]) == 0, "it builds with --strict: see the warnings above"
+    return folder / "site"
+
+
+def articles(site: Path) -> dict[str, str]:
+    """What the pages of the site say, as HTML without its blocks of code."""
+    found: dict[str, str] = {}
+    for path in site.rglob("*.html"):
+        article = path.read_text(encoding="utf-8").partition("<article")[2].partition("</article>")[0]
+        found[path.relative_to(site).as_posix()] = re.sub(r"<pre.*?</pre>", "", article, flags=re.DOTALL)
+    return found
+
+
+@pytest.mark.seconds
+def test_each_page_is_there_and_no_markup_is_left(site: Path) -> None:
+    pages = articles(site)
+    names = {path.relative_to(ROOT / "docs").with_suffix(".html").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert {name.replace("README.html", "index.html") for name in names} <= set(pages)
+    left: dict[str, list[str]] = {}
+    for name, article in pages.items():
+        prose = re.sub(r"<[^>]+>", "", re.sub(r"<(code|svg|h[1-6])\b.*?</\1>", "", article, flags=re.DOTALL))
+        if found := re.findall(r"\]\(.*|^\s*(?:- |[0-9]+\. |\|).*|\| --- .*|\*\*.*", prose, re.MULTILINE):
+            left[name] = found
+    assert left == {}
+    assert all("\\|" not in code for article in pages.values() for code in re.findall(r"<code>.*?</code>", article))
+
+
+@pytest.mark.seconds
+def test_a_browser_asks_no_other_server(site: Path) -> None:
+    for path in site.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"?(?:https?:)?//", text) == [], path
+        # The theme fetches the program that draws these.
+        assert 'class="mermaid"' not in text
+
+
+def test_sections_are_those_of_the_home_page() -> None:
+    titles = [title for section in sections() for title in section]
+    assert titles[:5] == ["Home", "Tutorials", "How-to", "Reference", "Explanation"]
+    assert {"Decisions", "Figures from our laboratory", "Project"} < set(titles)
+    assert ("Runbooks" in titles) == (ROOT / "docs" / "runbooks").is_dir()
+
+
+def test_links_out_of_the_documentation_lead_into_the_site() -> None:
+    page = relinked("docs/how-to/install-the-operator.md")
+    assert "](../project/README.md#what-it-needs)" in page
+    assert "](../explanation/security.md#" in page
+    assert staged("deploy/operator.yaml") == "project/deploy/operator.yaml.txt"
+
+
+def test_diagrams_become_pictures() -> None:
+    for page in ("README.md", "docs/explanation/architecture.md", "docs/explanation/roll-outs.md"):
+        assert (ROOT / page).read_text(encoding="utf-8").count("```mermaid") == relinked(page).count("<svg")
+    drawn = picture("flowchart TD\n  a[one <b>] -->|then| b{two}\n  b --> a\n")
+    assert "one &lt;b&gt;" in drawn
+    assert drawn.count("marker-end") == 2
+    assert "\n\n" not in drawn
+
+
+@pytest.mark.parametrize("diagram", ["pie\n  a\n", "flowchart TD\n  a & b --> c\n", "sequenceDiagram\n  loop\n"])
+def test_a_diagram_that_is_not_understood_is_refused(diagram: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        picture(diagram)
