@@ -16,9 +16,10 @@ def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"), env)
 
-    _manifest_options(commands.add_parser("render", help="print every object a manifest becomes, without a cluster"))
+    render = commands.add_parser("render", help="print every object a manifest becomes, without a cluster")
+    _manifest_options(render, env)
     validate = commands.add_parser("validate", help="say everything that is wrong with manifests, without a cluster")
-    _manifest_options(validate)
+    _manifest_options(validate, env)
     validate.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
 
     generate = commands.add_parser("generate", help="write CRDs, permissions, deployment and reference from the models")
@@ -31,15 +32,17 @@ def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser
     add_commands(commands)
     plan_options(commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing"))
 
-    _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"))
-    _log_options(commands.add_parser("certify-injector", help="keep the certificate of inject-labels' webhook good"))
+    _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"), env)
+    certify = commands.add_parser("certify-injector", help="renew the certificate of the webhook of inject-labels")
+    _log_options(certify, env)
 
     commands.add_parser("version", help="print the version")
     return parser
 
 
-def _manifest_options(parser: argparse.ArgumentParser) -> None:
+def _manifest_options(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     """Options of what works on manifests."""
+    env = environment.get
     parser.add_argument(
         "-f",
         "--file",
@@ -51,7 +54,7 @@ def _manifest_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
     parser.add_argument("-n", "--namespace", default="openstack", help="for manifests that name none")
     parser.add_argument(
-        "--releases", type=Path, default=os.environ.get("RELEASES"), help="folder of release files that win (RELEASES)"
+        "--releases", type=Path, default=env("RELEASES"), help="folder of release files that win (RELEASES)"
     )
     parser.add_argument(
         "--serves",
@@ -63,11 +66,11 @@ def _manifest_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--cluster-domain",
-        default=os.environ.get("CLUSTER_DOMAIN") or "cluster.local",
+        default=env("CLUSTER_DOMAIN") or "cluster.local",
         metavar="DOMAIN",
         help="DNS domain of the cluster (CLUSTER_DOMAIN; %(default)s)",
     )
-    _permission_options(parser)
+    _permission_options(parser, environment)
     parser.add_argument("--strict", action="store_true", help="fail for warnings too")
 
 
@@ -89,10 +92,13 @@ def _run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -
     run.add_argument(
         "--lease-namespace",
         default=env("POD_NAMESPACE", "openstack-operator"),
-        help="where the lease lies (POD_NAMESPACE)",
+        help="namespace of the lease (POD_NAMESPACE)",
     )
     run.add_argument(
-        "--releases", type=Path, default=env("RELEASES"), help="folder of release files that win over the packaged ones"
+        "--releases",
+        type=Path,
+        default=env("RELEASES"),
+        help="folder of release files that win over the packaged ones (RELEASES)",
     )
     run.add_argument(
         "--cluster-domain",
@@ -114,7 +120,7 @@ def _run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -
         "ALLOWED_ADDRESSES=a,b",
     )
     _permission_options(run, environment)
-    _health_options(run, "/healthz /readyz; 0 is none", environment)
+    _health_options(run, "port of /healthz and /readyz (HEALTH_PORT); 0 for none", environment)
     _metrics_options(run, environment)
     _log_options(run, environment)
 
@@ -128,7 +134,7 @@ PERMISSIONS = {
 }
 
 
-def _permission_options(parser: argparse.ArgumentParser, env: Mapping[str, str] = os.environ) -> None:
+def _permission_options(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
     """Add the options for permissions beyond a namespace."""
     for name, (permission, example) in PERMISSIONS.items():
         variable = name.upper().replace("-", "_")
@@ -141,19 +147,19 @@ def _permission_options(parser: argparse.ArgumentParser, env: Mapping[str, str] 
         )
 
 
-def _injector_options(inject: argparse.ArgumentParser) -> None:
+def _injector_options(inject: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     inject.add_argument("--port", type=int, default=9443, help="where the webhook is served, over TLS")
     inject.add_argument(
         "--certificate",
         type=Path,
         default=Path("/etc/labels-injector"),
-        help="folder with tls.crt and tls.key, read anew when they change",
+        help="folder with tls.crt and tls.key, read again when they change",
     )
-    _health_options(inject, "/healthz /readyz /metrics; 0 is none")
-    _log_options(inject)
+    _health_options(inject, "port of /healthz, /readyz and /metrics (HEALTH_PORT); 0 for none", environment)
+    _log_options(inject, environment)
 
 
-def _health_options(parser: argparse.ArgumentParser, answers: str, env: Mapping[str, str] = os.environ) -> None:
+def _health_options(parser: argparse.ArgumentParser, answers: str, env: Mapping[str, str]) -> None:
     default = int(env.get("HEALTH_PORT", "8080"))
     parser.add_argument("--health-port", type=int, default=default, help=answers)
 
@@ -164,14 +170,14 @@ def _metrics_options(run: argparse.ArgumentParser, environment: Mapping[str, str
         "--metrics-port",
         type=int,
         default=env("METRICS_PORT", "8443"),
-        help="/metrics over HTTPS, for bearer tokens that may get it; 0 is none (METRICS_PORT)",
+        help="port of /metrics by HTTPS, for bearer tokens that may get it (METRICS_PORT); 0 for none",
     )
     run.add_argument(
         "--metrics-certificate",
         type=Path,
         default=env("METRICS_CERTIFICATE") or None,
         metavar="FOLDER",
-        help="folder with tls.crt and tls.key for --metrics-port, read anew when they change (METRICS_CERTIFICATE); "
+        help="folder with tls.crt and tls.key for --metrics-port, read again when they change (METRICS_CERTIFICATE); "
         "without it the operator makes a certificate",
     )
     run.add_argument(
@@ -183,7 +189,9 @@ def _metrics_options(run: argparse.ArgumentParser, environment: Mapping[str, str
     )
 
 
-def _log_options(parser: argparse.ArgumentParser, environment: Mapping[str, str] = os.environ) -> None:
+def _log_options(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
     env = environment.get
-    parser.add_argument("--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"))
-    parser.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"))
+    parser.add_argument(
+        "--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"), help="(LOG_FORMAT)"
+    )
+    parser.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"), help="(LOG_LEVEL)")

@@ -1,4 +1,4 @@
-"""Files made from the models: definitions, permissions, the operator's own deployment, the field reference."""
+"""Files made from the models: definitions, permissions, the operator's own deployment, reference pages."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from ..api import Resource, crd, model_schema
+from ..command_line import command_line
 from ..manifests import dump, dump_all, load
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
 from .admission import node_policies
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
+from .command_reference import command_reference
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
+from .metrics_reference import metrics_reference
 from .permissions import Rules, namespaced_permissions, optional_permissions, permissions, rules
 from .pod_policies import operator_pods
 from .reference import contents, is_field_reference, reference
@@ -89,6 +92,8 @@ def generated(root: Path) -> dict[Path, str]:
     for name, resource in pages.items():
         files[Path("docs/reference") / name] = reference(resource, firsts)
     files[Path("docs/reference/README.md")] = contents(pages)
+    files[Path("docs/reference/command-line.md")] = command_reference(command_line({}))
+    files[Path("docs/reference/metrics.md")] = metrics_reference()
     return files
 
 

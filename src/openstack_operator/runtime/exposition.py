@@ -34,6 +34,23 @@ class _Live(msgspec.Struct):
 _live = msgspec.json.Decoder(_Live)
 
 
+def gauges() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
+    """Return the gauges of readiness, of conditions and of certificates, without values."""
+    where = ["kind", "namespace", "name"]
+    ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
+    condition = GaugeMetricFamily(
+        "openstack_operator_resource_condition",
+        "1 for the status a condition of a resource has.",
+        labels=[*where, "type", "status"],
+    )
+    expiry = GaugeMetricFamily(
+        "openstack_operator_certificate_expiry_timestamp_seconds",
+        "When the certificate under a key of a Secret of a resource expires, in seconds since the epoch.",
+        labels=[*where, "secret", "key"],
+    )
+    return ready, condition, expiry
+
+
 class ResourceCollector(Collector):
     """Readiness and conditions of every resource of ours, and when certificates expire."""
 
@@ -46,18 +63,7 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        where = ["kind", "namespace", "name"]
-        ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
-        condition = GaugeMetricFamily(
-            "openstack_operator_resource_condition",
-            "1 for the status a condition of a resource has.",
-            labels=[*where, "type", "status"],
-        )
-        expiry = GaugeMetricFamily(
-            "openstack_operator_certificate_expiry_timestamp_seconds",
-            "When the certificate under a key of a Secret of a resource expires, in seconds since the epoch.",
-            labels=[*where, "secret", "key"],
-        )
+        ready, condition, expiry = gauges()
         if self._is_active():
             self._resources(ready, condition)
             self._certificates(expiry)
