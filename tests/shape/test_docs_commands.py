@@ -16,9 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from openstack_operator import __version__
 from openstack_operator.api import crd
+from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
+from openstack_operator.generate.chart.values import CloudValues
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from tests.shell_words import commands
 
@@ -328,12 +332,34 @@ def test_the_client_has_the_commands() -> None:
     assert count > 20
 
 
-def test_helm_has_the_commands_and_charts() -> None:
+def test_helm_has_the_commands() -> None:
     known = {"install", "upgrade", "uninstall", "package", "registry", "push", "template", "show", "list"}
     found = each("helm")
     assert len(found) > 10
     for page, words in found:
         assert words[1] in known, (page, words)
+
+
+def test_three_commands_lead_to_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """README's charts are those of `make release`, and its cloud is one that the operator takes."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    [script] = re.findall(r"^<!-- three-commands -->\n```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert len(script.splitlines()) == 3
+    (_, _, *operator), (_, _, *cloud), wait, proof = commands(script)
+    for arguments, chart in ((operator, "openstack-operator"), (cloud, "openstack-cloud")):
+        assert (ROOT / "deploy/charts" / chart / "Chart.yaml").exists()
+        assert arguments[1] == f"build/release/{__version__}/charts/{chart}-{__version__}.tgz"
+        assert arguments[2] == "-n"
+    # The operator's own namespace is not that of the cloud, and the last two commands look at that of the cloud.
+    assert (operator[3], cloud[3], wait[3]) == ("openstack-operator", "openstack", "openstack")
+    assert cloud[-2:] == ["-f", "cloud.yaml"]
+    assert proof == ["make", "proof"]
+    [values] = re.findall(r"^<!-- cloud.yaml -->\n```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    spec = CloudValues.model_validate(yaml.safe_load(values)).spec
+    manifest = tmp_path / "cloud.yaml"
+    kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": {"name": cloud[0]}}
+    manifest.write_text(yaml.safe_dump({**kind, "spec": spec}), encoding="utf-8")
+    assert main(["validate", "--strict", "-f", str(manifest)]) == 0, capsys.readouterr()
 
 
 @pytest.mark.parametrize(
