@@ -60,7 +60,14 @@ def test_a_block_runs(code: str) -> None:
     exec(compile(code, "docs/adding-a-service.md", "exec"), {"__name__": "walk"})
 
 
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("[a-z]*/*.md"), *ROOT.glob("docs/*/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("[a-z]*/*.md"),
+        *ROOT.glob("docs/*/**/*.md"),
+        *ROOT.glob("deploy/charts/*/README.md"),
+    ]
+)
 
 
 def shown(page: str) -> list[tuple[str, str]]:
@@ -185,6 +192,19 @@ def anchors(page: Path) -> set[str]:
         count = sum(re.sub(r"-\d+$", "", each) == name for each in found)
         found.append(f"{name}-{count}" if count else name)
     return set(found)
+
+
+def test_pages_that_programs_and_manifests_name_exist() -> None:
+    folders = ("src", "deploy", "cloud", "localcluster", "images", "operators", "bench", "chaos", "checks", "publish")
+    suffixes = {".py", ".sh", ".yaml", ".txt", ".json"}
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    named = {
+        (path.relative_to(ROOT).as_posix(), link)
+        for path in [*files, ROOT / "Makefile", ROOT / "pyproject.toml"]
+        for link in re.findall(r"docs/[\w/.-]+\.md(?:#[\w-]+)?", path.read_text(encoding="utf-8", errors="replace"))
+    }
+    assert len(named) > 20
+    assert [(path, link) for path, link in named if not leads(ROOT / "README.md", link)] == []
 
 
 def test_the_secrets_to_back_up_are_those_that_are_marked() -> None:
