@@ -124,8 +124,9 @@ def _files() -> list[str]:
         if path.endswith(".md"):
             prose = _FENCE.sub("", (ROOT / path).read_text(encoding="utf-8"))
             targets = {_target(path, link) for link in _LINK.findall(prose) if "://" not in link} - paths
-            paths |= targets
-            waiting += targets
+            present = {target for target in targets if (ROOT / target).exists()}  # the generator reports the others
+            paths |= present
+            waiting += present
     return sorted(paths)
 
 
