@@ -1,6 +1,7 @@
 """Lists of the options that OpenStack's programs know, from the built images: `python -m images.options`.
 
-Writes `releases/options/RELEASE.txt`: a line `[service]`, and for each of its sections a line with the names.
+Writes `releases/options/RELEASE.txt`: a line `[service]`, for each of its sections a line with the name, and for each
+option there a line with the name and what `images/list_options.py` says of it, as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import argparse
 import json
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from images import catalog
 from images.engine import Buildah
@@ -29,8 +32,12 @@ _PROGRAM = Path(__file__).parent / "list_options.py"
 _IN_ROOT = 'mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec chroot "$@"'
 
 
-def options_of(image: str) -> dict[str, list[str]]:
-    """Return the options that the packages of a built image register, by section. Raises CalledProcessError."""
+Options = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Descriptions of options by section and name."""
+
+
+def options_of(image: str) -> Options:
+    """Return the options that the packages of a built image register. Raises CalledProcessError."""
     with Buildah().root(catalog.reference(image)) as root:
         shutil.copy(_PROGRAM, root / "tmp" / _PROGRAM.name)
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", _IN_ROOT, "sh", str(root)]
@@ -39,13 +46,19 @@ def options_of(image: str) -> dict[str, list[str]]:
     return json.loads(result.stdout)
 
 
-def text(options: dict[str, dict[str, list[str]]]) -> str:
+def text(options: Mapping[str, Options]) -> str:
     """Return the file with the options of services."""
     lines: list[str] = []
     for service, sections in sorted(options.items()):
         lines.append(f"[{service}]")
-        lines += [f"{section}: {' '.join(names)}" for section, names in sorted(sections.items())]
+        for section, descriptions in sorted(sections.items()):
+            lines += [section, *(_line(*each) for each in sorted(descriptions.items()))]
     return "\n".join([*lines, ""])
+
+
+def _line(name: str, description: Mapping[str, Any]) -> str:
+    details = json.dumps(description, separators=(",", ":"), sort_keys=True) if description else ""
+    return f"  {name} {details}".rstrip()
 
 
 def main() -> None:
