@@ -10,13 +10,13 @@ from .parts.connect.ceph import ignored_clients
 from .parts.connect.external import external_kinds
 from .parts.expose.ignored import ignored_exposure, ignored_monitoring
 from .parts.expose.short_name import with_short_name
-from .parts.run.known_options import ignored_options
+from .parts.run.config_check import check_options
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
 from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
 
-IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients, ignored_options)
+IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients)
 """Functions that name fields without effect in the specs of all kinds."""
 
 _SERVICES = (controlplane.SERVICE, pki.SERVICE, *CLOUD_SERVICES, credentialrotation.SERVICE, secretaggregate.SERVICE)
@@ -38,7 +38,7 @@ def _as_c5c3(service: Service, variant: C5C3) -> Service:
 
 
 SERVICES = tuple(
-    replace(service, ignores=(*service.ignores, *IGNORED_IN_ALL))
+    replace(service, ignores=(*service.ignores, *IGNORED_IN_ALL), checks=(*service.checks, check_options))
     for service in (
         *_SERVICES,
         controlplane.C5C3_SERVICE,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +12,7 @@ import yaml
 
 from .api import Model
 from .plan import Release, SpecError
-from .plan.release import parse
+from .plan.release import OptionLists, parse
 
 HERE = Path(__file__).parent
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -62,7 +61,7 @@ class ReleaseFiles:
             file.parsed[profile] = parse(file.content, profile, self._options(name))
         return file.parsed[profile]
 
-    def _options(self, release: str) -> Mapping[str, Mapping[str, Sequence[str]]]:
+    def _options(self, release: str) -> OptionLists:
         """Return the options of a release's programs, from the first folder that lists them."""
         paths = (folder / "options" / f"{release}.txt" for folder in self._folders)
         return next((_options(path.read_text("utf-8")) for path in paths if path.is_file()), {})
@@ -98,16 +97,21 @@ class ReleaseFiles:
         return self._read[path]
 
 
-def _options(text: str) -> dict[str, dict[str, list[str]]]:
-    """Return names of options by service and section: a line for a service in brackets, then one for each section."""
-    services: dict[str, dict[str, list[str]]] = {}
-    sections: dict[str, list[str]] = {}
+def _options(text: str) -> dict[str, dict[str, dict[str, str]]]:
+    """Return the lines of options by service, section and name: a line for a service in brackets, one for each of its
+    sections, and then one for each option there.
+    """
+    services: dict[str, dict[str, dict[str, str]]] = {}
+    sections: dict[str, dict[str, str]] = {}
+    options: dict[str, str] = {}
     for line in text.splitlines():
-        if line.startswith("["):
+        if line.startswith("  "):
+            name, _, details = line[2:].partition(" ")
+            options[name] = details
+        elif line.startswith("["):
             sections = services.setdefault(line.strip("[]"), {})
         elif line:
-            section, _, names = line.rpartition(": ")
-            sections[section] = names.split(" ")
+            options = sections.setdefault(line, {})
     return services
 
 

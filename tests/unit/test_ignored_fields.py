@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from images import options
 from openstack_operator.kube import FIELD
-from openstack_operator.parts.run.known_options import ignored_options
-from openstack_operator.plan import FIELDS_IGNORED, SHARED_FIELDS, Context, Plan, Release, State
+from openstack_operator.plan import FIELDS_IGNORED, SHARED_FIELDS, Context, Release, State
 from openstack_operator.registry import SERVICES
 from openstack_operator.testing import context
 
@@ -132,39 +129,3 @@ def test_a_cloud_tells_what_its_resources_ignore_by_its_own_fields(release: Rele
         "spec.expose.host: only expose.type NodePort or LoadBalancer or Ingress or Gateway uses it; remove it, "
         "or choose that; spec.ceph.rook.failureDomain, spec.ceph.rook.monitors: only mode rook uses it; remove it"
     )
-
-
-OPTIONS = {"placement": {"DEFAULT": ["debug"], "placement": ["max_candidates"], "api": ["auth_type"]}}
-
-
-@pytest.mark.parametrize(
-    ("config", "advice"),
-    [
-        ({"DEFAULT": {"debug": True}}, {}),
-        ({"API": {"auth-type": "password"}}, {}),
-        (
-            {"DEFAULT": {"debgu": True}},
-            {"DEFAULT.debgu": "there is no option 'debgu' in section [DEFAULT]; did you mean debug?"},
-        ),
-        ({"placment": {"a": 1}}, {"placment": "there is no section [placment]; did you mean [placement]?"}),
-        (
-            {"api": {"max_candidates": 5}},
-            {
-                "api.max_candidates": "there is no option 'max_candidates' in section [api]; "
-                "did you mean max_candidates in section [placement]?"
-            },
-        ),
-    ],
-)
-def test_an_option_that_no_program_knows_is_named_with_the_nearest_one(
-    config: dict[str, Any], advice: dict[str, str], release: Release
-) -> None:
-    placement = BY_HANDLE["Placement"].resource
-    ctx = context(placement, {"config": config}, release=replace(release, options=OPTIONS))
-    expected = {f"config.{path}": f"Placement {release.name} ignores it: {text}" for path, text in advice.items()}
-    assert ignored_options(ctx, Plan()) == expected
-
-
-def test_the_options_of_the_release_are_listed(release: Release) -> None:
-    assert set(options.SERVICES) == set(release.options)
-    assert "cpu_allocation_ratio" in release.options["nova"]["DEFAULT"]

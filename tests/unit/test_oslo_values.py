@@ -18,7 +18,27 @@ from openstack_operator.oslo import values
 
 NUMBERS = st.integers(-70_000, 70_000).map(str) | st.floats().map(str)
 WORDS = st.sampled_from(
-    ["", "a", "B", "auto", "true", "False", "ON", "yes", "0", "1", "nan", "inf", "1e3", "1_000", "+5", "0x10", "x y", '"a"', "'"]
+    [
+        "",
+        "a",
+        "B",
+        "auto",
+        "true",
+        "False",
+        "ON",
+        "yes",
+        "0",
+        "1",
+        "nan",
+        "inf",
+        "1e3",
+        "1_000",
+        "+5",
+        "0x10",
+        "x y",
+        '"a"',
+        "'",
+    ]
 )
 ADDRESSES = (
     st.ip_addresses().map(str)
@@ -198,7 +218,10 @@ def test_the_list_describes_an_option(option: Any, description: dict[str, Any]) 
         (types.URI(schemes=["http", "https"]), "a URL with http:// or https://"),
         (types.IPAddress(6), "an IP address (IPv6)"),
         (types.List(), "items with commas between them"),
-        (types.List(types.Integer(), bounds=True), "items, each a whole number, with commas between them, within [ and ]"),
+        (
+            types.List(types.Port(), bounds=True),
+            "items, each a port from 0 to 65535, with commas between them, within [ and ]",
+        ),
         (types.Dict(types.Boolean()), "pairs NAME:VALUE, each value true or false, with commas between them"),
         (types.Dict(min_length=1), "at least 1 pairs NAME:VALUE with commas between them"),
     ],

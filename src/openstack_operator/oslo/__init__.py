@@ -1,9 +1,21 @@
-"""Configuration as data: sections, merge, ini, the common option groups."""
+"""Configuration as data: sections, merge, ini, the common option groups, and what programs know."""
 
 from __future__ import annotations
 
 from . import options
-from .known import KnownOptions, unknown_options
-from .sections import merge, overlap, policy, render
+from .known import Finding, KnownOptions, examine
+from .sections import merge, overlap, policy, render, value_text
+from .values import has_gap
 
-__all__ = ["KnownOptions", "merge", "options", "overlap", "policy", "render", "unknown_options"]
+__all__ = [
+    "Finding",
+    "KnownOptions",
+    "examine",
+    "has_gap",
+    "merge",
+    "options",
+    "overlap",
+    "policy",
+    "render",
+    "value_text",
+]

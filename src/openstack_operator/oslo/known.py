@@ -1,51 +1,106 @@
-"""Options that the programs of a release know, and the nearest one to a name that none of them has."""
+"""Options that the programs of a release know: what is wrong with those that a user writes."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+from . import values
+from .sections import value_text
 
 LOGIN = "(auth plugin)"
 """Section of a list with the options of every way to log in to Keystone."""
 _IN_SECTIONS = ("auth_type", "auth_section")
 """Options of a section that may have any of those."""
 
-KnownOptions = Mapping[str, Sequence[str]]
-"""Names of options by section."""
+KnownOptions = Mapping[str, Mapping[str, str]]
+"""What is known of options, as JSON, by section and name."""
 
 
-def unknown_options(
-    options_by_section: KnownOptions, written: Mapping[str, Mapping[str, Any]]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield section, option and advice for each written option that is not known; the option is empty where the section
-    is not known. A section and an option may be written in each way that oslo.config reads.
+class Finding(NamedTuple):
+    """A remark on an option that is written, or on a section if the option is empty."""
+
+    kind: Literal["unknown", "deprecated", "invalid"]
+    section: str
+    option: str
+    text: str
+    """What to do; for an invalid value what the option takes."""
+    is_secret: bool = False
+    """True if nobody may see the value."""
+
+
+def examine(known: KnownOptions, written: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Yield what is to be said of the written options. A section and an option may be written in each way that
+    oslo.config reads.
     """
-    names = {_section(name): name for name in options_by_section}
+    names = {_section(name): name for name in known}
     for section, options in written.items():
         if (name := names.get(_section(section))) is None:
             near = difflib.get_close_matches(_section(section), [each for each in names if each != LOGIN], n=1)
-            yield section, "", f"there is no section [{section}]{_proposal(f'[{names[near[0]]}]' if near else '')}"
+            text = f"there is no section [{section}]{_proposal(f'[{names[near[0]]}]' if near else '')}"
+            yield Finding("unknown", section, "", text)
             continue
-        choices = {*options_by_section[name], *_login_options(options_by_section, name)}
-        for option in options:
-            if option.replace("-", "_") not in choices:
+        choices = {**_login_options(known, name), **known[name]}
+        for option, value in options.items():
+            if (details := choices.get(option.replace("-", "_"))) is None:
                 text = f"there is no option {option!r} in section [{name}]"
-                yield section, option, f"{text}{_proposal(_nearest(options_by_section, name, option, choices))}"
+                text += _proposal(_nearest(known, name, option, set(choices)))
+                yield Finding("unknown", section, option, text)
+            else:
+                yield from _examine_option(known, section, option, value, _parse(details))
 
 
-def _login_options(options_by_section: KnownOptions, section: str) -> Sequence[str]:
+def _examine_option(
+    known: KnownOptions, section: str, option: str, value: Any, rules: values.Rules
+) -> Iterator[Finding]:
+    """Yield what is to be said of an option that is known."""
+    if place := rules.get("now"):
+        new_section, new_option = place
+        where = "" if _section(new_section) == _section(section) else f" in section [{new_section}]"
+        text = f"is an old name, which goes in a later release; use {new_option}{where} in place of it"
+        yield Finding("deprecated", section, option, text)
+        rules = _parse(known.get(new_section, {}).get(new_option, ""))
+    if "removal" in rules:
+        since = f" (deprecated since {rules['since']})" if "since" in rules else ""
+        reason = f": {rules['removal']}" if rules["removal"] else ""
+        yield Finding("deprecated", section, option, f"goes in a later release{since}{reason}")
+    if expected := _fault(rules, value):
+        yield Finding("invalid", section, option, expected, is_secret=bool(rules.get("secret")))
+
+
+def _fault(rules: values.Rules, value: Any) -> str:
+    """Return what an option takes if this value is none of it; empty if it is one, or depends on other options."""
+    if "type" not in rules:
+        return ""
+    entries: list[Any] = value if isinstance(value, list) else [value]
+    texts = [values.parse_text(value_text(entry)) for entry in entries]
+    if all(text is None or values.reads(rules, text) for text in texts) and (rules.get("multi") or len(texts) <= 1):
+        return ""
+    once = "" if rules.get("multi") or len(texts) <= 1 else ", in one line"
+    return f"{values.describe(rules)}{once}"
+
+
+@lru_cache(maxsize=4096)
+def _parse(details: str) -> values.Rules:
+    """Return the rules of an option from its line in a list; callers must not change them."""
+    return json.loads(details) if details else {}
+
+
+def _login_options(known: KnownOptions, section: str) -> Mapping[str, str]:
     """Return the options of logins, if a section has one."""
-    return options_by_section.get(LOGIN, ()) if set(_IN_SECTIONS) & {*options_by_section[section]} else ()
+    return known.get(LOGIN, {}) if set(_IN_SECTIONS) & {*known[section]} else {}
 
 
-def _nearest(options_by_section: KnownOptions, section: str, option: str, choices: set[str]) -> str:
+def _nearest(known: KnownOptions, section: str, option: str, choices: set[str]) -> str:
     """Return the option that is probably meant: one of another section with this very name, else the most similar."""
     plain = option.replace("-", "_")
-    if elsewhere := [
-        name for name in options_by_section if name not in {section, LOGIN} and plain in options_by_section[name]
-    ]:
-        return f"{plain} in section [{elsewhere[0]}]"
+    if elsewhere := [name for name in known if name not in {section, LOGIN} and plain in known[name]]:
+        # Before a section that has only the old name of an option.
+        best = min(elsewhere, key=lambda name: "now" in _parse(known[name][plain]))
+        return f"{plain} in section [{best}]"
     near = difflib.get_close_matches(plain, sorted(choices), n=1)
     return near[0] if near else ""
 

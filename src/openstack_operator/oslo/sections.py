@@ -38,7 +38,8 @@ def render(sections: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"[{section}]")
         for option, value in sorted(sections[section].items()):
             values: list[Any] = value if isinstance(value, list) else [value]
-            lines += [f"{option} = {_text(entry)}" for entry in values]
+            # A line break would start a new option; oslo.config reads an indented line as a continuation.
+            lines += ["{} = {}".format(option, value_text(entry).replace("\n", "\n  ")) for entry in values]
         lines.append("")
     return "\n".join(lines)
 
@@ -48,8 +49,6 @@ def policy(rules: Mapping[str, str]) -> dict[str, str]:
     return {"policy.yaml": "".join(f"{json.dumps(name)}: {json.dumps(rule)}\n" for name, rule in rules.items())}
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    # A line break would start a new option; oslo.config reads an indented line as a continuation.
-    return str(value).replace("\n", "\n  ")
+def value_text(value: Any) -> str:
+    """Return a value, or an entry of one that is a list, as the text of a file."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,7 +16,16 @@ from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_typ
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
-from .errors import Drifted, Incomplete, MissingReference, SpecError, Transient, UnsupportedError
+from .errors import (
+    CONFIG_VALID,
+    ConfigError,
+    Drifted,
+    Incomplete,
+    MissingReference,
+    SpecError,
+    Transient,
+    UnsupportedError,
+)
 from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
 from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
@@ -47,6 +56,7 @@ __all__ = [
     "ALLOWED_RESOURCES",
     "ANY_NAME",
     "C5C3",
+    "CONFIG_VALID",
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
     "IMAGE_PROFILE",
@@ -70,6 +80,7 @@ __all__ = [
     "Claims",
     "CloudPhase",
     "CloudTemplate",
+    "ConfigError",
     "Context",
     "Drifted",
     "Group",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from .verdict import Verdict, failed
 
+CONFIG_VALID = "ConfigValid"
+"""Condition of a resource whose options are compared with those that its programs know."""
+
 
 class SpecError(Exception):
     """The user must change something; retrying cannot help.
@@ -25,6 +28,20 @@ class SpecError(Exception):
     def verdict(self) -> Verdict:
         """On what cannot be done because of it."""
         return failed(str(self), self.reason, incomplete=self.incomplete)
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """By condition, of a resource that cannot be planned because of it."""
+        return {"Ready": self.verdict}
+
+
+class ConfigError(SpecError):
+    """Options of a user that cannot be written, or whose values a program does not take."""
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """A condition of its own says so besides."""
+        return {"Ready": self.verdict, CONFIG_VALID: failed(str(self), "InvalidOptions")}
 
 
 class Incomplete(SpecError):

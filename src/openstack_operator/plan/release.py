@@ -8,6 +8,11 @@ from typing import Any
 
 from .errors import SpecError
 
+OptionLists = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""Options of oslo.config that programs know, by service, section and name; what is known of each of them as JSON, empty
+for no more than the name.
+"""
+
 
 @dataclass(frozen=True)
 class ReleaseEntry:
@@ -38,10 +43,8 @@ class Release:
     name: str
     profile: str
     components: Mapping[str, ReleaseEntry]
-    options: Mapping[str, Mapping[str, Sequence[str]]] = field(
-        default_factory=dict[str, Mapping[str, Sequence[str]]], compare=False
-    )
-    """Options of oslo.config that programs know, by service and section; empty where they are not listed."""
+    options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
+    """Options that programs know; empty where they are not listed."""
 
     def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
@@ -60,9 +63,7 @@ NO_RELEASE = Release("", "", {})
 """Release of resources that run nothing."""
 
 
-def parse(
-    data: Mapping[str, Any], profile: str, options: Mapping[str, Mapping[str, Sequence[str]]] | None = None
-) -> Release:
+def parse(data: Mapping[str, Any], profile: str, options: OptionLists | None = None) -> Release:
     """A Release from the content of releases/*.yaml. Raises SpecError for an unknown profile."""
     try:
         components = data["profiles"][profile]["components"]

@@ -144,6 +144,8 @@ class Service:
     name all of these."""
     ignores: Sequence[Callable[[Context[Any], Plan], IgnoredFields]] = ()
     """Functions that name fields which a plan does not use in the mode that the spec chooses."""
+    checks: Sequence[Callable[[Context[Any]], Mapping[str, Verdict]]] = ()
+    """Functions that look at a spec before it is planned, and return conditions. They raise SpecError."""
     dispensable: Sequence[str] = ()
     """Workloads that a cloud does not need to go on, by the end of their names after that of the resource: `SingleCopy`
     does not name them."""
@@ -152,10 +154,11 @@ class Service:
     """True if the operator starts an image of its spec with commands of the release."""
 
     def make_plan(self, ctx: Context[Any]) -> Plan:
-        """Return the plan of a resource, with conditions that name fields of its spec that have no effect, images of
-        which the operator knows only the name, and what exists once in a highly available cloud. Raises what the plan
-        raises.
+        """Return the plan of a resource, with conditions on its options, and with those that name fields of its spec
+        that have no effect, images of which the operator knows only the name, and what exists once in a highly
+        available cloud. Raises what the checks and the plan raise.
         """
+        checked = {name: verdict for check in self.checks for name, verdict in check(ctx).items()}
         plan = self.plan(ctx)
         if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
             plan = plan.with_conditions(copies)
@@ -165,7 +168,7 @@ class Service:
         # A cloud tells what its resources ignore.
         of_children = plan.outcome.extra_conditions.get(FIELDS_IGNORED)
         text = ignored_fields(ctx, advice, as_c5c3=self.resource.as_c5c3) if advice else ""
-        extra_conditions = ignored_verdict(text, of_children.message if of_children else "") if text else {}
+        extra_conditions = checked | (ignored_verdict(text, of_children.message if of_children else "") if text else {})
         if self.has_release_images:
             extra_conditions |= image_verdict(ctx)
         return plan.with_conditions(extra_conditions) if extra_conditions else plan

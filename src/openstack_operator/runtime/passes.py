@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -86,10 +87,10 @@ class ErrorBoundary:
                 result = await reconciler.reconcile(request, resource)
             outcome = "requeue" if result.retry else "requeue_after" if result.after is not None else "success"
         except SpecError as error:
-            result, outcome = await self._report(request, error.verdict), "success"
+            result, outcome = await self._report(request, error.verdicts), "success"
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
-            status_result = await self._report(request, Verdict(State.RETRYING, str(error)))
+            status_result = await self._report(request, {"Ready": Verdict(State.RETRYING, str(error))})
             result, outcome = Result(status_result.after, retry=True, slowly=isinstance(error, Forbidden)), "error"
         except LeadershipLostError:
             # No condition can report it: another replica has the lease, and only that one may write.
@@ -133,17 +134,17 @@ class ErrorBoundary:
         _log.error("internal error", id=error_id, error=type(error).__name__, frames=frames, **fields)
         metrics.PANICS.labels(request.kind).inc()
         message = f"a fault of the operator ({type(error).__name__}); its log has the details under id {error_id}"
-        status_result = await self._report(request, Verdict(State.RETRYING, message, INTERNAL))
+        status_result = await self._report(request, {"Ready": Verdict(State.RETRYING, message, INTERNAL)})
         return Result(status_result.after, retry=True)
 
-    async def _report(self, request: Request, ready: Verdict) -> Result:
+    async def _report(self, request: Request, verdicts: Mapping[str, Verdict]) -> Result:
         """Report a pass that failed or waits; everything else in the status stays."""
         resource = self._engine.world.get(request)
         # The conditions of a paused resource stay as they are.
         if resource is None or _pause_reason(resource.meta) is not None:
             return Result()
         try:
-            report = Report(conditions={"Ready": ready}, keep_others=True)
+            report = Report(conditions=verdicts, keep_others=True)
             return Result(after=await self._engine.reporter.report(request, resource, report))
         except Transient as error:
             _log.info("cannot report", kind=request.kind, name=request.name, error=str(error))

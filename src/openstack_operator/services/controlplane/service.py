@@ -15,7 +15,6 @@ from ...parts.connect.remote import API
 from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...plan import (
-    FIELDS_IGNORED,
     HIGHLY_AVAILABLE,
     CloudPhase,
     Context,
@@ -29,7 +28,6 @@ from ...plan import (
     Verdict,
     condition_type,
     failed,
-    ignored_verdict,
     waiting,
 )
 from ..cloud_services import CLOUD_SERVICES, template_of
@@ -38,6 +36,7 @@ from .encryption import CONDITION, Encryption, authorities, encryption
 from .images import image_cache, images_cached
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
+from .remarks import of_resources
 from .storage import disk_storage, storage
 from .unsupported import unsupported_fields, unsupported_services
 
@@ -123,7 +122,7 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         *(_unsupported(each, *unsupported[each.field], api) for each in SERVICES_BY_PHASE if each.field in unsupported),
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
-        extra_conditions={**_ignored_fields(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
+        extra_conditions={**of_resources(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )
@@ -134,12 +133,6 @@ def _unsupported(service: CloudService, path: str, message: str, api: ApiNames) 
     return Group(
         service.condition, [Step(name=service.field, verdict=failed(f"{api.path(path)}: {message}", "Unsupported"))]
     )
-
-
-def _ignored_fields(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
-    """Return the condition with the fields that resources of the cloud ignore, as the cloud's user wrote them."""
-    reports = [(child, kube.conditions(child).get(FIELDS_IGNORED)) for child in ctx.children.values()]
-    return ignored_verdict(*(kube.as_owner_says(child, report["message"]) for child, report in reports if report))
 
 
 def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = None, korc: str = "") -> str:

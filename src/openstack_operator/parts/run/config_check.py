@@ -1,0 +1,89 @@
+"""Options in a spec, compared with those that the programs of its release know, before they reach a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from ... import kube, oslo
+from ...plan import CONFIG_VALID, ConfigError, Context, State, Verdict
+
+_LONGEST = 64
+"""Characters of a value that a message shows."""
+_BACKEND = "backend_defaults"
+"""Section with the options that sections of Cinder's backends may have."""
+
+Place = tuple[str, str, Mapping[str, Any]]
+"""Path of options in a spec, their section, and the options."""
+
+
+def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
+    """Return the condition on the options in each `config` of a spec, for a kind whose options the release lists.
+    Raise ConfigError if a program would not take a value. A name that no program knows is no error: a plug-in in an
+    image of the user's may know it. Sections that the spec itself names, those of backends and stores, have options of
+    drivers.
+    """
+    known = ctx.release.options.get(ctx.kind.lower())
+    if not known:
+        return {}
+    spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    names = set(_names(spec))
+    remarks: dict[str, list[str]] = {}
+    problems: list[tuple[str, str]] = []
+    for path, section, options in _options(spec, "spec", names, has_backends=_BACKEND in known):
+        for finding in oslo.examine(known, {section: options}):
+            place = f"{path}.{finding.option}" if finding.option else path
+            if finding.kind == "invalid":
+                problems.append((place, _problem(options[finding.option], finding)))
+            else:
+                text = f"{ctx.kind} {ctx.release.name} ignores it: " if finding.kind == "unknown" else ""
+                remarks.setdefault(finding.kind, []).append(f"{place}: {text}{finding.text}")
+    if problems:
+        raise ConfigError(*problems[0], *problems[1:])
+    messages = "; ".join((*remarks.get("unknown", ()), *remarks.get("deprecated", ())))
+    reason = "UnknownOptions" if "unknown" in remarks else "DeprecatedOptions" if remarks else "OptionsValid"
+    return {CONFIG_VALID: Verdict(State.READY, messages, reason)}
+
+
+def _problem(value: Any, finding: oslo.Finding) -> str:
+    """Return what is wrong with a value, which is shown unless it is a secret or may have one in it."""
+    if isinstance(value, list):
+        return f"has {len(cast('list[Any]', value))} values; the option takes {finding.text}"
+    if finding.is_secret:
+        return f"is not a value of this option, which takes {finding.text}"
+    text = kube.quote(" ".join(oslo.value_text(value).split()), _LONGEST)
+    return f"is {repr(text) if isinstance(value, str) else text}; the option takes {finding.text}"
+
+
+def _options(value: Any, path: str, names: set[str], *, has_backends: bool) -> Iterator[Place]:
+    """Yield the options in each `config`, at any depth, but for sections with these names; and those of backends."""
+    if isinstance(value, list):
+        for index, entry in enumerate(cast("list[Any]", value)):
+            yield from _options(entry, f"{path}[{index}]", names, has_backends=has_backends)
+            if has_backends and path == "spec.backends" and (options := _mapping(entry).get("options")):
+                yield f"{path}[{index}].options", _BACKEND, options
+    for name, entry in _mapping(value).items():
+        place = f"{path}.{name}"
+        if name != "config":
+            yield from _options(entry, place, names, has_backends=has_backends)
+            continue
+        for section, options in _mapping(entry).items():
+            # The config of some kinds has no sections.
+            if isinstance(options, dict) and section not in names:
+                yield f"{place}.{section}", section, cast("dict[str, Any]", options)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Yield the names of entries of lists, at any depth."""
+    if isinstance(value, list):
+        for entry in cast("list[Any]", value):
+            if isinstance(entry, dict) and "name" in entry:
+                yield str(cast("dict[str, Any]", entry)["name"])
+            yield from _names(entry)
+    elif isinstance(value, dict):
+        for entry in cast("dict[str, Any]", value).values():
+            yield from _names(entry)

@@ -1,0 +1,34 @@
+"""Conditions of the resources of a cloud that name fields, as the cloud's user wrote these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ... import kube
+from ...plan import CONFIG_VALID, FIELDS_IGNORED, Context, Object, State, Verdict, ignored_verdict
+from .model import ControlPlaneSpec
+
+
+def of_resources(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
+    """Return the conditions with the fields that resources ignore, and with what is to be said of their options."""
+    ignored = ignored_verdict(*(_message(*each) for each in _reports(ctx, FIELDS_IGNORED)))
+    reports = sorted(_reports(ctx, CONFIG_VALID), key=lambda report: report[1]["status"] == "True")
+    if not reports:
+        return ignored
+    first = reports[0][1]
+    state = State.READY if first["status"] == "True" else State.FAILED
+    text = "; ".join(_message(*report) for report in reports)
+    return {**ignored, CONFIG_VALID: Verdict(state, text, first["reason"])}
+
+
+def _reports(ctx: Context[ControlPlaneSpec], type_: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    """Yield each resource that says something in a condition, and the condition."""
+    for child in ctx.children.values():
+        condition = kube.conditions(child).get(type_)
+        if condition and condition["message"]:
+            yield child, condition
+
+
+def _message(child: Object, condition: Mapping[str, Any]) -> str:
+    return kube.as_owner_says(child, condition["message"])

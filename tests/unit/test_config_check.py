@@ -1,0 +1,212 @@
+"""The condition on options in `config`: values that programs take, names that they know, and names that go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from images import options
+from openstack_operator.kube import FIELD
+from openstack_operator.plan import CONFIG_VALID, FIELDS_IGNORED, ConfigError, Context, Release, State, Verdict
+from openstack_operator.registry import SERVICES
+from openstack_operator.testing import context
+
+BY_HANDLE = {each.resource.handle: each for each in SERVICES}
+OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "placement": {
+        "DEFAULT": {
+            "debug": {"type": "Boolean", "mutable": True},
+            "ratio": {"type": "Float", "min": 0.0},
+            "level": {"type": "String", "choices": ["INFO", "DEBUG"]},
+            "levels": {"type": "List", "item_type": {"type": "String"}},
+            "names": {"type": "MultiString", "multi": True},
+            "key": {"type": "Integer", "secret": True},
+            "old_ratio": {"now": ["DEFAULT", "ratio"]},
+            "max_candidates": {"now": ["placement", "max_candidates"]},
+            "lazy": {"type": "Boolean", "removal": "It does nothing.", "since": "2024.1"},
+            "slow": {"type": "Boolean", "removal": ""},
+            "odd": {},
+        },
+        "placement": {"max_candidates": {"type": "Integer", "min": -1}},
+        "api": {"auth_type": {}},
+        "(auth plugin)": {"password": {}},
+    },
+    "cinder": {
+        "DEFAULT": {"debug": {"type": "Boolean"}},
+        "backend_defaults": {"reserved_percentage": {"type": "Integer", "min": 0, "max": 100}},
+    },
+}
+
+
+def listed(release: Release) -> Release:
+    """The release with those options."""
+    lists = {
+        service: {
+            section: {name: json.dumps(details) if details else "" for name, details in names.items()}
+            for section, names in sections.items()
+        }
+        for service, sections in OPTIONS.items()
+    }
+    return replace(release, options=lists)
+
+
+def check(release: Release, spec: Mapping[str, Any], kind: str = "Placement") -> Verdict | None:
+    """The condition, before anything is planned. Raises ConfigError."""
+    service = BY_HANDLE[kind]
+    ctx: Context[Any] = context(service.resource, spec, release=listed(release))
+    return {name: verdict for function in service.checks for name, verdict in function(ctx).items()}.get(CONFIG_VALID)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"DEFAULT": {"debug": True, "ratio": 1.5, "level": "INFO", "levels": "a,b", "names": ["a", "b"], "odd": "x"}},
+        {"DEFAULT": {"debug": "Yes", "ratio": "16", "levels": ["a"], "key": "5"}},
+        # An empty value is none, and one with another option's is known to the program alone.
+        {"DEFAULT": {"ratio": "", "level": "$names"}},
+        {"API": {"auth-type": "password", "password": "x"}},
+    ],
+)
+def test_options_that_programs_take_are_valid(config: dict[str, Any], release: Release) -> None:
+    assert check(release, {"config": config}) == Verdict(State.READY, "", "OptionsValid")
+
+
+@pytest.mark.parametrize(
+    ("section", "option", "value", "text"),
+    [
+        ("DEFAULT", "ratio", -1, "is -1; the option takes a number from 0.0"),
+        ("DEFAULT", "debug", "maybe", "is 'maybe'; the option takes true or false"),
+        ("DEFAULT", "level", True, "is true; the option takes one of INFO, DEBUG"),
+        ("DEFAULT", "level", ["INFO", "DEBUG"], "has 2 values; the option takes one of INFO, DEBUG, in one line"),
+        (
+            "DEFAULT",
+            "levels",
+            ["a", "b"],
+            "has 2 values; the option takes items with commas between them, in one line",
+        ),
+        ("DEFAULT", "key", "s3cret", "is not a value of this option, which takes a whole number"),
+        ("placement", "max-candidates", 1.5, "is 1.5; the option takes a whole number from -1"),
+        # By its old name, too.
+        ("DEFAULT", "old_ratio", "x", "is 'x'; the option takes a number from 0.0"),
+    ],
+)
+def test_a_value_that_no_program_takes_is_refused(
+    section: str, option: str, value: Any, text: str, release: Release
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        check(release, {"config": {section: {option: value}}})
+    assert str(error.value) == f"spec.config.{section}.{option}: {text}"
+    assert {name: (each.state, each.reason) for name, each in error.value.verdicts.items()} == {
+        "Ready": (State.FAILED, "InvalidSpec"),
+        CONFIG_VALID: (State.FAILED, "InvalidOptions"),
+    }
+
+
+def test_all_wrong_values_are_named_at_once(release: Release) -> None:
+    with pytest.raises(ConfigError) as error:
+        check(release, {"config": {"DEFAULT": {"ratio": -1, "debug": 5}}})
+    assert [path for path, _ in error.value.problems] == ["spec.config.DEFAULT.ratio", "spec.config.DEFAULT.debug"]
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("old_ratio", "is an old name, which goes in a later release; use ratio in place of it"),
+        (
+            "max_candidates",
+            "is an old name, which goes in a later release; use max_candidates in section [placement] in place of it",
+        ),
+        ("lazy", "goes in a later release (deprecated since 2024.1): It does nothing."),
+        ("slow", "goes in a later release"),
+    ],
+)
+def test_an_option_that_goes_is_named_with_what_to_use(option: str, text: str, release: Release) -> None:
+    value = True if option in {"lazy", "slow"} else 5
+    expected = Verdict(State.READY, f"spec.config.DEFAULT.{option}: {text}", "DeprecatedOptions")
+    assert check(release, {"config": {"DEFAULT": {option: value}}}) == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "place", "text"),
+    [
+        ({"DEFAULT": {"debgu": True}}, "DEFAULT.debgu", "no option 'debgu' in section [DEFAULT]; did you mean debug?"),
+        ({"placment": {"a": 1}}, "placment", "no section [placment]; did you mean [placement]?"),
+        (
+            {"api": {"max_candidates": 5}},
+            "api.max_candidates",
+            "no option 'max_candidates' in section [api]; did you mean max_candidates in section [placement]?",
+        ),
+    ],
+)
+def test_an_option_that_no_program_knows_is_named_with_the_nearest_one(
+    config: dict[str, Any], place: str, text: str, release: Release
+) -> None:
+    message = f"spec.config.{place}: Placement {release.name} ignores it: there is {text}"
+    assert check(release, {"config": config}) == Verdict(State.READY, message, "UnknownOptions")
+
+
+def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
+    backend = {"name": "debug", "driver": "a.Driver", "options": {"reserved_percentage": 101}}
+    with pytest.raises(ConfigError) as error:
+        check(release, {"backends": [backend]}, "Cinder")
+    assert str(error.value) == (
+        "spec.backends[0].options.reserved_percentage: is 101; the option takes a whole number from 0 to 100"
+    )
+    # Its section in config is left alone.
+    verdict = check(release, {"backends": [backend | {"options": {}}], "config": {"debug": {"x": 1}}}, "Cinder")
+    assert verdict == Verdict(State.READY, "", "OptionsValid")
+
+
+def test_nothing_is_planned_of_what_is_refused(release: Release) -> None:
+    service = BY_HANDLE["Placement"]
+    ctx: Context[Any] = context(service.resource, {"config": {"DEFAULT": {"ratio": -1}}}, release=listed(release))
+    with pytest.raises(ConfigError):
+        service.make_plan(ctx)
+
+
+def test_a_kind_without_a_list_has_no_such_condition(release: Release) -> None:
+    assert check(release, {"config": {"mysqld": {"max_connections": "many"}}}, "MariaDB") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "state"),
+    [("True", "DeprecatedOptions", State.READY), ("False", "InvalidOptions", State.FAILED)],
+)
+def test_a_cloud_tells_what_is_wrong_with_its_own_fields(
+    status: str, reason: str, state: State, release: Release
+) -> None:
+    conditions = [
+        {"type": CONFIG_VALID, "status": status, "reason": reason, "message": "spec.config.DEFAULT.lazy: goes"},
+        {"type": FIELDS_IGNORED, "status": "True", "reason": "NoEffect", "message": ""},
+    ]
+    children = {
+        ("Placement", name): {
+            "apiVersion": "openstack.k8s.io/v1alpha1",
+            "kind": "Placement",
+            "metadata": {"name": name, "annotations": {FIELD: f"spec.{name}"}},
+            "spec": {},
+            "status": {"conditions": conditions if name == "placement" else [{**conditions[0], "message": ""}]},
+        }
+        for name in ("other", "placement")
+    }
+    service = BY_HANDLE["OpenStackControlPlane"]
+    ctx: Context[Any] = context(service.resource, {}, release=release, children=children)
+    extra_conditions = service.make_plan(ctx).outcome.extra_conditions
+    expected = Verdict(state, "spec.placement.config.DEFAULT.lazy: goes", reason)
+    assert (extra_conditions.get(CONFIG_VALID), extra_conditions.get(FIELDS_IGNORED)) == (expected, None)
+
+
+def test_the_options_of_the_release_are_listed(release: Release) -> None:
+    assert set(options.SERVICES) == set(release.options)
+    description = json.loads(release.options["nova"]["DEFAULT"]["cpu_allocation_ratio"])
+    assert description == {"type": "Float", "min": 0.0}
+
+
+def test_the_list_has_a_line_for_each_option() -> None:
+    text = options.text({"nova": {"DEFAULT": {"b": {"type": "Float", "min": 0.0}, "a": {}}, "api": {}}})
+    assert text == '[nova]\nDEFAULT\n  a\n  b {"min":0.0,"type":"Float"}\napi\n'
