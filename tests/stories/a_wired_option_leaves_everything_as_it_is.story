@@ -4,7 +4,7 @@
   Ready: True
 
 The user writes config: {'keystone_authtoken': {'password': 'mine'}}.
-  InvalidSpec: spec.config.keystone_authtoken.password: the operator sets keystone_authtoken.password itself; remove it from config
+  ConfigValid InvalidOptions, InvalidSpec: spec.config.keystone_authtoken.password: the operator sets keystone_authtoken.password itself; remove it from config
 
 The user writes config: {}.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

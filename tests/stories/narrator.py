@@ -123,9 +123,10 @@ class Story:
         """One pass of the engine."""
         context = self._context()
         try:
-            plan = next(service for service in SERVICES if service.resource.kind == self._kind).plan(context)
+            plan = next(service for service in SERVICES if service.resource.kind == self._kind).make_plan(context)
         except SpecError as error:
-            self._lines.append(f"  {error.reason}: {error}")
+            also = "".join(f"{name} {verdict.cause}, " for name, verdict in error.verdicts.items() if name != "Ready")
+            self._lines.append(f"  {also}{error.reason}: {error}")
             return None
         written: list[str] = []
         verdicts = await carry_out(plan, self._applier(written), kube.judge, self._present)

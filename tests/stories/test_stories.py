@@ -160,6 +160,16 @@ async def test_a_wired_option_leaves_everything_as_it_is(release: Release, told:
     told(story)
 
 
+async def test_a_wrong_value_leaves_everything_as_it_is(release: Release, told: Callable[[Story], None]) -> None:
+    story = Story("Nova", release)
+    await story.look_until_quiet()
+    story.user_writes(config={"DEFAULT": {"cpu_allocation_ratio": -1, "debgu": True}, "vnc": {"enabled": "maybe"}})
+    await story.look()
+    story.user_writes(config={"DEFAULT": {"cpu_allocation_ratio": 2, "debgu": True}})
+    await story.look()
+    told(story)
+
+
 async def test_ceph_unfolds(release: Release, told: Callable[[Story], None]) -> None:
     story = Story("CephStorage", release)
     story.say("A CephStorage appears, with a Ceph of its own.")

@@ -150,6 +150,21 @@ def test_an_option_that_no_program_knows_is_named_with_the_nearest_one(
     assert check(release, {"config": config}) == Verdict(State.READY, message, "UnknownOptions")
 
 
+def test_an_option_that_only_the_release_before_had_is_refused(release: Release) -> None:
+    earlier = {"placement": {"DEFAULT": {"use_stderr": "", "debug": ""}, "wsgi": {"keep_alive": ""}}}
+    renewed = replace(listed(release), name="2025.2", earlier_options=earlier)
+    service = BY_HANDLE["Placement"]
+    config = {"DEFAULT": {"use-stderr": True, "debug": True}, "wsgi": {"keep_alive": True}}
+    ctx: Context[Any] = context(service.resource, {"config": config}, release=renewed)
+    text = "Placement 2025.2 has this option no more; remove it"
+    with pytest.raises(ConfigError) as error:
+        service.make_plan(ctx)
+    assert error.value.problems == (
+        ("spec.config.DEFAULT.use-stderr", text),
+        ("spec.config.wsgi.keep_alive", text),
+    )
+
+
 def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
     backend = {"name": "debug", "driver": "a.Driver", "options": {"reserved_percentage": 101}}
     with pytest.raises(ConfigError) as error:

@@ -23,34 +23,44 @@ KnownOptions = Mapping[str, Mapping[str, str]]
 class Finding(NamedTuple):
     """A remark on an option that is written, or on a section if the option is empty."""
 
-    kind: Literal["unknown", "deprecated", "invalid"]
+    kind: Literal["unknown", "removed", "deprecated", "invalid"]
     section: str
     option: str
     text: str
-    """What to do; for an invalid value what the option takes."""
+    """What to do; for an invalid value what the option takes; empty for an option that a release has no more."""
     is_secret: bool = False
     """True if nobody may see the value."""
 
 
-def examine(known: KnownOptions, written: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    """Yield what is to be said of the written options. A section and an option may be written in each way that
-    oslo.config reads.
+def examine(
+    known: KnownOptions, written: Mapping[str, Mapping[str, Any]], earlier: KnownOptions | None = None
+) -> Iterator[Finding]:
+    """Yield what is to be said of the written options; `earlier` are those of the release before. A section and an
+    option may be written in each way that oslo.config reads.
     """
     names = {_section(name): name for name in known}
+    earlier_names = {_section(name): name for name in earlier or {}}
     for section, options in written.items():
+        earlier_options = (earlier or {}).get(earlier_names.get(_section(section), ""), {})
+        removed = [option for option in options if option.replace("-", "_") in earlier_options]
         if (name := names.get(_section(section))) is None:
+            if removed:
+                yield from (Finding("removed", section, option, "") for option in removed)
+                continue
             near = difflib.get_close_matches(_section(section), [each for each in names if each != LOGIN], n=1)
             text = f"there is no section [{section}]{_proposal(f'[{names[near[0]]}]' if near else '')}"
             yield Finding("unknown", section, "", text)
             continue
         choices = {**_login_options(known, name), **known[name]}
         for option, value in options.items():
-            if (details := choices.get(option.replace("-", "_"))) is None:
+            if (details := choices.get(option.replace("-", "_"))) is not None:
+                yield from _examine_option(known, section, option, value, _parse(details))
+            elif option in removed:
+                yield Finding("removed", section, option, "")
+            else:
                 text = f"there is no option {option!r} in section [{name}]"
                 text += _proposal(_nearest(known, name, option, set(choices)))
                 yield Finding("unknown", section, option, text)
-            else:
-                yield from _examine_option(known, section, option, value, _parse(details))
 
 
 def _examine_option(

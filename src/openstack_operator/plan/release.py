@@ -45,6 +45,8 @@ class Release:
     components: Mapping[str, ReleaseEntry]
     options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
     """Options that programs know; empty where they are not listed."""
+    earlier_options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
+    """Those that programs of the last release before it knew, if these are listed."""
 
     def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
@@ -63,7 +65,12 @@ NO_RELEASE = Release("", "", {})
 """Release of resources that run nothing."""
 
 
-def parse(data: Mapping[str, Any], profile: str, options: OptionLists | None = None) -> Release:
+def parse(
+    data: Mapping[str, Any],
+    profile: str,
+    options: OptionLists | None = None,
+    earlier_options: OptionLists | None = None,
+) -> Release:
     """A Release from the content of releases/*.yaml. Raises SpecError for an unknown profile."""
     try:
         components = data["profiles"][profile]["components"]
@@ -72,7 +79,7 @@ def parse(data: Mapping[str, Any], profile: str, options: OptionLists | None = N
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
     release = str(data["release"])
     by_name = {name: _entry(entry, release) for name, entry in components.items()}
-    return Release(release, profile, by_name, options or {})
+    return Release(release, profile, by_name, options or {}, earlier_options or {})
 
 
 def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:

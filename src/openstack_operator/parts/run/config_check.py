@@ -19,11 +19,12 @@ Place = tuple[str, str, Mapping[str, Any]]
 
 def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
     """Return the condition on the options in each `config` of a spec, for a kind whose options the release lists.
-    Raise ConfigError if a program would not take a value. A name that no program knows is no error: a plug-in in an
-    image of the user's may know it. Sections that the spec itself names, those of backends and stores, have options of
-    drivers.
+    Raise ConfigError if a program would not take a value, or has an option no more. Another name that no program knows
+    is no error: a plug-in in an image of the user's may know it. Sections that the spec itself names, those of backends
+    and stores, have options of drivers.
     """
-    known = ctx.release.options.get(ctx.kind.lower())
+    service = ctx.kind.lower()
+    known, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
     if not known:
         return {}
     spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -31,10 +32,12 @@ def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
     remarks: dict[str, list[str]] = {}
     problems: list[tuple[str, str]] = []
     for path, section, options in _options(spec, "spec", names, has_backends=_BACKEND in known):
-        for finding in oslo.examine(known, {section: options}):
+        for finding in oslo.examine(known, {section: options}, earlier):
             place = f"{path}.{finding.option}" if finding.option else path
             if finding.kind == "invalid":
                 problems.append((place, _problem(options[finding.option], finding)))
+            elif finding.kind == "removed":
+                problems.append((place, f"{ctx.kind} {ctx.release.name} has this option no more; remove it"))
             else:
                 text = f"{ctx.kind} {ctx.release.name} ignores it: " if finding.kind == "unknown" else ""
                 remarks.setdefault(finding.kind, []).append(f"{place}: {text}{finding.text}")
