@@ -154,6 +154,32 @@ async def test_a_wired_option_touches_nothing_that_runs(cluster: Cluster, root: 
         await cluster.ready(CONTROL_PLANE, "cloud")
 
 
+async def test_a_wrong_value_of_an_option_touches_nothing_that_runs(cluster: Cluster, root: Path) -> None:
+    async def valid(kind: str, name: str, status: str, *words: str) -> None:
+        async def found() -> bool:
+            condition = await cluster.condition(RESOURCE[kind], name, "ConfigValid")
+            return condition.get("status") == status and all(word in condition["message"] for word in words)
+
+        await eventually(found)
+
+    async with operator(cluster, root):
+        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await valid("Placement", "placement", "True")
+        async with nothing_changes(cluster):
+            wrong = {"config": {"placement": {"max_allocation_candidates": "many"}}, "replicas": 3}
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", wrong)
+            text = "config.placement.max_allocation_candidates: is 'many'; the option takes a whole number"
+            await said(cluster, "Placement", "placement", f"spec.{text}", reason="InvalidSpec")
+            await said(cluster, CONTROL_PLANE.kind, "cloud", f"spec.placement.{text}", reason="InvalidSpec")
+            await valid("Placement", "placement", "False", f"spec.{text}")
+            await valid(CONTROL_PLANE.kind, "cloud", "False", f"spec.placement.{text}")
+        await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"config": {"DEFAULT": {"debgu": True}}})
+        await cluster.ready(CONTROL_PLANE, "cloud")
+        await valid("Placement", "placement", "True", "did you mean debug?")
+        await valid(CONTROL_PLANE.kind, "cloud", "True", "spec.placement.config.DEFAULT.debgu")
+
+
 async def test_a_secret_that_goes_and_a_reference_into_nowhere_touch_nothing_that_runs(
     cluster: Cluster, root: Path
 ) -> None:

@@ -124,7 +124,7 @@ async def test_a_cloud_that_is_as_it_should_be_changes_in_nothing(cluster: Clust
 CHANGES: Mapping[str, Sequence[Any]] = {
     "keystone.replicas": (1, 2, 3),
     "keystone.config.DEFAULT.debug": (True, False, None),
-    "keystone.config.token.expiration": (3600, 7200),
+    "keystone.config.token.expiration": (3600, 7200, "long"),
     "keystone.resources": ({"requests": {"memory": "300Mi"}}, {"limits": {"memory": "1Gi"}}, None),
     "keystone.fernet.maxActiveKeys": (3, 5),
     "keystone.nodeSelector": ({"disk": "fast"}, None),

@@ -11,7 +11,7 @@ import pytest
 
 from images import options
 from openstack_operator.kube import FIELD
-from openstack_operator.plan import CONFIG_VALID, FIELDS_IGNORED, ConfigError, Context, Release, State, Verdict
+from openstack_operator.plan import CONFIG_VALID, FIELDS_IGNORED, Context, OptionsError, Release, State, Verdict
 from openstack_operator.registry import SERVICES
 from openstack_operator.testing import context
 
@@ -55,7 +55,7 @@ def listed(release: Release) -> Release:
 
 
 def check(release: Release, spec: Mapping[str, Any], kind: str = "Placement") -> Verdict | None:
-    """The condition, before anything is planned. Raises ConfigError."""
+    """The condition, before anything is planned. Raises OptionsError."""
     service = BY_HANDLE[kind]
     ctx: Context[Any] = context(service.resource, spec, release=listed(release))
     return {name: verdict for function in service.checks for name, verdict in function(ctx).items()}.get(CONFIG_VALID)
@@ -98,7 +98,7 @@ def test_options_that_programs_take_are_valid(config: dict[str, Any], release: R
 def test_a_value_that_no_program_takes_is_refused(
     section: str, option: str, value: Any, text: str, release: Release
 ) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(OptionsError) as error:
         check(release, {"config": {section: {option: value}}})
     assert str(error.value) == f"spec.config.{section}.{option}: {text}"
     assert {name: (each.state, each.reason) for name, each in error.value.verdicts.items()} == {
@@ -108,7 +108,7 @@ def test_a_value_that_no_program_takes_is_refused(
 
 
 def test_all_wrong_values_are_named_at_once(release: Release) -> None:
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(OptionsError) as error:
         check(release, {"config": {"DEFAULT": {"ratio": -1, "debug": 5}}})
     assert [path for path, _ in error.value.problems] == ["spec.config.DEFAULT.ratio", "spec.config.DEFAULT.debug"]
 
@@ -157,7 +157,7 @@ def test_an_option_that_only_the_release_before_had_is_refused(release: Release)
     config = {"DEFAULT": {"use-stderr": True, "debug": True}, "wsgi": {"keep_alive": True}}
     ctx: Context[Any] = context(service.resource, {"config": config}, release=renewed)
     text = "Placement 2025.2 has this option no more; remove it"
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(OptionsError) as error:
         service.make_plan(ctx)
     assert error.value.problems == (
         ("spec.config.DEFAULT.use-stderr", text),
@@ -167,7 +167,7 @@ def test_an_option_that_only_the_release_before_had_is_refused(release: Release)
 
 def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
     backend = {"name": "debug", "driver": "a.Driver", "options": {"reserved_percentage": 101}}
-    with pytest.raises(ConfigError) as error:
+    with pytest.raises(OptionsError) as error:
         check(release, {"backends": [backend]}, "Cinder")
     assert str(error.value) == (
         "spec.backends[0].options.reserved_percentage: is 101; the option takes a whole number from 0 to 100"
@@ -180,7 +180,7 @@ def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
 def test_nothing_is_planned_of_what_is_refused(release: Release) -> None:
     service = BY_HANDLE["Placement"]
     ctx: Context[Any] = context(service.resource, {"config": {"DEFAULT": {"ratio": -1}}}, release=listed(release))
-    with pytest.raises(ConfigError):
+    with pytest.raises(OptionsError):
         service.make_plan(ctx)
 
 

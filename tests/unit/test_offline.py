@@ -500,6 +500,25 @@ def test_an_issuers_certificates_are_assumed_and_marked() -> None:
     )
 
 
+def test_options_are_judged_at_their_place_in_the_files() -> None:
+    text = CLOUD + "  nova:\n    config:\n      DEFAULT:\n        cpu_allocation_ratio: -1\n"
+    text += "  glance:\n    config:\n      DEFAULT:\n        debgu: true\n        show_multiple_locations: true\n"
+    made = surveyed(text)
+    place = "OpenStackControlPlane/c: spec.glance.config.DEFAULT"
+    assert [str(each) for each in made.errors] == [
+        "f.yaml:9: OpenStackControlPlane/c: spec.nova.config.DEFAULT.cpu_allocation_ratio: is -1; the option takes a "
+        "number from 0.0"
+    ]
+    unknown, deprecated = map(str, made.warnings)
+    assert unknown == (
+        f"f.yaml:13: warning: {place}.debgu: Glance 2025.1 ignores it: there is no option 'debgu' in section [DEFAULT]; "
+        "did you mean debug?"
+    )
+    assert deprecated.startswith(
+        f"f.yaml:14: warning: {place}.show_multiple_locations: goes in a later release (deprecated since Newton)"
+    )
+
+
 def test_what_is_in_no_file_is_warned_about() -> None:
     text = (
         "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata: {name: p}\nspec:\n"

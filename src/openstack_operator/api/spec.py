@@ -344,8 +344,9 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     region: Region = "RegionOne"
     """The OpenStack region this service belongs to."""
     config: Sections = {}
-    """Extra options, merged over the operator's defaults: section, option, value. An option the operator sets
-    itself (addresses, passwords) is refused."""
+    """Extra options, merged over the operator's defaults: section, option, value. The operator refuses an option that
+    it sets itself (addresses, passwords), and a value that no program of the release takes: see the condition
+    ConfigValid."""
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
+from ..parts.run.config_check import remarks
 from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Id, NullReader, OfflineCluster, Planned
@@ -216,7 +217,7 @@ class _Reader:
         return added
 
     def conclude(self, planned: Sequence[Planned], kinds: AskedKinds) -> None:
-        """Warns of what is in no file and of kinds a cluster has to serve."""
+        """Warns of what is in no file, of options that have no effect or go, and of kinds a cluster has to serve."""
         assert self.paper
         for (id_, path), reference in self._absent.items():
             kind, _, name = reference.partition("/")
@@ -228,6 +229,9 @@ class _Reader:
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
                 self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
+        for each in planned:
+            for remark in remarks(each.context) if each.plan else ():
+                self._tell(each.id, remark.path, remark.text, warning=True)
         self._tell_kinds(planned, kinds)
 
     def _is_promised(self, planned: Sequence[Planned], namespace: str, reference: str) -> bool:

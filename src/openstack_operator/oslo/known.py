@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,9 @@ LOGIN = "(auth plugin)"
 """Section of a list with the options of every way to log in to Keystone."""
 _IN_SECTIONS = ("auth_type", "auth_section")
 """Options of a section that may have any of those."""
+
+_LONGEST = 200
+"""Characters of a reason, of which some take a paragraph."""
 
 KnownOptions = Mapping[str, Mapping[str, str]]
 """What is known of options, as JSON, by section and name."""
@@ -75,7 +79,7 @@ def _examine_option(
         rules = _parse(known.get(new_section, {}).get(new_option, ""))
     if "removal" in rules:
         since = f" (deprecated since {rules['since']})" if "since" in rules else ""
-        reason = f": {rules['removal']}" if rules["removal"] else ""
+        reason = f": {textwrap.shorten(rules['removal'], _LONGEST, placeholder=' …')}" if rules["removal"] else ""
         yield Finding("deprecated", section, option, f"goes in a later release{since}{reason}")
     if expected := _fault(rules, value):
         yield Finding("invalid", section, option, expected, is_secret=bool(rules.get("secret")))

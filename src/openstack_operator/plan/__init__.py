@@ -18,10 +18,10 @@ from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Resolv
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import (
     CONFIG_VALID,
-    ConfigError,
     Drifted,
     Incomplete,
     MissingReference,
+    OptionsError,
     SpecError,
     Transient,
     UnsupportedError,
@@ -80,7 +80,6 @@ __all__ = [
     "Claims",
     "CloudPhase",
     "CloudTemplate",
-    "ConfigError",
     "Context",
     "Drifted",
     "Group",
@@ -96,6 +95,7 @@ __all__ = [
     "Node",
     "Object",
     "Observation",
+    "OptionsError",
     "Outcome",
     "Outlook",
     "Permissions",

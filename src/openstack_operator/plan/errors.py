@@ -35,7 +35,7 @@ class SpecError(Exception):
         return {"Ready": self.verdict}
 
 
-class ConfigError(SpecError):
+class OptionsError(SpecError):
     """Options of a user that cannot be written, or whose values a program does not take."""
 
     @property

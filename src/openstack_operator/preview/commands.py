@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,10 @@ from ..api import handle
 from ..cluster_domain import USUAL
 from ..inspection.redaction import masked_values
 from ..inspection.state import is_ready, printed, reason_of, subject
-from ..kube import MANAGED_BY, conditions
+from ..kube import FIELD, MANAGED_BY, conditions
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
-from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
+from ..plan import CONFIG_VALID, NO_PERMISSIONS, Object, Permissions, SpecError, Transient
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
@@ -162,6 +162,8 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
         refused = await _apply(preview, manifests)
         await preview.settle()
         differences = changes(client.written, await _secret_values(preview, client))
+        for remark in _remarks(preview):
+            _warn(remark)
         problems = [*refused, *_problems(preview)]
         await _print(options, client, manifests.namespace, differences, problems)
         if problems:
@@ -219,6 +221,18 @@ def _problems(preview: Preview) -> list[str]:
             message = conditions(live).get("Ready", {}).get("message", "")
             problems.append(f"{subject(live)}: {reason_of(live)}: {message}")
     return problems
+
+
+def _remarks(preview: Preview) -> Iterator[str]:
+    """Yield what is to be said of options that programs take. A cloud says it of its resources."""
+    for live in preview.resources():
+        condition = conditions(live).get(CONFIG_VALID, {})
+        if (
+            condition.get("status") == "True"
+            and condition["message"]
+            and FIELD not in (live["metadata"].get("annotations") or {})
+        ):
+            yield f"{subject(live)}: {condition['message']}"
 
 
 async def _print(

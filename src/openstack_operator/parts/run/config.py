@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube, oslo
 from ...api import Sections, logins
-from ...plan import ConfigError, Context, Step
+from ...plan import Context, OptionsError, Step
 from ..connect.caches import cache_mounts
 from ..secrets.tls import TRUST, authority, trusts
 
@@ -36,7 +36,7 @@ class Config(Step):
 
 
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
-    """The merged sections; `fixed_options` are those that only the operator sets. Raises ConfigError where the user
+    """The merged sections; `fixed_options` are those that only the operator sets. Raises OptionsError where the user
     sets one of them.
     """
     usual = oslo.merge(oslo.options.defaults(), oslo.options.token_cache(fixed_options), defaults or {})
@@ -46,17 +46,17 @@ def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | 
 def layered(
     defaults: Sections, user: Sections, fixed_options: Sections, path: str = "spec.config", *, multiline: bool = True
 ) -> Sections:
-    """Sections with later layers winning. Raises ConfigError where the user, in the field `path`, sets a fixed option,
+    """Sections with later layers winning. Raises OptionsError where the user, in the field `path`, sets a fixed option,
     or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each option has one line.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
-            raise ConfigError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
+            raise OptionsError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
         for option, value in values.items():
             _check(f"{path}.{section}", option, value, multiline=multiline)
     if clashes := oslo.overlap(user, fixed_options):
         names = ", ".join(clashes)
-        raise ConfigError(f"{path}.{clashes[0]}", f"the operator sets {names} itself; remove it from config")
+        raise OptionsError(f"{path}.{clashes[0]}", f"the operator sets {names} itself; remove it from config")
     return oslo.merge(defaults, user, fixed_options)
 
 
@@ -75,17 +75,17 @@ def is_one_line(value: Any) -> bool:
 
 def _check(section: str, option: str, value: Any, *, multiline: bool) -> None:
     if not _OPTION.fullmatch(option):
-        raise ConfigError(f"{section}.{option!r}", "not an option's name; leave out spaces, brackets, = and :")
+        raise OptionsError(f"{section}.{option!r}", "not an option's name; leave out spaces, brackets, = and :")
     entries: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, (str, int, float)) for entry in entries):
-        raise ConfigError(f"{section}.{option}", "not a value; write text, a number, true, false or a list of these")
+        raise OptionsError(f"{section}.{option}", "not a value; write text, a number, true, false or a list of these")
     if any(_CONTROL.search(str(entry)) for entry in entries):
-        raise ConfigError(f"{section}.{option}", "holds a control character, such as a carriage return; remove it")
+        raise OptionsError(f"{section}.{option}", "holds a control character, such as a carriage return; remove it")
     if any(oslo.has_gap(str(entry)) for entry in entries):
         # oslo.config takes it for the end of the value, and does not read a file with an indented line behind it.
-        raise ConfigError(f"{section}.{option}", "has an empty line; remove that")
+        raise OptionsError(f"{section}.{option}", "has an empty line; remove that")
     if not multiline and not all(map(is_one_line, entries)):
-        raise ConfigError(f"{section}.{option}", "has several lines; write it on one")
+        raise OptionsError(f"{section}.{option}", "has several lines; write it on one")
 
 
 def config(

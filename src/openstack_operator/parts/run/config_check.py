@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from ... import kube, oslo
-from ...plan import CONFIG_VALID, ConfigError, Context, State, Verdict
+from ...plan import CONFIG_VALID, Context, OptionsError, State, Verdict
 
 _LONGEST = 64
 """Characters of a value that a message shows."""
@@ -17,35 +17,53 @@ Place = tuple[str, str, Mapping[str, Any]]
 """Path of options in a spec, their section, and the options."""
 
 
+class Remark(NamedTuple):
+    """What is to be said of an option in a spec."""
+
+    kind: Literal["unknown", "deprecated", "wrong"]
+    path: str
+    text: str
+
+
 def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
     """Return the condition on the options in each `config` of a spec, for a kind whose options the release lists.
-    Raise ConfigError if a program would not take a value, or has an option no more. Another name that no program knows
-    is no error: a plug-in in an image of the user's may know it. Sections that the spec itself names, those of backends
-    and stores, have options of drivers.
+    Raise OptionsError if a program would not take a value, or has an option no more.
+    """
+    if not ctx.release.options.get(ctx.kind.lower()):
+        return {}
+    found = list(remarks(ctx))
+    if wrong := [(each.path, each.text) for each in found if each.kind == "wrong"]:
+        raise OptionsError(*wrong[0], *wrong[1:])
+    found.sort(key=lambda each: each.kind != "unknown")
+    reason = _REASONS[found[0].kind] if found else "OptionsValid"
+    return {CONFIG_VALID: Verdict(State.READY, "; ".join(f"{each.path}: {each.text}" for each in found), reason)}
+
+
+_REASONS = {"unknown": "UnknownOptions", "deprecated": "DeprecatedOptions"}
+
+
+def remarks(ctx: Context[Any]) -> Iterator[Remark]:
+    """Yield what is to be said of the options in a spec. A name that no program knows is no error: a plug-in in an
+    image of the user's may know it. Sections that the spec itself names, those of backends and stores, are left out,
+    since they have options of drivers.
     """
     service = ctx.kind.lower()
     known, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
     if not known:
-        return {}
+        return
     spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    names = set(_names(spec))
-    remarks: dict[str, list[str]] = {}
-    problems: list[tuple[str, str]] = []
-    for path, section, options in _options(spec, "spec", names, has_backends=_BACKEND in known):
+    for path, section, options in _options(spec, "spec", set(_names(spec)), has_backends=_BACKEND in known):
         for finding in oslo.examine(known, {section: options}, earlier):
             place = f"{path}.{finding.option}" if finding.option else path
-            if finding.kind == "invalid":
-                problems.append((place, _problem(options[finding.option], finding)))
-            elif finding.kind == "removed":
-                problems.append((place, f"{ctx.kind} {ctx.release.name} has this option no more; remove it"))
-            else:
-                text = f"{ctx.kind} {ctx.release.name} ignores it: " if finding.kind == "unknown" else ""
-                remarks.setdefault(finding.kind, []).append(f"{place}: {text}{finding.text}")
-    if problems:
-        raise ConfigError(*problems[0], *problems[1:])
-    messages = "; ".join((*remarks.get("unknown", ()), *remarks.get("deprecated", ())))
-    reason = "UnknownOptions" if "unknown" in remarks else "DeprecatedOptions" if remarks else "OptionsValid"
-    return {CONFIG_VALID: Verdict(State.READY, messages, reason)}
+            match finding.kind:
+                case "invalid":
+                    yield Remark("wrong", place, _problem(options[finding.option], finding))
+                case "removed":
+                    yield Remark("wrong", place, f"{ctx.kind} {ctx.release.name} has this option no more; remove it")
+                case "unknown":
+                    yield Remark("unknown", place, f"{ctx.kind} {ctx.release.name} ignores it: {finding.text}")
+                case "deprecated":
+                    yield Remark("deprecated", place, finding.text)
 
 
 def _problem(value: Any, finding: oslo.Finding) -> str:
