@@ -16,11 +16,12 @@ PLUGINS = "(auth plugin)"
 """Key of the options that a section with a login may have, whichever way it logs in."""
 
 Description = dict[str, Any]
-"""What is known of an option: the `type` of its values with the limits of that type, and `multi` for one that may be
-written several times; `secret` for one that nobody may see; `removal`, why it goes, with `since`; `mutable` for one
-that a running program reads again. Or, of an old name, `now`: section and name in use. No `type` stands for any value.
+"""Description of an option: the `type` of its values with the limits of that type, and `multi` for one that may be
+written several times; `secret` for one with a secret; `removal`, the reason why it goes, with `since`; `mutable` for
+one that a running program reads again. Or, of an old name, `now`: section and name in use. No `type` stands for any
+value.
 """
-_LIMITS = ("min", "max", "bounds", "quotes", "ignore_case", "max_length", "schemes", "min_length")
+_LIMITS = ("min", "max", "bounds", "quotes", "ignore_case", "max_length", "min_length")
 _VERSIONS = {"_check_ipv4": 4, "_check_ipv6": 6}
 
 
@@ -92,11 +93,13 @@ def describe_type(type_: Any) -> Description:
     if rules.__module__ != "oslo_config.types":
         return {}
     # Number has the rules of Integer, Float and Port.
-    own = next(each for each in type(type_).__mro__ if each.__module__ == rules.__module__)
-    description: Description = {"type": own.__name__}
+    standard = next(each for each in type(type_).__mro__ if each.__module__ == rules.__module__)
+    description: Description = {"type": standard.__name__}
     for limit in _LIMITS:
         if (value := getattr(type_, limit, None)) not in (None, False, 0) or (limit in {"min", "max"} and value == 0):
-            description[limit] = sorted(value) if limit == "schemes" else value
+            description[limit] = value
+    if schemes := getattr(type_, "schemes", None):
+        description["schemes"] = sorted(schemes)
     if choices := getattr(type_, "choices", None):
         description["choices"] = list(choices)
     if (regex := getattr(type_, "regex", None)) is not None:

@@ -58,7 +58,7 @@ class ReleaseFiles:
             raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
         file = self._current(files[name])
         if profile not in file.parsed:
-            earlier = [lists for other in sorted(files) if other < name and (lists := self._options(other))]
+            earlier = [lists for each in sorted(files) if each < name and (lists := self._options(each))]
             file.parsed[profile] = parse(file.content, profile, self._options(name), earlier[-1] if earlier else {})
         return file.parsed[profile]
 

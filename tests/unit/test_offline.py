@@ -505,15 +505,11 @@ def test_options_are_judged_at_their_place_in_the_files() -> None:
     text += "  glance:\n    config:\n      DEFAULT:\n        debgu: true\n        show_multiple_locations: true\n"
     made = surveyed(text)
     place = "OpenStackControlPlane/c: spec.glance.config.DEFAULT"
-    assert [str(each) for each in made.errors] == [
-        "f.yaml:9: OpenStackControlPlane/c: spec.nova.config.DEFAULT.cpu_allocation_ratio: is -1; the option takes a "
-        "number from 0.0"
-    ]
+    text = "spec.nova.config.DEFAULT.cpu_allocation_ratio: is -1; the option takes a number from 0.0"
+    assert [str(each) for each in made.errors] == [f"f.yaml:9: OpenStackControlPlane/c: {text}"]
     unknown, deprecated = map(str, made.warnings)
-    assert unknown == (
-        f"f.yaml:13: warning: {place}.debgu: Glance 2025.1 ignores it: there is no option 'debgu' in section [DEFAULT]; "
-        "did you mean debug?"
-    )
+    text = "Glance 2025.1 ignores it: there is no option 'debgu' in section [DEFAULT]; did you mean debug?"
+    assert unknown == f"f.yaml:13: warning: {place}.debgu: {text}"
     assert deprecated.startswith(
         f"f.yaml:14: warning: {place}.show_multiple_locations: goes in a later release (deprecated since Newton)"
     )

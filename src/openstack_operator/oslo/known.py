@@ -1,4 +1,4 @@
-"""Options that the programs of a release know: what is wrong with those that a user writes."""
+"""Options that the programs of a release know, and remarks on those that a user writes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST = 200
 """Characters of a reason, of which some take a paragraph."""
 
 KnownOptions = Mapping[str, Mapping[str, str]]
-"""What is known of options, as JSON, by section and name."""
+"""Descriptions of options as JSON, by section and name."""
 
 
 class Finding(NamedTuple):
@@ -31,18 +31,18 @@ class Finding(NamedTuple):
     section: str
     option: str
     text: str
-    """What to do; for an invalid value what the option takes; empty for an option that a release has no more."""
+    """Advice; for an invalid value the values that the option takes; empty for an option that a release has no more."""
     is_secret: bool = False
-    """True if nobody may see the value."""
+    """True if the value is a secret."""
 
 
 def examine(
-    known: KnownOptions, written: Mapping[str, Mapping[str, Any]], earlier: KnownOptions | None = None
+    catalog: KnownOptions, written: Mapping[str, Mapping[str, Any]], earlier: KnownOptions | None = None
 ) -> Iterator[Finding]:
     """Yield what is to be said of the written options; `earlier` are those of the release before. A section and an
     option may be written in each way that oslo.config reads.
     """
-    names = {_section(name): name for name in known}
+    names = {_section(name): name for name in catalog}
     earlier_names = {_section(name): name for name in earlier or {}}
     for section, options in written.items():
         earlier_options = (earlier or {}).get(earlier_names.get(_section(section), ""), {})
@@ -55,28 +55,28 @@ def examine(
             text = f"there is no section [{section}]{_proposal(f'[{names[near[0]]}]' if near else '')}"
             yield Finding("unknown", section, "", text)
             continue
-        choices = {**_login_options(known, name), **known[name]}
+        choices = {**_login_options(catalog, name), **catalog[name]}
         for option, value in options.items():
             if (details := choices.get(option.replace("-", "_"))) is not None:
-                yield from _examine_option(known, section, option, value, _parse(details))
+                yield from _examine_option(catalog, section, option, value, _parse(details))
             elif option in removed:
                 yield Finding("removed", section, option, "")
             else:
                 text = f"there is no option {option!r} in section [{name}]"
-                text += _proposal(_nearest(known, name, option, set(choices)))
+                text += _proposal(_nearest(catalog, name, option, set(choices)))
                 yield Finding("unknown", section, option, text)
 
 
 def _examine_option(
-    known: KnownOptions, section: str, option: str, value: Any, rules: values.Rules
+    catalog: KnownOptions, section: str, option: str, value: Any, rules: values.Rules
 ) -> Iterator[Finding]:
-    """Yield what is to be said of an option that is known."""
+    """Yield what is to be said of an option of the catalog."""
     if place := rules.get("now"):
         new_section, new_option = place
         where = "" if _section(new_section) == _section(section) else f" in section [{new_section}]"
         text = f"is an old name, which goes in a later release; use {new_option}{where} in place of it"
         yield Finding("deprecated", section, option, text)
-        rules = _parse(known.get(new_section, {}).get(new_option, ""))
+        rules = _parse(catalog.get(new_section, {}).get(new_option, ""))
     if "removal" in rules:
         since = f" (deprecated since {rules['since']})" if "since" in rules else ""
         reason = f": {textwrap.shorten(rules['removal'], _LONGEST, placeholder=' …')}" if rules["removal"] else ""
@@ -103,17 +103,17 @@ def _parse(details: str) -> values.Rules:
     return json.loads(details) if details else {}
 
 
-def _login_options(known: KnownOptions, section: str) -> Mapping[str, str]:
+def _login_options(catalog: KnownOptions, section: str) -> Mapping[str, str]:
     """Return the options of logins, if a section has one."""
-    return known.get(LOGIN, {}) if set(_IN_SECTIONS) & {*known[section]} else {}
+    return catalog.get(LOGIN, {}) if set(_IN_SECTIONS) & {*catalog[section]} else {}
 
 
-def _nearest(known: KnownOptions, section: str, option: str, choices: set[str]) -> str:
+def _nearest(catalog: KnownOptions, section: str, option: str, choices: set[str]) -> str:
     """Return the option that is probably meant: one of another section with this very name, else the most similar."""
     plain = option.replace("-", "_")
-    if elsewhere := [name for name in known if name not in {section, LOGIN} and plain in known[name]]:
+    if elsewhere := [name for name in catalog if name not in {section, LOGIN} and plain in catalog[name]]:
         # Before a section that has only the old name of an option.
-        best = min(elsewhere, key=lambda name: "now" in _parse(known[name][plain]))
+        best = min(elsewhere, key=lambda name: "now" in _parse(catalog[name][plain]))
         return f"{plain} in section [{best}]"
     near = difflib.get_close_matches(plain, sorted(choices), n=1)
     return near[0] if near else ""

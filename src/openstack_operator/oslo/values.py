@@ -29,10 +29,10 @@ def parse_text(text: str) -> str | None:
     """Return what oslo.config reads of a value that is written to a file: without the spaces and quotes around it, and
     with each escaped dollar sign as such. Return None if it contains the value of another option.
     """
-    first, *others = (line.strip() for line in text.split("\n"))
+    first, *further_lines = (line.strip() for line in text.split("\n"))
     if first and first[0] == first[-1] and first[0] in "\"'":
         first = first[1:-1]
-    value = "\n".join([first, *others]).rstrip("\n").replace("\\$", "$$")
+    value = "\n".join([first, *further_lines]).rstrip("\n").replace("\\$", "$$")
     if any(match[1] is None for match in _PLACEHOLDER.finditer(value)):
         return None
     return _PLACEHOLDER.sub("$", value)
@@ -169,8 +169,8 @@ def _is_dict(rules: Rules, text: str) -> bool:
     separator = rules.get("key_value_separator", ":")
 
     def value(pair: str) -> str | None:
-        _, found, value = pair.partition(separator)
-        return value.strip() if found else None
+        _, colon, value = pair.partition(separator)
+        return value.strip() if colon else None
 
     pairs = _split(text, rules.get("value_type", {}), value)
     if pairs is None:

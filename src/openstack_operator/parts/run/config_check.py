@@ -18,7 +18,7 @@ Place = tuple[str, str, Mapping[str, Any]]
 
 
 class Remark(NamedTuple):
-    """What is to be said of an option in a spec."""
+    """A remark on an option in a spec."""
 
     kind: Literal["unknown", "deprecated", "wrong"]
     path: str
@@ -31,12 +31,12 @@ def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
     """
     if not ctx.release.options.get(ctx.kind.lower()):
         return {}
-    found = list(remarks(ctx))
-    if wrong := [(each.path, each.text) for each in found if each.kind == "wrong"]:
+    all_remarks = list(remarks(ctx))
+    if wrong := [(each.path, each.text) for each in all_remarks if each.kind == "wrong"]:
         raise OptionsError(*wrong[0], *wrong[1:])
-    found.sort(key=lambda each: each.kind != "unknown")
-    reason = _REASONS[found[0].kind] if found else "OptionsValid"
-    return {CONFIG_VALID: Verdict(State.READY, "; ".join(f"{each.path}: {each.text}" for each in found), reason)}
+    all_remarks.sort(key=lambda each: each.kind != "unknown")
+    reason = _REASONS[all_remarks[0].kind] if all_remarks else "OptionsValid"
+    return {CONFIG_VALID: Verdict(State.READY, "; ".join(f"{each.path}: {each.text}" for each in all_remarks), reason)}
 
 
 _REASONS = {"unknown": "UnknownOptions", "deprecated": "DeprecatedOptions"}
@@ -48,12 +48,12 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
     since they have options of drivers.
     """
     service = ctx.kind.lower()
-    known, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
-    if not known:
+    catalog, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
+    if not catalog:
         return
     spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    for path, section, options in _options(spec, "spec", set(_names(spec)), has_backends=_BACKEND in known):
-        for finding in oslo.examine(known, {section: options}, earlier):
+    for path, section, options in _options(spec, "spec", set(_names(spec)), has_backends=_BACKEND in catalog):
+        for finding in oslo.examine(catalog, {section: options}, earlier):
             place = f"{path}.{finding.option}" if finding.option else path
             match finding.kind:
                 case "invalid":
