@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from importlib.metadata import entry_points
@@ -22,6 +23,7 @@ one that a running program reads again. Or, of an old name, `now`: section and n
 value.
 """
 _LIMITS = ("min", "max", "bounds", "quotes", "ignore_case", "max_length", "min_length")
+_FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 _VERSIONS = {"_check_ipv4": 4, "_check_ipv6": 6}
 
 
@@ -103,8 +105,10 @@ def describe_type(type_: Any) -> Description:
     if choices := getattr(type_, "choices", None):
         description["choices"] = list(choices)
     if (regex := getattr(type_, "regex", None)) is not None:
-        description["regex"] = regex.pattern
-        description["flags"] = regex.flags
+        flags = "".join(name for name, flag in _FLAGS.items() if regex.flags & flag)
+        # One that has flags begins with them.
+        is_complete = not flags or regex.pattern.startswith("(?")
+        description["regex"] = regex.pattern if is_complete else f"(?{flags}){regex.pattern}"
     for part in ("item_type", "value_type"):
         if (inner := getattr(type_, part, None)) is not None:
             description[part] = describe_type(inner)

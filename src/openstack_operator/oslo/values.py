@@ -106,7 +106,7 @@ def _is_string(rules: Rules, text: str) -> bool:
     if 0 < longest < len(text):
         return False
     if regex := rules.get("regex"):
-        return re.compile(regex, rules.get("flags", 0)).search(text) is not None
+        return re.search(regex, text) is not None
     choices: Sequence[str] | None = rules.get("choices")
     if choices is None:
         return True
@@ -136,9 +136,11 @@ def _is_number(convert: Callable[[str], float]) -> Callable[[Rules, str], bool]:
     return check
 
 
+_RANGE = re.compile("^(0|-?[1-9][0-9]*)(?:-(0|-?[1-9][0-9]*))?$")
+
+
 def _is_range(rules: Rules, text: str) -> bool:
-    number = "0|-?[1-9][0-9]*"
-    match = re.match(f"^({number})(?:-({number}))?$", text)
+    match = _RANGE.match(text)
     if not match:
         return False
     try:
