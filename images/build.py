@@ -63,7 +63,7 @@ def _build_after(engine: Engine, name: str, below: Future[None] | None, *, prist
             arguments = {"PARENT": catalog.reference(catalog.parent(name), pristine=pristine)}
             arguments |= PRISTINE.get(name, {}) if pristine else {}
             log = cache.directory("logs") / f"{name}{'-pristine' if pristine else ''}.log"
-            engine.build(reference, context, arguments, log)
+            engine.build(reference, context, arguments, log, catalog.labels(name, pristine=pristine))
     finally:
         shutil.rmtree(context)
     say(f"{name}: built in {time.monotonic() - started:.1f} s")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from images import patches
+from openstack_operator import __version__
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
@@ -27,6 +28,7 @@ TOOLS = frozenset({"amphora", "guest"})
 FOR_TESTS = frozenset({"ceph-rook"})
 """Images that pods of other operators run in tests, and no pod of a cloud."""
 
+_LABEL = "org.opencontainers.image"
 _BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w-]+):build\b")
 """An image of ours in a release file."""
 _PARENT = re.compile(rf"^ARG PARENT={PREFIX}/(?P<name>[\w-]+)$", re.MULTILINE)
@@ -114,6 +116,18 @@ def tag(name: str, *, pristine: bool = False) -> str:
     return f"{digest}-pristine" if pristine and digest != _digest(name, pristine=False) else digest
 
 
+def labels(name: str, *, pristine: bool = False) -> dict[str, str]:
+    """The labels of an image. All follow from its content, so that the same content has the same digest: there is no
+    commit among them, and no time.
+    """
+    version = __version__ if name == "operator" else tag(name, pristine=pristine)
+    return {**_constant_labels(name), f"{_LABEL}.version": version}
+
+
+def _constant_labels(name: str) -> dict[str, str]:
+    return {f"{_LABEL}.title": name, f"{_LABEL}.vendor": "openstack-operator"}
+
+
 def _digest(name: str, *, pristine: bool) -> str:
     state = hashlib.sha256()
     if name == DEBIAN:
@@ -122,6 +136,7 @@ def _digest(name: str, *, pristine: bool) -> str:
     else:
         parts = files(name, pristine=pristine)
         state.update(_digest(parent(name), pristine=pristine).encode())
+        state.update(repr(sorted(_constant_labels(name).items())).encode())
     for path, file in sorted(parts.items()):
         state.update(f"\0{path}\0{file.executable}\0{len(file.content)}\0".encode() + file.content)
     return state.hexdigest()[:16]

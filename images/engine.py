@@ -26,8 +26,10 @@ class Engine(Protocol):
         """`reference` is Debian's minimal root file system; `context` is an empty directory to work in."""
         ...
 
-    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
-        """Build `reference` from the context's Containerfile with these build arguments."""
+    def build(
+        self, reference: str, context: Path, arguments: Mapping[str, str], log: Path, labels: Mapping[str, str]
+    ) -> None:
+        """Build `reference` from the context's Containerfile with these build arguments and labels."""
         ...
 
     def source(self, reference: str) -> list[str]:
@@ -89,7 +91,9 @@ class Buildah:
             )
         )
 
-    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
+    def build(
+        self, reference: str, context: Path, arguments: Mapping[str, str], log: Path, labels: Mapping[str, str]
+    ) -> None:
         mounts = {
             debian.build_settings(): "/etc/apt:ro",
             cache.directory("debs"): "/var/cache/apt/archives",
@@ -105,6 +109,7 @@ class Buildah:
         )
         command += [f"--volume={source}:{target}" for source, target in mounts.items()]
         command += [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        command += [f"--label={name}={value}" for name, value in labels.items()]
         command += [f"--file={context / 'Containerfile'}", f"--tag={reference}"]
         run([*command, str(context)], log=log)
 
@@ -142,9 +147,12 @@ class Docker:
             debian.bootstrap(context / "root.tar")
             run(["docker", "import", str(context / "root.tar"), reference])
 
-    def build(self, reference: str, context: Path, arguments: Mapping[str, str], log: Path) -> None:
+    def build(
+        self, reference: str, context: Path, arguments: Mapping[str, str], log: Path, labels: Mapping[str, str]
+    ) -> None:
         command = ["docker", "build", "--network=host"]
         command += [f"--build-arg={name}={value}" for name, value in arguments.items()]
+        command += [f"--label={name}={value}" for name, value in labels.items()]
         command += [f"--file={context / 'Containerfile'}", f"--tag={reference}"]
         run([*command, str(context)], log=log)
 

@@ -15,7 +15,7 @@ from images.shell import CommandError
 from localcluster.build import BuildError
 
 from . import build
-from .catalog import OPERATORS, chosen
+from .catalog import BY_NAME, chosen
 from .install import install, remove
 
 
@@ -42,9 +42,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m operators", description="Operators of others, for `provider:`.")
+    parser = argparse.ArgumentParser(
+        prog="python -m operators", description="Operators of others, for `provider:`, and those that install this one."
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    help_text = f"default: all. One of: {', '.join(OPERATORS)}"
+    help_text = f"default: those for `provider:`. One of: {', '.join(BY_NAME)}"
     for name, text in {
         "build": "build what is missing into the cache; print the archives of images",
         "install": "bring them into the cluster that runs",

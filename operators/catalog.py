@@ -3,91 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from images.catalog import PREFIX
 
-
-@dataclass(frozen=True)
-class Module:
-    """A version of a Go module, with what go.sum says of its content. That content has a go.sum for all below it."""
-
-    path: str
-    version: str
-    sum: str
-    unlisted: bool = field(default=False, repr=False)
-    """True if Go's checksum database may not answer for this version; the sum here alone says what it is."""
-
-    def __str__(self) -> str:
-        return f"{self.path}@{self.version}"
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """Custom resource definitions that a module brings."""
-
-    module: Module
-    files: tuple[str, ...] = ("config/crd/bases/*.yaml",)
-    """Patterns of paths in the module."""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart that `helm template` makes objects from."""
-
-    folder: str
-    """Relative to the module."""
-    namespace: str
-    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """In them `{operator}` becomes the full name of the operator's image."""
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator, as its module has it, and what it needs to work with images of this repository."""
-
-    name: str
-    kinds: Kinds
-    package: str
-    """The program, relative to the module."""
-    manifests: str | Chart = ""
-    """A chart, or the folder in the module that `kubectl kustomize` makes objects from; empty: neither."""
-    extra_files: tuple[str, ...] = ()
-    """Further manifests of the module."""
-    own_files: tuple[str, ...] = ()
-    """Manifests in operators/objects, where the module has none."""
-    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Kinds without which it does not start: a name in `KINDS` → definitions, all of them if there are none."""
-    instead: tuple[Module, ...] = ()
-    """Versions that take the place of those its go.mod asks for."""
-    programs: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Further programs in its image: name → package, relative to the module."""
-    folder: str = ""
-    """Folder of its programs in the image (`bin/`), for one that others start by its path; empty is the root."""
-    tags: str = ""
-    """Build tags of its programs."""
-    base: str = ""
-    """Image of this repository below its programs, for those that call other programs."""
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Variables to set; `{operator}`, `{mariadb}` … become the full names of images."""
-    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Commands by the name of the container, for images with several programs."""
-    arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Arguments that a container of that name has besides; `{…}` as in variables."""
-    starts: tuple[str, ...] = ()
-    """Entries of `OPERATORS` whose images run in pods that it makes."""
-    makes_certificates: bool = False
-    """True if it makes the certificates of its webhooks itself."""
-    servers: tuple[str, ...] = ()
-    """Images of this repository that fulfil what it expects of its servers."""
-    minutes: float = 3
-    """Time of a cold build on two cores."""
-
-    @property
-    def module(self) -> Module:
-        return self.kinds.module
-
+from .delivery import DELIVERY
+from .model import Chart, Kinds, Module, Operator
 
 PUBLIC_DNS = "10.96.0.14"
 """Address in the cluster of the DNS server for names of the public internet."""
@@ -116,7 +36,6 @@ _PROMETHEUS_PARTS = (
 _RABBITMQ = Module(
     "github.com/rabbitmq/cluster-operator/v2", "v2.22.1", "h1:sZo4DBRs1fCdffLYU3RlJTB/9oeWaLtDIYcuZL1ijlw="
 )
-
 OPERATORS = {
     operator.name: operator
     for operator in (
@@ -336,6 +255,9 @@ OPERATORS = {
     )
 }
 
+BY_NAME = OPERATORS | {operator.name: operator for operator in DELIVERY}
+"""Those that bring this operator into a cluster, too, which none of its resources needs."""
+
 KINDS: Mapping[str, Kinds] = {
     **{name: operator.kinds for name, operator in OPERATORS.items()},
     "rook-newest": Kinds(
@@ -351,7 +273,9 @@ KINDS: Mapping[str, Kinds] = {
 
 
 def chosen(names: list[str]) -> list[Operator]:
-    """The operators of these names, all where there are none; raises ValueError for a name there is not."""
-    if unknown := sorted(set(names) - set(OPERATORS)):
-        raise ValueError(f"there is no operator {', '.join(unknown)}; choose from {', '.join(OPERATORS)}")
-    return [operator for name, operator in OPERATORS.items() if not names or name in names]
+    """The operators of these names; where there are none, all that resources need. Raises ValueError for a name there
+    is not.
+    """
+    if unknown := sorted(set(names) - set(BY_NAME)):
+        raise ValueError(f"there is no operator {', '.join(unknown)}; choose from {', '.join(BY_NAME)}")
+    return [operator for name, operator in BY_NAME.items() if name in (names or OPERATORS)]

@@ -16,7 +16,7 @@ from openstack_operator import pki
 from openstack_operator.kube import secret_data
 
 from . import build, charts, manifests
-from .catalog import OPERATORS, Chart, Operator
+from .catalog import BY_NAME, Chart, Operator
 from .crds import definitions, documents
 from .modules import folders
 
@@ -58,10 +58,10 @@ def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
 
 
 def started(operators: Iterable[Operator]) -> list[Operator]:
-    """The operators, and the entries of `OPERATORS` whose images run in pods that they make, each once."""
+    """The operators, and the entries of `BY_NAME` whose images run in pods that they make, each once."""
     chosen = list(operators)
     by_name = {each.name: each for each in chosen}
-    return list((by_name | {name: OPERATORS[name] for each in chosen for name in each.starts}).values())
+    return list((by_name | {name: BY_NAME[name] for each in chosen for name in each.starts}).values())
 
 
 def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
@@ -82,7 +82,7 @@ def objects(operator: Operator) -> list[Object]:
     references = {
         "operator": reference,
         **{name: images.reference(name) for name in operator.servers},
-        **{name: build.reference(OPERATORS[name]) for name in operator.starts},
+        **{name: build.reference(BY_NAME[name]) for name in operator.starts},
     }
     sources = [each for name, only in operator.needs.items() for each in definitions(name, only=only)]
     if isinstance(operator.manifests, Chart):

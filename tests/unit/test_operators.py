@@ -22,7 +22,7 @@ from localcluster.build import BuildError
 from openstack_operator import pki
 from operators import __main__ as command
 from operators import build, charts, crds, install, issuers, manifests, modules
-from operators.catalog import KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
+from operators.catalog import BY_NAME, KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = pki.authority("drawn", "operators", NOW)
@@ -193,19 +193,19 @@ def test_an_operator_that_there_is_not_is_named_with_those_there_are(capsys: pyt
     assert command.main(["build", "percona"]) == 1
     assert "no operator percona; choose from mariadb-operator" in capsys.readouterr().err
     assert [each.name for each in chosen(["k-orc"])] == ["k-orc"]
-    assert chosen([]) == list(OPERATORS.values())
+    assert chosen([]) == list(OPERATORS.values()), "not those that install operators"
 
 
 def test_every_operator_has_a_tag_of_its_own_and_one_that_changes_with_its_version() -> None:
-    references = [build.reference(each) for each in OPERATORS.values()]
+    references = [build.reference(each) for each in BY_NAME.values()]
     assert len(set(references)) == len(references)
     assert all(
-        image.startswith(f"localhost/operators/{name}:") for name, image in zip(OPERATORS, references, strict=True)
+        image.startswith(f"localhost/operators/{name}:") for name, image in zip(BY_NAME, references, strict=True)
     )
 
 
 def test_variables_and_arguments_name_images_that_there_are() -> None:
-    for operator in OPERATORS.values():
+    for operator in BY_NAME.values():
         named = {"operator": "it", **dict.fromkeys((*operator.servers, *operator.starts), "server")}
         words = [word for words in operator.arguments.values() for word in words]
         assert all(value.format(**named) for value in (*operator.environment.values(), *words))
@@ -214,27 +214,27 @@ def test_variables_and_arguments_name_images_that_there_are() -> None:
 
 
 def test_what_an_operator_starts_and_needs_is_there() -> None:
-    for operator in OPERATORS.values():
+    for operator in BY_NAME.values():
         assert set(operator.needs) <= set(KINDS)
         for name in operator.starts:
-            started = OPERATORS[name]
+            started = BY_NAME[name]
             assert not (started.manifests or started.extra_files or started.own_files), "it only has an image"
 
 
 def test_images_that_an_operator_starts_are_loaded_with_its_own() -> None:
-    named = [each.name for each in install.started([OPERATORS["prometheus-operator"]])]
+    named = [each.name for each in install.started([BY_NAME["prometheus-operator"]])]
     assert named == ["prometheus-operator", "prometheus-config-reloader", "prometheus"]
-    assert [each.name for each in install.started(OPERATORS.values())] == list(OPERATORS)
+    assert [each.name for each in install.started(BY_NAME.values())] == list(BY_NAME)
 
 
 def test_files_of_ours_belong_to_an_operator_and_objects_of_ours_are_there() -> None:
-    assert {path.name for path in build.SOURCES.iterdir()} <= set(OPERATORS)
-    named = {name for operator in OPERATORS.values() for name in operator.own_files}
+    assert {path.name for path in build.SOURCES.iterdir()} <= set(BY_NAME)
+    named = {name for operator in BY_NAME.values() for name in operator.own_files}
     assert {path.name for path in (build.SOURCES.parent / "objects").iterdir()} == named
 
 
 def test_an_operator_that_is_changed_here_has_another_tag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pebble, k_orc = OPERATORS["pebble"], OPERATORS["k-orc"]
+    pebble, k_orc = BY_NAME["pebble"], BY_NAME["k-orc"]
     before = build.reference(pebble), build.reference(k_orc)
     (tmp_path / "pebble").mkdir()
     (tmp_path / "pebble" / "main.go").write_text("package main\n")
@@ -391,7 +391,7 @@ def test_the_checksum_database_is_asked_for_all_but_what_it_may_not_have(monkeyp
 
 def test_rook_starts_no_driver_and_takes_disks_that_are_files() -> None:
     """Without a driver, no image is needed but those of this repository."""
-    chart = OPERATORS["rook"].manifests
+    chart = BY_NAME["rook"].manifests
     assert isinstance(chart, Chart)
     assert chart.values["allowLoopDevices"] is True
     assert chart.values["csi"] == {"enableRbdDriver": False, "enableCephfsDriver": False, "disableCsiDriver": "true"}

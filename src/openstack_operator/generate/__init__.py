@@ -8,11 +8,13 @@ from typing import Any
 
 from ..api import Resource, crd, model_schema
 from ..command_line import command_line
+from ..kube import Object
 from ..manifests import dump, dump_all, load
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
 from .admission import node_policies
+from .bundle import FOLDER, bundle_files, examples_of
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference
 from .deployment import deployment
@@ -34,6 +36,7 @@ OWNED = (
     f"{_OPTIONAL_OF_NAMESPACE}/*.yaml",
     "docs/reference/*.md",
     f"{CHARTS}/*/templates/*",
+    f"{FOLDER}/*/*.yaml",
 )
 """Whatever else is found there was made from a model that is gone."""
 
@@ -60,6 +63,12 @@ def rendered(root: Path) -> list[Planned]:
     ]
 
 
+def _user_manifests(root: Path) -> list[Object]:
+    """Return the smallest sample of a cloud, and the smallest case of each service."""
+    paths = [root / SAMPLES / "controlplane_minimal.yaml", *sorted(root.glob(CASES.replace("[!.]*", "minimal")))]
+    return [obj for path in paths for obj in load(path)]
+
+
 def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]], str]) -> dict[str, Resource[Any]]:
     """Names of files, one a kind: the full one where another group's kind has the plain one already."""
     by_file_name: dict[str, Resource[Any]] = {}
@@ -77,7 +86,8 @@ def generated(root: Path) -> dict[Path, str]:
     """Content of every generated file, by its path in a checkout."""
     files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
-    granted = rules(rendered(root))
+    planned = rendered(root)
+    granted = rules(planned)
     rights = _rights(granted)
     files |= rights
     optional = [path for path in rights if path.parent == _OPTIONAL]
@@ -87,6 +97,7 @@ def generated(root: Path) -> dict[Path, str]:
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
     files |= chart_files(granted)
+    files |= bundle_files(granted, examples_of(_user_manifests(root), planned))
     firsts = {resource.spec: resource for resource in reversed(RESOURCES)}
     pages = _files(lambda each: f"{each.kind.lower()}.md", lambda each: f"{each.handle.lower()}.md")
     for name, resource in pages.items():
