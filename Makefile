@@ -135,8 +135,11 @@ test-crash-points: venv ## The operator killed again and again, and at four writ
 	$(PY) -m localcluster build --only apiserver
 	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py
 
+# `make e2e INSTALL=chart` and `INSTALL=kustomize` take the operator from a release in a registry, `make cloud`, too.
+export INSTALL
+
 .PHONY: e2e
-e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself
+e2e: venv ## The cloud, its proof, what day two brings, and its removal; the embedded cluster itself; INSTALL=chart installs the chart
 	$(E2E) --ignore-glob='tests/e2e/on_*' tests/e2e
 
 .PHONY: e2e-ha
@@ -195,6 +198,11 @@ e2e-reasons: venv ## Eleven reasons why a service is not Ready, made in a cloud,
 .PHONY: e2e-registry
 e2e-registry: venv ## A cloud whose nodes pull its images, with a login, from a registry started here, and a pod without that login
 	$(E2E) tests/e2e/on_registry
+
+.PHONY: e2e-install
+e2e-install: venv ## The chart, kustomize, OLM and Flux install the operator from a registry started here, upgrade it and go; a cloud by the chart
+	$(PY) -m operators build source-controller helm-controller olm opm
+	$(E2E) tests/e2e/on_install
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from localcluster.target import target
 
-from . import deploy, own, proof, registry, view
+from . import deploy, own, proof, registry, view, ways
 from .kubernetes import ROOT, CloudError, Kubernetes, module, started
 from .stopwatch import Stopwatch
 
@@ -31,14 +31,17 @@ class Session:
     @classmethod
     def start(cls, sample: Path = MINIMAL, nodes: int = 1, *, pulls: bool = False) -> Session:
         """The operator runs, in the user's own cluster or one of `nodes` nodes started here, and its nodes can have all
-        images `sample` needs: loaded onto them, or with `pulls` from a registry beside the cluster.
+        images `sample` needs: loaded onto them, or with `pulls` from a registry beside the cluster. `INSTALL` in the
+        environment names a way to install it from what a release pushes there.
 
-        Raises CloudError for `pulls` with another than the embedded cluster.
+        Raises CloudError for `pulls` or `INSTALL` with another than the embedded cluster.
         """
-        console = Console()
+        console, way = Console(), ways.chosen()
+        pulls = pulls or bool(way)
         if pulls and (chosen := target()).kind != "embedded":
             raise CloudError(
-                f"REGISTRY={registry.LOCAL} is a registry beside the embedded cluster, and {chosen.why}. For a cluster"
+                f"REGISTRY={registry.LOCAL} and {ways.VARIABLE}= mean a registry beside the embedded cluster, and"
+                f" {chosen.why}. For a cluster"
                 f" of your own, set {own.REGISTRY} to a registry of your own. Nothing was done."
             )
         watch = Stopwatch(console)
@@ -46,9 +49,17 @@ class Session:
         if target().kind == "existing":
             cluster = _own_cluster(watch, sample, images)
         else:
-            cluster = _local_cluster(watch, sample, images, nodes, pulls=pulls)
-        with watch.step("install the operator"):
-            deploy.install(cluster, replicas=min(nodes, 2), c5c3=deploy.asks_for_c5c3(sample))
+            cluster = local_cluster(watch, sample, images, nodes, pulls=pulls)
+        replicas, c5c3 = min(nodes, 2), deploy.asks_for_c5c3(sample)
+        if way:
+            with watch.step(f"make a release and push it to {cluster.registry}"):
+                release = ways.publish(cluster, images, replicas=replicas)
+            with watch.step(f"install the operator ({way})"):
+                ways.prepare(cluster, release)
+                ways.WAYS[way](cluster, release, c5c3=c5c3)
+        else:
+            with watch.step("install the operator"):
+                deploy.install(cluster, replicas, c5c3=c5c3)
         return cls(cluster, watch, console)
 
     def converge(
@@ -71,7 +82,7 @@ class Session:
         return proof.prove(self.cluster, cloud.namespace, self.watch)
 
 
-def _local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int, *, pulls: bool) -> Kubernetes:
+def local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int, *, pulls: bool) -> Kubernetes:
     """Builds what is missing, starts the cluster, loads the images, or pushes them to a registry beside it."""
     with watch.step("check this machine"):
         module("localcluster", "doctor")

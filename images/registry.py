@@ -41,7 +41,7 @@ def push(engine: Engine, target: str, names: Sequence[str], *, pristine: bool = 
             continue
         *options, source = engine.source(catalog.reference(name, pristine=pristine))
         say(f"pushing {reference}")
-        digests.learn(reference, _copy(options, source, reference), pushed=True)
+        digests.learn(reference, copy(options, source, reference), pushed=True)
 
 
 def pinned(target: str, names: Iterable[str], *, pristine: bool = False) -> dict[str, str]:
@@ -83,8 +83,8 @@ class Digests:
             new.replace(self.path)
 
 
-def _copy(options: Sequence[str], source: str, target: str) -> str:
-    """Pushes an image; returns its digest in the registry."""
+def copy(options: Sequence[str], source: str, target: str) -> str:
+    """Push an image, and return its digest in the registry. Raises CommandError."""
     with tempfile.TemporaryDirectory() as folder:
         digest = Path(folder, "digest")
         try:

@@ -13,9 +13,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+
+import yaml
 
 from images import catalog, registry
 from images.build import build
@@ -23,7 +25,7 @@ from images.engine import Buildah, Engine, engine
 from images.shell import CommandError, run, say
 from openstack_operator import __version__
 
-from . import archive, manifests, notes, sbom
+from . import archive, artifacts, bundle, manifests, notes, sbom, signatures
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
@@ -33,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Make a release; return the exit status."""
     options = _options().parse_args(arguments)
     try:
-        folder = publish(options.registry, options.output / __version__, with_sbom=options.sbom)
+        names = options.only or list(catalog.deployed())
+        folder = publish(options.registry, options.output / options.version, names, options.version, sbom=options.sbom)
     except (CommandError, LookupError) as error:
         say(f"publish: {error}")
         return 1
@@ -50,17 +53,30 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sbom", action=argparse.BooleanOptionalAction, default=True, help="list what is in each image (SPDX)"
     )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=catalog.deployed(),
+        metavar="IMAGE",
+        help="push these images alone, for a trial; release files name the others by tags of this machine",
+    )
+    parser.add_argument(
+        "--version",
+        type=manifests.version,
+        default=__version__,
+        help="version of charts and bundle (%(default)s); a later one for a build of your own",
+    )
     return parser
 
 
-def publish(target: str, folder: Path, *, with_sbom: bool = True) -> Path:
-    """Push the images that pods run, and write manifests, charts, the wheel, lists of contents, checksums and notes.
+def publish(target: str, folder: Path, names: Sequence[str], version: str = __version__, *, sbom: bool = True) -> Path:
+    """Push these images, charts and the bundle, and write manifests, the wheel, lists of contents, checksums and notes.
     Returns the folder. Raises CommandError and LookupError.
     """
     created = datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or run(["git", "log", "-1", "--format=%ct"])), UTC
     )
-    names, builder = list(catalog.deployed()), engine()
+    builder = engine()
     build(builder, names)
     registry.push(builder, target, names)
     references = registry.pinned(target, names)
@@ -70,38 +86,72 @@ def publish(target: str, folder: Path, *, with_sbom: bool = True) -> Path:
     }
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    _write_manifests(folder, references["operator"], releases)
-    _write_charts(folder, references["operator"], releases, created)
+    _write_manifests(folder, references["operator"], releases, version)
+    pushed = _write_charts(folder, f"{target}/charts", references["operator"], releases, version, created)
+    pushed |= _write_bundle(folder, target, releases, references, version, created)
     _write_wheel(folder, created)
     (folder / "images.txt").write_text("".join(f"{each}\n" for each in sorted(references.values())), encoding="utf-8")
-    if with_sbom:
+    if sbom:
         _write_contents(builder, folder, references, created)
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    (folder / "release-notes.md").write_text(notes.notes(__version__, changelog, references), encoding="utf-8")
+    (folder / "release-notes.md").write_text(notes.notes(__version__, changelog, references | pushed), encoding="utf-8")
     files = [path for path in folder.rglob("*") if path.is_file()]
     (folder / "SHA256SUMS").write_text(archive.checksums(files, folder), encoding="utf-8")
-    _sign(folder, references)
+    signatures.sign(folder / "SHA256SUMS", [*references.values(), *pushed.values()])
     return folder
 
 
-def _write_manifests(folder: Path, image: str, releases: Mapping[str, str]) -> None:
+def _write_manifests(folder: Path, image: str, releases: Mapping[str, str], version: str) -> None:
     say("writing install.yaml")
-    text = manifests.install(ROOT / "deploy", image, releases)
+    text = manifests.relabeled(manifests.install(ROOT / "deploy", image, releases), version)
     (folder / "install.yaml").write_text(text, encoding="utf-8")
+    extra = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "deploy" / "crds-c5c3").glob("*.yaml")}
+    _write(folder, {path: text.encode() for path, text in manifests.kustomizations(extra).items()})
     (folder / "releases").mkdir()
     for name, content in releases.items():
         (folder / "releases" / name).write_text(content, encoding="utf-8")
 
 
-def _write_charts(folder: Path, image: str, releases: Mapping[str, str], created: datetime) -> None:
+def _write_charts(
+    folder: Path, target: str, image: str, releases: Mapping[str, str], version: str, created: datetime
+) -> dict[str, str]:
+    """Write the charts, push them, and return their names in the registry."""
     (folder / "charts").mkdir()
+    names: dict[str, str] = {}
     for source in sorted(path for path in _CHARTS.glob("*") if path.is_dir()):
         say(f"packaging the chart {source.name}")
         files = archive.contents(source)
+        files |= {path: manifests.of_version(path, files[path].decode(), version).encode() for path in files}
         if source.name == "openstack-operator":
             files["values.yaml"] = manifests.chart_values(files["values.yaml"].decode(), image, releases).encode()
         content = archive.chart(source.name, files, created)
-        (folder / "charts" / f"{source.name}-{__version__}.tgz").write_bytes(content)
+        (folder / "charts" / f"{source.name}-{version}.tgz").write_bytes(content)
+        packed = artifacts.chart(files["Chart.yaml"].decode(), content)
+        names[f"charts/{source.name}"] = artifacts.push(packed, f"{target}/{source.name}:{version}")
+    return names
+
+
+def _write_bundle(
+    folder: Path,
+    target: str,
+    releases: Mapping[str, str],
+    references: Mapping[str, str],
+    version: str,
+    created: datetime,
+) -> dict[str, str]:
+    """Write the bundle, push it as an image, and return its name in the registry."""
+    say("writing the bundle for OLM")
+    files = bundle.files(ROOT, references, releases, version, created)
+    _write(folder / "bundle", files)
+    labels = yaml.safe_load(files[bundle.ANNOTATIONS])["annotations"]
+    pushed = artifacts.push(artifacts.image(files, labels), f"{target}/{bundle.NAME}:{version}")
+    return {bundle.NAME: pushed}
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path, content in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
 
 
 def _write_wheel(folder: Path, created: datetime) -> None:
@@ -123,20 +173,6 @@ def _write_contents(builder: Engine, folder: Path, references: Mapping[str, str]
         with builder.root(catalog.reference(name)) as root:
             content = sbom.document(reference, sbom.packages(root), created)
         (folder / "sbom" / f"{name}.spdx.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
-def _sign(folder: Path, references: Mapping[str, str]) -> None:
-    """Sign each image by its digest, and the checksums, with the key in COSIGN_KEY; without one, say so."""
-    key = os.environ.get("COSIGN_KEY")
-    if not key:
-        say("not signed: COSIGN_KEY names no key")
-        return
-    if shutil.which("cosign") is None:
-        raise CommandError("COSIGN_KEY names a key, but there is no cosign in PATH; install it or unset COSIGN_KEY")
-    for reference in sorted(references.values()):
-        run(["cosign", "sign", "--yes", "--tlog-upload=false", f"--key={key}", reference])
-    blob = ["cosign", "sign-blob", "--yes", "--tlog-upload=false", f"--key={key}"]
-    run([*blob, f"--output-signature={folder / 'SHA256SUMS.sig'}", str(folder / "SHA256SUMS")])
 
 
 if __name__ == "__main__":

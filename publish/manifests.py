@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
-from openstack_operator.manifests import dump_all, load
+from openstack_operator import __version__
+from openstack_operator.kube import VERSION
+from openstack_operator.manifests import dump, dump_all, load
 from openstack_operator.plan import Object
 
 NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"
 """The ConfigMap with release files, which the operator mounts if it exists."""
+PULL_SECRET = "registry-login"
+"""The Secret with the login, in the overlay for a registry that asks for one."""
+_NONE = {
+    "target": {"kind": "CustomResourceDefinition"},
+    "patch": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: each\n"
+    "$patch: delete\n",
+}
 _FIRST = ("Namespace", "CustomResourceDefinition")
 
 
@@ -23,15 +34,61 @@ def install(deploy: Path, image: str, releases: Mapping[str, str]) -> str:
     """
     paths: list[str] = yaml.safe_load((deploy / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
     objects = [obj for path in paths for obj in load(deploy / path)]
-    objects.append(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": RELEASES, "namespace": NAMESPACE},
-            "data": dict(releases),
-        }
-    )
+    objects.append(release_files(releases))
     return dump_all(in_order(with_image(obj, image) for obj in objects))
+
+
+def release_files(releases: Mapping[str, str]) -> Object:
+    """Return the ConfigMap with release files."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": RELEASES, "namespace": NAMESPACE},
+        "data": dict(releases),
+    }
+
+
+def kustomizations(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return a base of kustomize with install.yaml, by path beside that file, and overlays: one for a registry that
+    asks for a login, one with `extra` definitions, by the names of their files, and one to delete the operator and no
+    cloud.
+    """
+    head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    # Namespaces and definitions first, what runs pods last.
+    base = {**head, "sortOptions": {"order": "legacy"}, "resources": ["install.yaml"]}
+    secret = [{"op": "add", "path": "/imagePullSecrets", "value": [{"name": PULL_SECRET}]}]
+    patch = {"target": {"kind": "ServiceAccount", "name": NAMESPACE}, "patch": dump(secret)}
+    return {
+        "kustomization.yaml": dump(base),
+        "overlays/with-login/kustomization.yaml": dump({**head, "resources": ["../.."], "patches": [patch]}),
+        "overlays/without-definitions/kustomization.yaml": dump({**head, "resources": ["../.."], "patches": [_NONE]}),
+        "overlays/c5c3/kustomization.yaml": dump({**head, "resources": ["../..", *sorted(extra)]}),
+        **{f"overlays/c5c3/{name}": text for name, text in extra.items()},
+    }
+
+
+def version(text: str) -> str:
+    """Return a version. Raises ArgumentTypeError for a text that is none, as charts and bundles need it."""
+    if not re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no version; write one such as 1.2.3 or 1.2.3-team.1")
+    return text
+
+
+def renumbered(text: str, number: str) -> str:
+    """Return a text with that version in place of the one of this checkout."""
+    return re.sub(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])", number, text)
+
+
+def relabeled(text: str, number: str) -> str:
+    """Return manifests with that version in the labels of the operator's pods."""
+    return re.sub(rf"^( *{re.escape(VERSION)}: ).*", rf"\g<1>{number}", text, flags=re.MULTILINE)
+
+
+def of_version(path: str, text: str, number: str) -> str:
+    """Return a file of a chart with that version."""
+    if path.rpartition("/")[2] == "Chart.yaml":
+        return renumbered(text, number)
+    return relabeled(text, number) if path.startswith("templates/") else text
 
 
 def in_order(objects: Iterable[Object]) -> list[Object]:

@@ -83,6 +83,8 @@ def service_version(granted: Mapping[str, Rules], examples: Sequence[Object]) ->
                 "categories": "Cloud Provider",
                 "containerImage": f"{OPERATOR}:latest",
                 "description": "Installs, runs and heals OpenStack clouds on Kubernetes",
+                # Each version of the channel replaces all older ones.
+                "olm.skipRange": f"<{__version__}",
                 "support": "community",
             },
         },

@@ -1,0 +1,59 @@
+"""The bundle for the Operator Lifecycle Manager, with images of a registry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from openstack_operator.generate.bundle import CSV
+from openstack_operator.manifests import dump, load_text
+from openstack_operator.plan import Object
+
+from . import manifests
+
+PACKAGE = "openstack-operator"
+NAME = f"{PACKAGE}-bundle"
+"""The image of the bundle."""
+ANNOTATIONS = "metadata/annotations.yaml"
+
+
+def files(
+    root: Path, references: Mapping[str, str], releases: Mapping[str, str], version: str, created: datetime
+) -> dict[str, bytes]:
+    """Return all files of the bundle of a checkout by path. `references` are the images by name, that of the operator
+    among them; a mirror for a network without the internet copies these.
+    """
+    folder = root / CSV.parent.parent
+    texts = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.glob("*/*.yaml")}
+    for path in (root / "deploy" / "crds").glob("*.yaml"):
+        texts[f"manifests/{path.stem}.crd.yaml"] = path.read_text(encoding="utf-8")
+    (generated,) = load_text(manifests.renumbered((root / CSV).read_text(encoding="utf-8"), version))
+    texts[f"manifests/{CSV.name}"] = dump(_filled(generated, references, created))
+    config_map = manifests.release_files(releases)
+    texts[f"manifests/{manifests.RELEASES}.configmap.yaml"] = dump(_without_namespace(config_map))
+    return {path: text.encode() for path, text in sorted(texts.items())}
+
+
+def _filled(version: Object, references: Mapping[str, str], created: datetime) -> Object:
+    metadata, spec, image = version["metadata"], version["spec"], references["operator"]
+    annotations = {
+        **metadata["annotations"],
+        "containerImage": image,
+        "createdAt": created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    (deployment,) = spec["install"]["spec"]["deployments"]
+    filled = manifests.with_image({"kind": "Deployment", "spec": deployment["spec"]}, image)
+    install = {**spec["install"]["spec"], "deployments": [{**deployment, "spec": filled["spec"]}]}
+    related = [{"name": name, "image": reference} for name, reference in sorted(references.items())]
+    return {
+        **version,
+        "metadata": {**metadata, "annotations": annotations},
+        "spec": {**spec, "install": {**spec["install"], "spec": install}, "relatedImages": related},
+    }
+
+
+def _without_namespace(obj: Object) -> Object:
+    metadata: dict[str, Any] = obj["metadata"]
+    return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "namespace"}}

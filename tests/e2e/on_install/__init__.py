@@ -1,0 +1,1 @@
+"""Each way to install the operator from a registry: installed, upgraded, uninstalled."""
