@@ -1,5 +1,5 @@
-"""Check the objects of the samples and of the charts with kubeconform and kube-score, the charts with helm, and the
-alerts of a monitored cloud with promtool: `python -m checks`.
+"""Check the objects of the samples and of the charts with kubeconform and kube-score, the charts with helm, the
+bundle with OLM's validators, and the alerts of a monitored cloud with promtool: `python -m checks`.
 """
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
@@ -20,7 +20,7 @@ from typing import Any
 
 from localcluster.build import CHECKS, PROMTOOL, BuildError, ensure
 
-from . import alerts, charts, schemas
+from . import alerts, bundle, charts, schemas
 from .findings import Finding, explained, unused
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,11 +39,17 @@ def main() -> int:
             schemas.write(Path(folder), [*definitions, charts.foreign_definitions(Path(folder))])
             charts.lint()
             exit_status = _check_manifests(tools, Path(folder))
+            findings, faults = bundle.check()
+            print(
+                f"bundle: {findings} findings of OLM's validators, {len(faults)} of them not explained",
+                *faults,
+                sep="\n",
+            )
             promtool = ensure(PROMTOOL) / "promtool"
             count = alerts.check(promtool, alerts.parse_objects(_render_monitored_cloud()), Path(folder))
             print(f"promtool: {count} alerts fire when they should, and only then")
-            return exit_status
-    except (BuildError, alerts.AlertsError, charts.ChartError) as error:
+            return exit_status or int(bool(faults))
+    except (BuildError, alerts.AlertsError, bundle.BundleError, charts.ChartError) as error:
         print(error, file=sys.stderr)
         return 1
 

@@ -57,7 +57,8 @@ def helm() -> Path:
 def _pack(operator: Operator, fresh: Path) -> None:
     with tempfile.TemporaryDirectory(dir=fresh) as folder:
         module = _merged(operator, Path(folder))
-        flags = [*_parallel(), *_FLAGS, *_exchanged(operator, module, fresh)]
+        # Some modules have a folder `vendor` without what is in it.
+        flags = [*_parallel(), "-mod=readonly", *_FLAGS, *_exchanged(operator, module, fresh)]
         if operator.tags:
             flags.append(f"-tags={operator.tags}")
         packages = {operator.name: operator.package, **operator.programs}

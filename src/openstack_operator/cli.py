@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
-from .command_line import PERMISSIONS, command_line
+from .command_line import command_line
+from .settings import logs, permissions, run_settings
 
 if TYPE_CHECKING:
     from .offline import commands as offline
-    from .plan import Permissions
-    from .serve import Settings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
@@ -47,8 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _validate(options)
         case "explain":
             return _explain(options)
-        case "plan":
-            return _plan(options)
         case "inject-labels":
             return _inject_labels(options)
         case "certify-injector":
@@ -64,68 +61,18 @@ def _run(options: argparse.Namespace) -> int:
     return serve(run_settings(options))
 
 
-def _permissions(options: argparse.Namespace) -> Permissions:
-    """Return the permissions that the command line grants. Exits for a malformed entry."""
-    from .plan import Permissions, wrong_entry
-
-    entries_by_option = {name: tuple(getattr(options, name.replace("-", "_"))) for name in PERMISSIONS}
-    for name, entries in entries_by_option.items():
-        for entry in entries:
-            if fault := wrong_entry(entry):
-                variable = name.upper().replace("-", "_")
-                sys.exit(f"openstack-operator {options.command}: --{name} ({variable}): {fault}")
-    return Permissions(
-        issuer_hosts=entries_by_option["issuer-hosts"],
-        secret_store_keys=entries_by_option["secret-store-keys"],
-        ingress_annotations=entries_by_option["ingress-annotations"],
-        plain_text_to=entries_by_option["allow-plain-text-to"],
-        priority_classes=entries_by_option["priority-classes"],
-    )
-
-
-def run_settings(options: argparse.Namespace) -> Settings:
-    """Settings of `run`, from the command line and the environment. Exits for a network that is none."""
-    from ipaddress import ip_network
-
-    from .serve import Settings
-
-    try:
-        allowed = tuple(str(ip_network(network)) for network in options.allow_address)
-    except ValueError as error:
-        sys.exit(f"openstack-operator run: --allow-address (ALLOWED_ADDRESSES): {error}")
-
-    return Settings(
-        namespaces=tuple(options.namespace),
-        lease_namespace=options.lease_namespace if options.leader_elect else None,
-        health_port=options.health_port,
-        metrics_port=options.metrics_port,
-        metrics_certificate=options.metrics_certificate,
-        metrics_insecure=options.metrics_insecure,
-        releases=Path(options.releases) if options.releases else None,
-        cluster_domain=options.cluster_domain.strip("."),
-        build=options.build,
-        allowed_addresses=allowed,
-        permissions=_permissions(options),
-        **_logs(options),
-    )
-
-
 def _inject_labels(options: argparse.Namespace) -> int:
     from .injector.serve import inject, serve
 
     program = partial(inject, certificate=options.certificate, port=options.port, health_port=options.health_port)
-    return serve(program, **_logs(options))
+    return serve(program, **logs(options))
 
 
 def _certify_injector(options: argparse.Namespace) -> int:
     from .injector.certificate import keep
     from .injector.serve import serve
 
-    return serve(keep, **_logs(options))
-
-
-def _logs(options: argparse.Namespace) -> dict[str, bool]:
-    return {"json_logs": options.log_format == "json", "debug": options.log_level == "debug"}
+    return serve(keep, **logs(options))
 
 
 def _render(options: argparse.Namespace) -> int:
@@ -150,39 +97,9 @@ def _manifests(options: argparse.Namespace) -> offline.Options:
         releases=options.releases,
         serves=options.serves,
         cluster_domain=options.cluster_domain.strip("."),
-        permissions=_permissions(options),
+        permissions=permissions(options),
         strict=options.strict,
         as_json=getattr(options, "output", "text") == "json",
-    )
-
-
-def _plan(options: argparse.Namespace) -> int:
-    import logging
-
-    import structlog
-
-    from .preview import commands
-
-    def parse(arguments: Sequence[str], env: Mapping[str, str]) -> commands.OperatorSettings:
-        settings = run_settings(command_line(env).parse_args(arguments))
-        return commands.OperatorSettings(
-            cluster_domain=settings.cluster_domain, releases=settings.releases, permissions=settings.permissions
-        )
-
-    # The passes log what they apply; here they apply nothing.
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    return commands.plan(
-        commands.Options(
-            parse=parse,
-            files=options.file,
-            recursive=options.recursive,
-            namespace=options.namespace,
-            context=options.context,
-            operator_namespace=options.operator_namespace,
-            releases=options.releases,
-            cluster_domain=options.cluster_domain.strip("."),
-            as_json=options.output == "json",
-        )
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ def add_commands(commands: Any) -> None:
     )
     bundle.set_defaults(execute=_support_bundle)
 
+    shell = commands.add_parser("shell", help="run a shell, or one command, as the administrator of a cloud")
+    shell.add_argument(
+        "argv",
+        nargs="*",
+        metavar="COMMAND",
+        help="a command after --, such as -- openstack server list; bash otherwise",
+    )
+    shell.add_argument("--local", action="store_true", help="on this machine, not in the pod of the OpenStack client")
+    shell.add_argument("--keystone", default="keystone", metavar="NAME", help="name of the Keystone (%(default)s)")
+    _cluster_options(shell)
+    shell.set_defaults(execute=_shell)
+
     pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
     _pause_options(pause)
     pause.add_argument("--reason", metavar="TEXT", help="shown in the condition Paused; else the present one stays")
@@ -72,8 +85,10 @@ def add_commands(commands: Any) -> None:
     _pause_options(resume)
 
 
-def plan_options(parser: argparse.ArgumentParser) -> None:
-    """Options of what foresees a change of a cluster."""
+def add_plan(commands: Any) -> None:
+    """Add what foresees a change of a cluster."""
+    parser = commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing")
+    parser.set_defaults(execute=_plan)
     parser.add_argument(
         "-f",
         "--file",
@@ -130,6 +145,38 @@ def _pause_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="every resource of the namespace")
     _cluster_options(parser)
     parser.set_defaults(execute=_pause, fault=parser.error)
+
+
+def _plan(options: argparse.Namespace) -> int:
+    import logging
+
+    import structlog
+
+    from .command_line import command_line
+    from .preview import commands
+    from .settings import run_settings
+
+    def parse(arguments: Sequence[str], env: Mapping[str, str]) -> commands.OperatorSettings:
+        settings = run_settings(command_line(env).parse_args(arguments))
+        return commands.OperatorSettings(
+            cluster_domain=settings.cluster_domain, releases=settings.releases, permissions=settings.permissions
+        )
+
+    # The passes log what they apply; here they apply nothing.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    return commands.plan(
+        commands.Options(
+            parse=parse,
+            files=options.file,
+            recursive=options.recursive,
+            namespace=options.namespace,
+            context=options.context,
+            operator_namespace=options.operator_namespace,
+            releases=options.releases,
+            cluster_domain=options.cluster_domain.strip("."),
+            as_json=options.output == "json",
+        )
+    )
 
 
 def _inspect(options: argparse.Namespace) -> int:
@@ -215,6 +262,20 @@ def _support_bundle(options: argparse.Namespace) -> int:
             context=options.context,
             operator_namespace=options.operator_namespace,
             file=options.output,
+        )
+    )
+
+
+def _shell(options: argparse.Namespace) -> int:
+    from .inspection import shell
+
+    return shell.shell(
+        shell.Options(
+            command=options.argv,
+            namespace=options.namespace,
+            context=options.context,
+            keystone=options.keystone,
+            is_local=options.local,
         )
     )
 

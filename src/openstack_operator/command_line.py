@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from .cluster_commands import add_commands, plan_options
+from .cluster_commands import add_commands, add_plan
 
 
 def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
@@ -30,7 +30,7 @@ def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser
     explain.add_argument("path", help="kind, or kind.field.field; kinds as kubectl takes them, status fields too")
 
     add_commands(commands)
-    plan_options(commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing"))
+    add_plan(commands)
 
     _injector_options(commands.add_parser("inject-labels", help="give pods the labels of their nodes"), env)
     certify = commands.add_parser("certify-injector", help="renew the certificate of the webhook of inject-labels")

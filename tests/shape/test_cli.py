@@ -16,12 +16,13 @@ import pytest
 from openstack_operator import __version__
 from openstack_operator.api import Resource, crd
 from openstack_operator.api.schema import STATUS
-from openstack_operator.cli import main, run_settings
+from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
 from openstack_operator.explain import explained
 from openstack_operator.manifests import load, load_text
 from openstack_operator.registry import RESOURCES
 from openstack_operator.serve import Settings
+from openstack_operator.settings import run_settings
 
 
 def test_version_loads_nothing_heavy() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from checks import alerts, schemas
+from checks import alerts, bundle, schemas
 from checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
 
 PRIVILEGED = Finding(
@@ -117,3 +117,12 @@ def test_an_alert_without_a_fault_is_named_and_a_fault_without_an_alert(names: l
 def test_words_of_promtool_are_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(alerts.AlertsError, match="words of promtool"):
         alerts.check(_promtool(tmp_path, 1), _cloud(*NAMES), tmp_path)
+
+
+def test_findings_about_the_bundle_are_explained_or_faults() -> None:
+    count, faults = bundle.judge([*bundle.EXPLAINED, "Error: Value : no icon at all"])
+    assert count == len(bundle.EXPLAINED) + 1
+    assert faults == ["bundle: Error: Value : no icon at all"]
+    _, unused = bundle.judge([])
+    assert all("explains what nobody finds" in each for each in unused)
+    assert len(unused) == len(bundle.EXPLAINED)

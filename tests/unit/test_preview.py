@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import main, run_settings
+from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
 from openstack_operator.kube.masking import decode_content, secret_values
 from openstack_operator.plan import Object
@@ -23,6 +23,7 @@ from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
 from openstack_operator.runtime.apply import APPLIED
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
+from openstack_operator.settings import run_settings
 
 THEN, LATER = "2026-01-01T12:00:00Z", "2026-01-01T12:00:42Z"
 

@@ -1,0 +1,69 @@
+"""`shell`: what it calls, with which credentials, and what it leaves behind."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from openstack_operator.cli import main
+from openstack_operator.inspection import shell
+
+CLOUDS = {
+    "clouds": {
+        "openstack": {"auth": {"password": "drawn"}, "cacert": "/etc/openstack/ca.crt"},
+        "openstack-public": {"auth": {"password": "drawn"}},
+    }
+}
+
+
+@pytest.fixture
+def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program in place of kubectl, which writes down its arguments and ends with status 7."""
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$CALL"\nexit 7\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("CALL", str(tmp_path / "call"))
+    return tmp_path / "call"
+
+
+def test_a_command_runs_in_the_pod_and_its_exit_status_counts(kubectl: Path) -> None:
+    arguments = ["shell", "-n", "prod", "--context", "one", "--", "openstack", "server", "list", "--all"]
+    assert main(arguments) == 7
+    called = kubectl.read_text().splitlines()
+    assert called[:3] == ["exec", "--namespace=prod", "--context=one"]
+    assert called[-6:] == ["deployment/keystoneclient", "--", "openstack", "server", "list", "--all"]
+    assert "--tty" not in called, "there is no terminal"
+
+
+def test_without_a_command_it_is_a_shell_of_that_keystone(kubectl: Path) -> None:
+    assert main(["shell", "--keystone", "identity"]) == 7
+    assert kubectl.read_text().splitlines()[-3:] == ["deployment/identityclient", "--", "bash"]
+
+
+def test_without_kubectl_it_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["shell"]) == 2
+    assert "install it, or use --local" in capsys.readouterr().err
+
+
+@pytest.mark.security
+def test_credentials_of_a_local_shell_are_its_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OS_PASSWORD", "of another cloud")
+    data = {"clouds.yaml": yaml.safe_dump(CLOUDS), "ca.crt": "PEM\n"}
+    environment = shell.write_clouds(data, tmp_path)
+    path = Path(environment["OS_CLIENT_CONFIG_FILE"])
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert environment["OS_CLOUD"] == "openstack-public"
+    assert "OS_PASSWORD" not in environment
+    assert not any("drawn" in value for value in environment.values())
+    written = yaml.safe_load(path.read_text())["clouds"]
+    assert written["openstack"]["cacert"] == str(tmp_path / "ca.crt")
+    assert "cacert" not in written["openstack-public"]
+    assert (tmp_path / "ca.crt").read_text() == "PEM\n"
