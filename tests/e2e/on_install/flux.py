@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from cloud import deploy
-from cloud.kubernetes import ROOT
+from cloud.kubernetes import ROOT, Kubernetes
 from cloud.ways import NAME, Release
+from operators import install
+from operators.catalog import BY_NAME
 
 MANIFESTS = ROOT / "deploy" / "flux"
 # The newest controllers whose modules are served know these versions of the kinds; later ones serve v1 and v2.
@@ -18,6 +21,17 @@ _SERVED = {
 RELEASE = "helmreleases.helm.toolkit.fluxcd.io"
 
 Object = dict[str, Any]
+
+
+def install_flux(cluster: Kubernetes) -> None:
+    """Install the controllers. That of sources is in the network of its node: the registry beside the cluster answers
+    nodes, and no pods.
+    """
+    install.install(cluster, [BY_NAME["source-controller"], BY_NAME["helm-controller"]])
+    patch = {"spec": {"template": {"spec": {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}}}}
+    where = ("-n", "source-system")
+    cluster.kubectl(*where, "patch", "deployment/source-controller", "--patch", json.dumps(patch))
+    cluster.kubectl(*where, "rollout", "status", "deployment/source-controller", "--timeout=120s", timeout=130)
 
 
 def objects(path: Path, release: Release) -> list[Object]:

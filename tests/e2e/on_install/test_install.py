@@ -5,8 +5,6 @@ from __future__ import annotations
 from cloud import ways
 from cloud.session import MINIMAL
 from cloud.ways import NAME
-from operators import install
-from operators.catalog import BY_NAME
 
 from ..conftest import Report
 from ..waiting import until
@@ -17,7 +15,7 @@ from .conftest import Laboratory, make_memcached
 # Helm takes over no definitions that another way made: it comes first.
 def test_flux(laboratory: Laboratory) -> None:
     cluster, (first, second) = laboratory.cluster, laboratory.releases
-    install.install(cluster, [BY_NAME["source-controller"], BY_NAME["helm-controller"]])
+    flux.install_flux(cluster)
     ways.prepare(cluster, first)
     cluster.apply(flux.authority(first), *flux.objects(flux.MANIFESTS / "operator.yaml", first))
     until("the definitions", lambda: laboratory.cluster.exists("crd", "memcacheds.openstack.k8s.io"), 240)
