@@ -336,6 +336,15 @@ class UsesTLS(Model):
     certificate and its names."""
 
 
+class Upgrade(Model):
+    """A look at another release before an upgrade to it."""
+
+    check_release: ReleaseName | None = None
+    """Release to check while `release` goes on: a job of its images checks this configuration and the database, and the
+    condition PreflightReady tells the result. Nothing else changes. An upgrade does the same before it changes
+    anything."""
+
+
 class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Fields every OpenStack service has."""
 
@@ -349,6 +358,8 @@ class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
     ConfigValid."""
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""
+    upgrade: Upgrade = Upgrade()
+    """Preparation of an upgrade."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Conditions of other resources that pods of APIs, workers and agents wait for before they start for the first
     time, besides those that the service uses."""

@@ -12,6 +12,7 @@ from .connect.sources import Foundation, catalog, foundation
 from .expose.policies import IngressRule, policies
 from .names import release_entry
 from .run.config import Config, config, options, written
+from .run.upgrades import completion, preflight, schema
 from .run.workloads import ProgramSettings, Workers, api, job, state, worker
 from .secrets.credentials import Credentials, credentials
 from .secrets.tls import Certified, certified
@@ -29,14 +30,17 @@ __all__ = [
     "catalog",
     "certified",
     "cluster",
+    "completion",
     "config",
     "credentials",
     "foundation",
     "job",
     "options",
     "policies",
+    "preflight",
     "release_entry",
     "remote",
+    "schema",
     "state",
     "worker",
     "written",

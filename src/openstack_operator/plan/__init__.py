@@ -32,7 +32,7 @@ from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
-from .release import NO_RELEASE, Release, ReleaseEntry, parse
+from .release import NO_RELEASE, Release, ReleaseEntry, is_earlier, parse
 from .service import (
     C5C3,
     Actuator,
@@ -50,6 +50,7 @@ from .service import (
     Writer,
 )
 from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
+from .upgrade import PREFLIGHT, check_hop
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "PAUSE",
     "PAUSED",
     "PLACEHOLDER",
+    "PREFLIGHT",
     "READY",
     "RECOVERY",
     "SHARED_FIELDS",
@@ -122,12 +124,14 @@ __all__ = [
     "allowed_elsewhere",
     "allows",
     "carry_out",
+    "check_hop",
     "condition_type",
     "conditions",
     "digest",
     "failed",
     "fitting",
     "ignored_verdict",
+    "is_earlier",
     "is_own_service",
     "key",
     "keyed_digest",

@@ -12,7 +12,7 @@ from ..api import Dependency, Model, Ref
 from .errors import Transient
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, fitting
 from .permissions import NO_PERMISSIONS, Permissions
-from .release import NO_RELEASE, Release
+from .release import NO_RELEASE, Release, is_earlier
 from .steps import Key, Object
 from .verdict import READY, Verdict
 
@@ -142,8 +142,16 @@ class Context(Generic[SpecT]):
     """Name of a second Service of its API, whose names are in the certificates of a PKI, too; empty for none."""
     releases: Callable[[Model], Release] = lambda _: NO_RELEASE
     """Function that returns the release of another spec. Raises SpecError where there is no such release or profile."""
+    running_release: str = ""
+    """Release that last ran completely, by the status; empty for a new resource and for kinds without a release."""
     permissions: Permissions = NO_PERMISSIONS
     """Permissions beyond the namespace that the operator's administrator grants."""
+
+    @property
+    def upgrades_from(self) -> str:
+        """Earlier release that runs until an upgrade is completed; empty without an upgrade, and on a way back."""
+        running = self.running_release
+        return running if running and is_earlier(running, self.release.name) else ""
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,6 +64,21 @@ class Release:
 
 NO_RELEASE = Release("", "", {})
 """Release of resources that run nothing."""
+
+
+_NAME = re.compile(r"(\d{4})\.([12])")
+
+
+def place(release: str) -> int | None:
+    """Return the place of a release in the order of all, two a year; None for a name that OpenStack does not give."""
+    found = _NAME.fullmatch(release)
+    return 2 * int(found[1]) + int(found[2]) if found else None
+
+
+def is_earlier(release: str, other: str) -> bool:
+    """Return True if a release came before the other one; names that OpenStack does not give compare as text."""
+    first, second = place(release), place(other)
+    return release < other if first is None or second is None else first < second
 
 
 def parse(

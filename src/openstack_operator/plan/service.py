@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
-from ..api import Model, Resource, SecretUse
+from ..api import Model, Resource, SecretUse, ServiceSpec
 from .claim import Claims
 from .context import Context, Listens
 from .copies import single_copies, single_copy_verdict
@@ -17,6 +17,7 @@ from .image_profile import image_verdict
 from .kind import Kind
 from .release import Release
 from .steps import Outcome, Plan
+from .upgrade import upgraded
 from .verdict import Verdict
 
 Planner = Callable[[Context[Any]], Plan]
@@ -156,8 +157,12 @@ class Service:
     def make_plan(self, ctx: Context[Any]) -> Plan:
         """Return the plan of a resource, with conditions on its options, and with those that name fields of its spec
         that have no effect, images of which the operator knows only the name, and what exists once in a highly
-        available cloud. Raises what the checks and the plan raise.
+        available cloud; in an upgrade, of the release that runs until a check of the new one succeeds. Raises what the
+        checks and the plan raise.
         """
+        return upgraded(ctx, self._make_plan) if isinstance(ctx.spec, ServiceSpec) else self._make_plan(ctx)
+
+    def _make_plan(self, ctx: Context[Any]) -> Plan:
         checked = {name: verdict for check in self.checks for name, verdict in check(ctx).items()}
         plan = self.plan(ctx)
         if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):

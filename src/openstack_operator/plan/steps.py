@@ -97,6 +97,8 @@ class Plan:
     gets those labels and annotations as long as that very pod exists, and loses those that earlier plans gave it.
 
     Raises ValueError when a step comes before one it needs, two steps make the same object, or a Pod has no uid.
+
+    `preflight` is none of its steps: it checks the release before an upgrade.
     """
 
     def __init__(
@@ -108,8 +110,10 @@ class Plan:
         members: Sequence[Mapping[str, str]] = (),
         details: Mapping[str, Any] | None = None,
         extra_conditions: Mapping[str, Verdict] | None = None,
+        preflight: Step | None = None,
     ) -> None:
         self.condition: dict[Step, str] = {}
+        self.preflight = preflight
         self._owners: dict[Key, Step] = {}
         for item in items:
             for step in _flat((item,)):
@@ -143,6 +147,14 @@ class Plan:
         changed = copy(self)
         conditions = {**self.outcome.extra_conditions, **extra_conditions}
         changed.outcome = replace(self.outcome, extra_conditions=conditions)
+        return changed
+
+    def with_steps(self, *steps: Step) -> Plan:
+        """Return the plan with further steps at its end."""
+        changed = copy(self)
+        changed.condition, changed._owners = dict(self.condition), dict(self._owners)
+        for step in steps:
+            changed._add(step, step.name)
         return changed
 
     def __iter__(self) -> Iterator[Step]:

@@ -202,6 +202,7 @@ class Gatherer:
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
             servers=self._servers,
+            running_release=_running_release(resource, owner),
             permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict, recheck_after=recheck_after)
@@ -394,3 +395,9 @@ def refuse_placeholders(children: Iterable[tuple[Kind, Cached]]) -> None:
                 "Apply your own manifests alone, not what render prints"
             )
             raise SpecError(f"Secret/{child.meta.name}", message)
+
+
+def _running_release(resource: Resource[Any], owner: Cached) -> str:
+    """Return the release that last ran completely, by the status of a resource."""
+    status = owner.decode().get("status") or {} if resource.has_release else {}
+    return str(status.get("release", ""))

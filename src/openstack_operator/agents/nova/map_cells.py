@@ -1,5 +1,6 @@
-"""Make the schemas of Nova, the map of its cells, and the entries of nodes in it: `schema`, `cell NAME` or
-`hosts NUMBER`, with the configuration in CONFIG_DIRECTORY. Each may be interrupted anywhere and run again.
+"""Make the schemas of Nova, the map of its cells, and the entries of nodes in it: `schema`, `cell NAME`,
+`hosts NUMBER`, or `migrate` after an upgrade, with the configuration in CONFIG_DIRECTORY. Each may be interrupted
+anywhere and run again.
 """
 
 from __future__ import annotations
@@ -60,6 +61,11 @@ def make_cell(name: str) -> None:
         nova("cell_v2", "create_cell", "--name", name, *entry)
 
 
+def migrate_rows() -> None:
+    """Move rows of a cell to where the release keeps them, once no program of an older one runs."""
+    nova("db", "online_data_migrations", files=(NOVA_CONF, CELL_CONF))
+
+
 def await_hosts(number: int) -> None:
     """Return once the map has this number of nodes. Nodes enlist themselves in the database, which sends no notice.
     Each poll admits the nodes in the database, so that none waits for another one that is away.
@@ -72,11 +78,13 @@ def await_hosts(number: int) -> None:
 
 
 def main(command: str, *arguments: str) -> None:
-    """Run one of the three."""
+    """Run one of the four."""
     if command == "schema":
         make_schema()
     elif command == "cell":
         make_cell(*arguments)
+    elif command == "migrate":
+        migrate_rows()
     else:
         await_hosts(int(arguments[0]))
 

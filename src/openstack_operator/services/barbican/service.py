@@ -32,7 +32,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     # Nothing may be encrypted with a key that is not stored yet.
     conf = replace(state.conf, after=(*state.conf.after, kek))
     state = replace(state, conf=conf)
-    sync = parts.job(ctx, "db-sync", ["barbican-db-manage", "upgrade"], conf, after=base.schema, condition="Schema")
+    sync = parts.schema(ctx, ["barbican-db-manage", "upgrade"], conf, after=base.schema)
     vault = stores.check(ctx, conf, after=(*base.steps, kek, sync))
     after = (*base.steps, kek, sync, *vault)
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, after=after, program=_API)
@@ -43,7 +43,8 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     rewrap_job = [rewrap(ctx, state, after=(api, worker))] if state.ring.has_old_keys else []
     steps = (*parts.policies(ctx), *base.steps, kek, conf, sync, *vault, api, worker, *forget, *rewrap_job, entry)
     wake = ctx.now + _RECHECK if len(state.ring.keys) > 1 else None
-    return Plan(*steps, wake=wake, endpoint=api.public, published={**base.credentials.published, **api.published})
+    published = {**base.credentials.published, **api.published}
+    return Plan(*steps, wake=wake, endpoint=api.public, published=published, preflight=parts.preflight(ctx, conf))
 
 
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:

@@ -51,7 +51,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     common = config.shared_options(ctx, base)
     conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), extra_files=config.POLICY)
-    sync = parts.job(ctx, "db-sync", ["cinder-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
+    sync = parts.schema(ctx, ["cinder-manage", "db", "sync"], conf, after=base.schema)
     glance = sources.requires(ctx, "Glance", spec.glance_ref)
     peers = (glance, *key_manager_steps(ctx))
     after_schema = (*base.steps, *peers, sync)
@@ -73,8 +73,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     administered = [] if spec.keystone.auth_url else backends
     checks = [_backend_check(ctx, each, after=(api, scheduler, each.pods)) for each in administered]
     types = [*(_volume_type(ctx, each.backend, after=(api,)) for each in administered), *_manual_volume_types(spec)]
-    file = f"{config.DIRECTORY}/{config.FILE}"
-    command = ["cinder-manage", "--config-file", file, "db", "purge", str(spec.purge.days)]
+    manage = ["cinder-manage", "--config-file", f"{config.DIRECTORY}/{config.FILE}", "db"]
     return Plan(
         *parts.policies(ctx, on_nodes=_node_network_refs(spec, backends)),
         *base.steps,
@@ -91,7 +90,9 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         Group("VolumeTypes", types),
         *_quota(ctx, after=(api,)),
         *backup(ctx, common, backends, sudo, ready=base.connected, after=after_schema),
-        *purge(ctx, spec.purge, command, conf, after=(sync,)),
+        *purge(ctx, spec.purge, [*manage, "purge", str(spec.purge.days)], conf, after=(sync,)),
+        *parts.completion(ctx, [*manage, "online_data_migrations"], conf, after=(*checks, api, scheduler)),
+        preflight=parts.preflight(ctx, conf),
         endpoint=f"{api.public}/v3",
         published={**base.credentials.published, **api.published, **_node_contract(backends)},
         details={"backends": [backend_entry(ctx, backend) for backend in spec.backends]},

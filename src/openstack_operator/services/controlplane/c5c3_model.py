@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Monitoring, Region, ReleaseName, Resource, Rule, Templates, rule
+from ...api import Column, Model, Monitoring, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
 from .model import (
     CEPH,
     CephStorageTemplate,
@@ -82,6 +82,8 @@ class Global(Model):
     """Name of this cloud as a region of OpenStack."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
+    upgrade: Upgrade = Upgrade()
+    """Preparation of an upgrade."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None

@@ -25,6 +25,7 @@ from ...api import (
     Resource,
     Rule,
     Template,
+    Upgrade,
     bounded,
     host_rules,
     rule,
@@ -233,6 +234,8 @@ class ControlPlaneSpec(Model):
     """Name of this cloud as a region of OpenStack."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
+    upgrade: Upgrade = Upgrade()
+    """Preparation of an upgrade."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None

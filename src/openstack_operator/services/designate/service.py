@@ -32,9 +32,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     keys = parts.credentials(ctx, *(name for pool in pools for name in _KINDS[pool.spec.backend](pool)), suffix="keys")
     options = config.options(ctx, base)
     conf = parts.config(ctx, config.FILE, options, defaults=config.defaults(ctx.spec))
-    sync = parts.job(
-        ctx, "db-sync", ["designate-manage", "database", "sync"], conf, after=base.schema, condition="Schema"
-    )
+    sync = parts.schema(ctx, ["designate-manage", "database", "sync"], conf, after=base.schema)
     after = (*base.steps, sync)
     alone = parts.ProgramSettings(alone=True)
     central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
@@ -91,6 +89,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         entry,
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
+        preflight=parts.preflight(ctx, conf),
     )
 
 

@@ -47,7 +47,9 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     conf = parts.config(ctx, "glance-api.conf", fixed_options, defaults=defaults, extra_files=files, directory=CONFIG)
     storage = tuple(dict.fromkeys(chain.from_iterable(store.steps for store in image_stores)))
     clients = [store.client for store in image_stores if store.client]
-    sync = parts.job(ctx, "db-sync", ["glance-manage", "db_sync"], conf, after=base.schema, condition="Schema")
+    manage = ["glance-manage", "--config-file", f"{CONFIG}/glance-api.conf", "db"]
+    expansion = agents.shell("glance/extend_schema.sh", words=manage) if ctx.upgrades_from else [*manage, "sync"]
+    sync = parts.schema(ctx, expansion, conf, after=base.schema)
     # Clients read them, the API does not: it need not wait.
     definitions = _definitions(ctx, conf, after=(sync,))
     after = (*base.steps, *storage, sync)
@@ -60,12 +62,25 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Image", listed, after=(*base.steps, api, internal))
     ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
+    completion = parts.completion(ctx, [*manage, "contract"], conf, after=apis)
     ingress = [parts.IngressRule(INTERNAL, [PORT], "cloud")] if has_internal_api else []
-    steps = (*parts.policies(ctx, *ingress), *base.steps, *storage, conf, *ceph_conf, sync, definitions, *apis, entry)
+    steps = (
+        *parts.policies(ctx, *ingress),
+        *base.steps,
+        *storage,
+        conf,
+        *ceph_conf,
+        sync,
+        definitions,
+        *apis,
+        entry,
+        *completion,
+    )
     # In a cloud that had one API, services call it until the internal one is ready: then the catalog names that.
     called = api if _is_in_catalog(ctx, api) else internal
     published = {**base.credentials.published, **api.published, "internalURL": called.internal}
-    return Plan(*steps, endpoint=api.public, published=published)
+    preflight = parts.preflight(ctx, conf, *manage[1:3])
+    return Plan(*steps, endpoint=api.public, published=published, preflight=preflight)
 
 
 def _definitions(ctx: Context[GlanceSpec], conf: parts.Config, *, after: Sequence[Step]) -> Step:

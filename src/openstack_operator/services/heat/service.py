@@ -38,7 +38,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     # With the type of the other API, access rules for GET there would allow any action here, which is in the query.
     of_cfn = oslo.merge(shared, {"keystone_authtoken": {"service_type": _CFN_TYPE}})
     cfn_conf = parts.config(ctx, _FILE, of_cfn, suffix=f"{config.CFN}-config")
-    sync = parts.job(ctx, "db-sync", ["heat-manage", "db_sync"], conf, after=base.schema, condition="Schema")
+    sync = parts.schema(ctx, ["heat-manage", "db_sync"], conf, after=base.schema)
     after = (*base.steps, sync)
     api = _api(ctx, "api", config.API_PORT, conf, after=after)
     cfn = _api(ctx, config.CFN, config.CFN_PORT, cfn_conf, after=after)
@@ -80,6 +80,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         *purge(ctx, ctx.spec.purge, command, conf, after=(sync,)),
         endpoint=f"{api.public}/v1",
         published={**base.credentials.published, **api.published},
+        preflight=parts.preflight(ctx, conf),
     )
 
 

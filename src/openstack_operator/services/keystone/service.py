@@ -63,6 +63,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     )
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))
+    folders = parts.ProgramSettings(mounts=mounts)
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     dependencies = (*base.waits, fernet, credential, setup, *fed.steps)
     api = _api(ctx, conf, dependencies, mounts, fed.pod_extras)
@@ -96,6 +97,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         clouds,
         client(ctx, clouds, after=(api,)),
         *([login] if login else []),
+        *parts.completion(ctx, ["keystone-manage", "db_sync", "--contract"], conf, after=(api,), program=folders),
         # Last, so that it is deleted first: it needs all the others until then.
         *korc,
         endpoint=public,
@@ -112,6 +114,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
             **fed.published,
         },
         wake=min((keys.due for keys in (fernet, credential) if not keys.migration), default=None),
+        preflight=parts.preflight(ctx, conf, program=folders),
     )
 
 
@@ -135,7 +138,12 @@ def _bootstrap(
     *,
     after: Sequence[Step],
 ) -> Step:
-    """Return the job that makes the schema and the first administrator. A new password makes another run of it."""
+    """Return the job that makes the schema and the first administrator. A new password makes another run of it. In an
+    upgrade, the job that extends the schema: the administrator exists.
+    """
+    if ctx.upgrades_from:
+        words, program = agents.shell("keystone/extend_schema.sh"), parts.ProgramSettings(mounts=mounts)
+        return parts.job(ctx, "bootstrap", words, conf, after=after, program=program)
     env = {
         "OS_BOOTSTRAP_USERNAME": ctx.spec.bootstrap.admin_user,
         "OS_BOOTSTRAP_PROJECT_NAME": ctx.spec.bootstrap.admin_project,

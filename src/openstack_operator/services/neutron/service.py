@@ -38,11 +38,11 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     conf = parts.config(
         ctx, "neutron.conf", neutron_conf(ctx, base), defaults=defaults, extra_files=files, extra_mounts=certificate
     )
-    ml2 = kube.files("config", conf.secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
+    ml2 = _ml2(conf.secret)
     command = [*parts.release_entry(ctx, "api").commands["manage"], "upgrade", "heads"]
     # It takes longest of all schemas, and a new cloud waits for Neutron.
     program = parts.ProgramSettings(mounts=ml2, cpu="100m")
-    sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema", program=program)
+    sync = parts.schema(ctx, command, conf, after=base.schema, program=program)
     resync = db_resync(ctx, conf, after=(ovn, sync), mounts=ml2)
     dependencies = (*base.steps, ovn, sync, *resync)
     # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
@@ -75,7 +75,12 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
         entry,
         endpoint=api.public,
         published={**base.credentials.published, **api.published, "metadataSecret": base.credentials.secret},
+        preflight=parts.preflight(ctx, conf, mounts=_ml2),
     )
+
+
+def _ml2(secret: str) -> list[kube.Mount]:
+    return kube.files("config", secret, "/etc/neutron/plugins/ml2", "ml2_conf.ini")
 
 
 # The programs read this file after neutron.conf, and the image's own would win.

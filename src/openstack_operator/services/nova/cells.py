@@ -49,6 +49,8 @@ class CellPlan:
     messaging: sources.Messaging
     mapping: tuple[Step, ...]
     """Steps that put it into the map of cells, which API and scheduler read once, when they start."""
+    files: parts.Config
+    """Secret with the connection of its schema."""
     conductor: Step
     console: str
     """URL of the proxy to the cell's consoles."""
@@ -98,6 +100,7 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
         steps=steps,
         messaging=bus,
         mapping=tuple(setup),
+        files=setup[0],
         conductor=conductor,
         console=url,
     )

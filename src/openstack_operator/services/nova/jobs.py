@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,25 +35,32 @@ def schema(ctx: Context[NovaSpec], conf: parts.Config, *, after: tuple[Step, ...
 
 def cell(
     ctx: Context[NovaSpec], name: str, conf: parts.Config, database: str, messaging: str, *, after: tuple[Step, ...]
-) -> tuple[Step, Step]:
+) -> tuple[parts.Config, Step]:
     """Make the Secret and the job for a cell's schema, with the cell in the map under the URLs `database` and
     `messaging`. The map holds their passwords, so new URLs make a new job.
     """
     options = {"DEFAULT": {"transport_url": messaging}, "database": {"connection": database}}
     secret = parts.written(ctx, {"cell.conf": oslo.render(options)}, suffix=f"{name}-setup", directory=conf.directory)
-    setup = _job(
-        ctx,
-        f"{name}-setup",
-        "cell",
-        name,
-        conf=conf,
-        after=(secret, *after),
-        program=parts.ProgramSettings(
-            mounts=kube.files("cell", secret.secret, secret.directory, *secret.files),
-            env={"CELL_DIGEST": secret.digest},
-        ),
-    )
+    program = _of_cell(secret)
+    setup = _job(ctx, f"{name}-setup", "cell", name, conf=conf, after=(secret, *after), program=program)
     return secret, setup
+
+
+def _of_cell(secret: parts.Config) -> parts.ProgramSettings:
+    mounts = kube.files("cell", secret.secret, secret.directory, *secret.files)
+    return parts.ProgramSettings(mounts=mounts, env={"CELL_DIGEST": secret.digest})
+
+
+def completion(
+    ctx: Context[NovaSpec], conf: parts.Config, cells: Mapping[str, parts.Config], *, after: tuple[Step, ...]
+) -> list[Step]:
+    """Make the job of each cell that ends an upgrade, after all programs of Nova run the new release; none without an
+    upgrade. `cells` are the files of their schemas by name.
+    """
+    return [
+        _job(ctx, f"{name}-complete-upgrade", "migrate", conf=conf, program=_of_cell(secret), after=after)
+        for name, secret in (cells.items() if ctx.upgrades_from else ())
+    ]
 
 
 def hosts(ctx: Context[NovaSpec], conf: parts.Config, nodes: int, *, after: tuple[Step, ...]) -> Step:

@@ -10,7 +10,7 @@ from ... import oslo, parts
 from ...parts.connect import sources
 from ...parts.connect.key_manager import key_manager_steps
 from ...parts.connect.sources import database, messaging
-from ...plan import Context, Group, Plan
+from ...plan import Context, Group, Plan, Step
 from . import config, external, jobs
 from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status
 from .compute import ingress_rules, node_network_refs, plan_compute
@@ -77,6 +77,10 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     )
     entry = parts.catalog(ctx, config.SERVICE_TYPE, "Compute", api, path="/v2.1", after=(*peers, user, api))
     migration = plan_migration(ctx)
+    schemas = {each.name: each.files for each in cells}
+    compute = plan_compute(ctx, cells, inputs, migration)
+    programs = (conductor, scheduler, api, metadata, *(each for each in compute.steps if isinstance(each, Step)))
+    completion = jobs.completion(ctx, conf, schemas, after=programs)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
         *parts.policies(ctx, *ingress_rules(ctx), on_nodes=node_network_refs(spec)),
@@ -93,14 +97,16 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         sync,
         conductor,
         Group("Cells", [*consoles.steps, *chain.from_iterable(each.steps for each in cells)]),
-        plan_compute(ctx, cells, inputs, migration),
+        compute,
         scheduler,
         api,
         metadata,
         entry,
+        Group("Upgrade", completion),
         *([Group("Authorities", replacements)] if replacements else ()),
         endpoint=f"{api.public}/v2.1",
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=migration.wake,
         details={"cells": [status(ctx, each) for each in cells]},
+        preflight=parts.preflight(ctx, conf),
     )

@@ -29,8 +29,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
     fixed_options, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
     conf = parts.config(ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), extra_mounts=certificate)
-    command = ["octavia-db-manage", "upgrade", "head"]
-    sync = parts.job(ctx, "db-sync", command, conf, after=base.schema, condition="Schema")
+    sync = parts.schema(ctx, ["octavia-db-manage", "upgrade", "head"], conf, after=base.schema)
     settings = parts.ProgramSettings(
         memory="256Mi",
         mounts=kube.scratch(_SOCKETS),
@@ -56,6 +55,7 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
         *purge(ctx, ctx.spec.purge, removal, conf, after=(sync,)),
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
+        preflight=parts.preflight(ctx, conf),
     )
 
 

@@ -13,8 +13,11 @@ def plan(ctx: Context[PlacementSpec]) -> Plan:
     """Return everything that a Placement consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, section="placement_database", service_type=_SERVICE_TYPE)
     conf = parts.config(ctx, "placement.conf", oslo.merge(base.sections, {"api": {"auth_strategy": "keystone"}}))
-    sync = parts.job(ctx, "db-sync", ["placement-manage", "db", "sync"], conf, after=base.schema, condition="Schema")
+    sync = parts.schema(ctx, ["placement-manage", "db", "sync"], conf, after=base.schema)
     api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Placement", api, after=(*base.steps, api))
-    steps = (*parts.policies(ctx), *base.steps, conf, sync, api, entry)
-    return Plan(*steps, endpoint=api.public, published={**base.credentials.published, **api.published})
+    completion = parts.completion(ctx, ["placement-manage", "db", "online_data_migrations"], conf, after=(api,))
+    preflight = parts.preflight(ctx, conf)
+    steps = (*parts.policies(ctx), *base.steps, conf, sync, api, entry, *completion)
+    published = {**base.credentials.published, **api.published}
+    return Plan(*steps, endpoint=api.public, published=published, preflight=preflight)

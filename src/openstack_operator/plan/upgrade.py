@@ -1,0 +1,114 @@
+"""An upgrade to another release: the plan of the release that runs, until a check of the new one succeeds; then the
+plan of the new one. Nothing is stored but the release that last ran completely: all else is read from live objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from .context import Context
+from .errors import SpecError
+from .release import place
+from .steps import WORKLOADS, Object, Plan, Step, key
+from .verdict import failed
+
+PREFLIGHT = "Preflight"
+"""Name of the step that checks a release before an upgrade to it."""
+
+Make = Callable[[Context[Any]], Plan]
+
+
+def check_hop(running: str, target: str) -> None:
+    """Raise SpecError for an upgrade that OpenStack does not support. It supports one to the next release, and one from
+    the first release of a year to that of the next year (SLURP:
+    https://governance.openstack.org/tc/resolutions/20220210-release-cadence-adjustment.html). A way back is none.
+    """
+    old, new = place(running), place(target)
+    if old is None or new is None or new - old <= 1 or (new - old == 2 and target.endswith(".1")):
+        return
+    year = int(running.partition(".")[0])
+    message = f"{running} runs, from which OpenStack has no upgrade to {target}; upgrade to {year + 1}.1 first"
+    raise SpecError("spec.release", message)
+
+
+def upgraded(ctx: Context[Any], make: Make) -> Plan:
+    """Return the plan of the release of the spec. While another one runs, that is the plan of that release and a step
+    that checks the new one, until this step has succeeded. An upgrade that has begun goes on without a check, and a way
+    back needs none. Raises SpecError for an upgrade that OpenStack does not support, and what `make` raises.
+    """
+    if ctx.spec.upgrade.check_release:
+        target = _at(ctx, ctx.spec.upgrade.check_release)
+        check_hop(ctx.release.name, target.release.name)
+        return make(ctx).with_steps(_check(target, make))
+    if not ctx.upgrades_from:
+        return make(ctx)
+    check_hop(ctx.upgrades_from, ctx.release.name)
+    running = make(_at(ctx, ctx.upgrades_from))
+    try:
+        new = make(ctx)
+    except SpecError as error:
+        if _differs(ctx, running):
+            raise
+        return running.with_steps(_refused(ctx, error))
+    if new.preflight is None or _has_begun(ctx, running, new):
+        return new
+    # It stays until the upgrade has begun, since its success is the reason to begin.
+    return (new if _has_succeeded(ctx, new.preflight) else running).with_steps(new.preflight)
+
+
+def _check(ctx: Context[Any], make: Make) -> Step:
+    """Return the step that checks the release of a context."""
+    try:
+        return make(ctx).preflight or Step(name=PREFLIGHT)
+    except SpecError as error:
+        return _refused(ctx, error)
+
+
+def _refused(ctx: Context[Any], error: SpecError) -> Step:
+    """Return the step of a check that a field of the spec fails."""
+    return Step(name=PREFLIGHT, verdict=failed(f"not with release {ctx.release.name}: {error}", error.reason))
+
+
+def _at(ctx: Context[Any], release: str) -> Context[Any]:
+    """Return the context with another release in its spec, of which nothing is checked."""
+    spec = ctx.spec.model_copy(update={"release": release, "upgrade": type(ctx.spec.upgrade)()})
+    running = ctx.running_release if release == ctx.spec.upgrade.check_release else release
+    return replace(ctx, spec=spec, release=ctx.releases(spec), running_release=running)
+
+
+def _has_begun(ctx: Context[Any], running: Plan, new: Plan) -> bool:
+    """Return True if a live workload or Job is of the new plan alone."""
+    before = {key(obj): _images(obj) for obj in running.objects}
+    after = {key(obj): _images(obj) for obj in new.objects}
+    return any(
+        name in after and images == after[name] and images != before.get(name)
+        for name, live in ctx.children.items()
+        if (images := _images(live))
+    )
+
+
+def _differs(ctx: Context[Any], running: Plan) -> bool:
+    """Return True if a live workload has other images than in this plan."""
+    planned = {key(obj): _images(obj) for obj in running.objects if obj["kind"] in WORKLOADS}
+    return any(name in planned and _images(live) != planned[name] for name, live in ctx.children.items())
+
+
+def _images(obj: Object) -> list[str]:
+    """Return the images of a workload or a Job; empty for other objects."""
+    if obj["kind"] not in {*WORKLOADS, "Job"}:
+        return []
+    pod = obj["spec"]["template"]["spec"]
+    return [each["image"] for each in (*pod.get("initContainers", ()), *pod["containers"])]
+
+
+def _has_succeeded(ctx: Context[Any], check: Step) -> bool:
+    """Return True if the Jobs of the check are complete."""
+    jobs = [ctx.children.get(key(obj)) for obj in check.objects if obj["kind"] == "Job"]
+    return check.verdict is None and all(job is not None and _is_complete(job) for job in jobs)
+
+
+def _is_complete(job: Object) -> bool:
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Complete" and each["status"] == "True" for each in conditions)

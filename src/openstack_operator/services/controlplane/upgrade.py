@@ -1,0 +1,99 @@
+"""An upgrade of the cloud: every service checks the new release, and then all get it; their workloads take turns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ... import kube
+from ...api import ServiceSpec, Template, Upgrade
+from ...plan import (
+    PREFLIGHT,
+    READY,
+    Context,
+    Key,
+    Object,
+    SpecError,
+    State,
+    Step,
+    Verdict,
+    check_hop,
+    condition_type,
+    waiting,
+)
+from .model import ControlPlaneSpec
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Releases of the resources of a cloud."""
+
+    spec: ControlPlaneSpec
+    """The spec of the cloud with the release that its resources get, and the one that they check."""
+    checks: tuple[Step, ...] = ()
+    """A step with what the checks say; none without a check."""
+
+
+def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | None], path: str) -> Releases:
+    """Return the releases of a cloud: in an upgrade that which runs, with a check of the new one, until the checks of
+    all services succeed. `templates` are those of the enabled resources; `path` is the path of the release in the spec
+    that users write. Raises SpecError for an upgrade that OpenStack does not support.
+    """
+    spec = ctx.spec
+    checking = [name for name, template in templates.items() if _follows(template)]
+    if checked := spec.upgrade.check_release:
+        _check_hop(spec.release, checked, path)
+        return Releases(spec, (_checks(ctx, checking, checked),))
+    if not ctx.upgrades_from or _has_begun(ctx, checking):
+        return Releases(spec)
+    _check_hop(ctx.upgrades_from, spec.release, path)
+    checks = _checks(ctx, checking, spec.release)
+    if checks.verdict == READY:
+        return Releases(spec)
+    running = spec.model_copy(
+        update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
+    )
+    return Releases(running, (checks,))
+
+
+def _check_hop(running: str, target: str, path: str) -> None:
+    try:
+        check_hop(running, target)
+    except SpecError as error:
+        raise SpecError(path, error.problems[0][1]) from None
+
+
+def _follows(template: Template | None) -> bool:
+    """Return True for a service of OpenStack that takes its release from the cloud."""
+    return isinstance(template, ServiceSpec) and "release" not in template.model_fields_set
+
+
+def _has_begun(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
+    """Return True if a resource got the release, which it does once all have checked it."""
+    specs = [(ctx.children.get(name) or {}).get("spec") or {} for name in checking]
+    return any(spec.get("release") == ctx.spec.release for spec in specs)
+
+
+def _checks(ctx: Context[ControlPlaneSpec], checking: list[Key], release: str) -> Step:
+    """Return the step with the verdict on all checks, READY if all succeeded."""
+    verdicts = {name: _verdict(ctx.children.get(name), release) for name in checking}
+    pending = {name: verdict for name, verdict in verdicts.items() if not verdict.ready}
+    if not pending:
+        return Step(name=PREFLIGHT, verdict=READY)
+    worst = max(verdict.state for verdict in pending.values())
+    texts = [f"{name[1]}: {verdict.message}" for name, verdict in pending.items() if verdict.state is worst]
+    return Step(name=PREFLIGHT, verdict=Verdict(worst, f"check of release {release}: {'; '.join(texts)}"))
+
+
+def _verdict(live: Object | None, release: str) -> Verdict:
+    """Return what a resource says about its check of a release."""
+    if live is None or (live["spec"].get("upgrade") or {}).get("checkRelease") != release:
+        return waiting("has not begun")
+    status = live.get("status") or {}
+    found = kube.conditions(live).get(condition_type(PREFLIGHT))
+    if found is None or status.get("observedGeneration") != live["metadata"]["generation"]:
+        return waiting("has not begun")
+    if found["status"] == "True":
+        return READY
+    failed = found.get("reason") not in {"Progressing", "Waiting"}
+    return Verdict(State.FAILED if failed else State.PROGRESSING, found.get("message", ""), found.get("reason", ""))

@@ -1,0 +1,129 @@
+"""An upgrade of a cloud: no service changes before all have checked the new release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openstack_operator.api import Model
+from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Step, key
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from openstack_operator.services.controlplane.service import plan
+from openstack_operator.testing import context
+
+OLD, NEW = "2025.1", "2026.1"
+CHECKED = {"keystone", "glance", "placement", "neutron", "nova"}
+
+
+def cloud(images: Release, live: Mapping[Key, Object] | None = None, running: str = OLD, **spec: Any) -> Plan:
+    def of(spec: Model) -> Release:
+        return replace(images, name=str(getattr(spec, "release", OLD)))
+
+    given = {"tls": {"enabled": False}, "release": NEW, **spec}
+    named = replace(images, name=given["release"])
+    return plan(
+        context(
+            CONTROL_PLANE,
+            given,
+            release=named,
+            releases=of,
+            owner="cloud",
+            children=live or {},
+            running_release=running,
+        )
+    )
+
+
+def live(made: Plan, **conditions: str) -> dict[Key, Object]:
+    """Return the resources of a plan as their own passes leave them: each check has succeeded, or says its text."""
+    found: dict[Key, Object] = {}
+    for obj in made.objects:
+        text = conditions.get(obj["metadata"]["name"], "")
+        condition = {"type": "PreflightReady", "status": "False" if text else "True", "message": text}
+        condition["reason"] = "JobFailed" if text else "Ready"
+        status = {"observedGeneration": 1, "conditions": [condition]}
+        found[key(obj)] = {**obj, "metadata": {**obj["metadata"], "generation": 1}, "status": status}
+    return found
+
+
+def releases(made: Plan) -> set[str]:
+    return {obj["spec"]["release"] for obj in made.objects}
+
+
+def check(made: Plan) -> Step | None:
+    return next((step for step in made if step.name == "Preflight"), None)
+
+
+def test_all_services_check_the_new_release_before_one_gets_it(release: Release) -> None:
+    made = cloud(release)
+    assert releases(made) == {OLD}
+    asked = {obj["metadata"]["name"] for obj in made.objects if obj["spec"].get("upgrade") == {"checkRelease": NEW}}
+    assert asked == CHECKED
+    step = check(made)
+    assert step is not None
+    assert step.verdict is not None
+    assert not step.verdict.ready
+
+
+def test_a_failed_check_of_one_holds_all(release: Release) -> None:
+    made = cloud(release, live(cloud(release), nova="Older than N-1 computes: node-1"))
+    assert releases(made) == {OLD}
+    step = check(made)
+    assert step is not None
+    assert step.verdict is not None
+    assert step.verdict.state is State.FAILED
+    assert step.verdict.message == f"check of release {NEW}: nova: Older than N-1 computes: node-1"
+
+
+def test_all_get_it_once_all_checks_succeeded(release: Release) -> None:
+    made = cloud(release, live(cloud(release)))
+    assert releases(made) == {NEW}
+    assert not any("upgrade" in obj["spec"] for obj in made.objects)
+
+
+def test_a_check_of_an_older_spec_does_not_count(release: Release) -> None:
+    before = live(cloud(release))
+    for obj in before.values():
+        obj["metadata"]["generation"] = 2
+    assert releases(cloud(release, before)) == {OLD}
+
+
+def test_an_upgrade_that_has_begun_goes_on(release: Release) -> None:
+    begun = live(cloud(release, running=NEW), keystone="whatever")
+    assert releases(cloud(release, begun)) == {NEW}
+
+
+def test_a_way_back_is_for_all_at_once(release: Release) -> None:
+    begun = live(cloud(release, running=NEW))
+    assert releases(cloud(release, begun, release=OLD)) == {OLD}
+
+
+def test_a_new_cloud_checks_nothing(release: Release) -> None:
+    made = cloud(release, running="")
+    assert releases(made) == {NEW}
+    assert check(made) is None
+
+
+def test_a_check_without_an_upgrade(release: Release) -> None:
+    made = cloud(release, release=OLD, upgrade={"checkRelease": NEW})
+    assert releases(made) == {OLD}
+    after = cloud(release, live(made), release=OLD, upgrade={"checkRelease": NEW})
+    step = check(after)
+    assert step is not None
+    assert step.verdict is not None
+    assert step.verdict.ready
+    assert releases(after) == {OLD}
+
+
+def test_a_service_with_a_release_of_its_own_does_not_hold_the_others(release: Release) -> None:
+    made = cloud(release, glance={"release": OLD})
+    after = cloud(release, live(made, glance="no"), glance={"release": OLD})
+    assert {obj["metadata"]["name"] for obj in after.objects if obj["spec"]["release"] == OLD} == {"glance"}
+
+
+def test_a_hop_that_openstack_does_not_support_names_the_field(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec\.release: 2025\.1 runs, .* upgrade to 2026\.1 first"):
+        cloud(release, release="2026.2")

@@ -1,0 +1,207 @@
+"""An upgrade is a plan: of the old release until a check of the new one succeeds, then of the new one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openstack_operator.api import Model
+from openstack_operator.plan import (
+    Context,
+    Key,
+    Object,
+    Plan,
+    Release,
+    SpecError,
+    State,
+    Step,
+    check_hop,
+    is_earlier,
+    key,
+)
+from openstack_operator.registry import SERVICES
+from openstack_operator.services.placement.model import PLACEMENT
+from openstack_operator.testing import context, granted
+
+CONTRACTS = {
+    "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
+    "Memcached": {"servers": "memcached-0:11211"},
+    "Keystone": {"internalURL": "http://keystone-api.openstack:5000/v3"},
+}
+OLD, NEW = "2025.1", "2026.1"
+
+
+def newer(release: Release, name: str = NEW) -> Release:
+    """Return the same release under another name, with other images."""
+    components = {
+        each: replace(entry, image=f"{entry.image}-{name}", version=name) for each, entry in release.components.items()
+    }
+    return replace(release, name=name, components=components)
+
+
+@pytest.fixture
+def releases(release: Release) -> Mapping[str, Release]:
+    return {OLD: release, **{name: newer(release, name) for name in ("2025.2", NEW)}}
+
+
+def planned(
+    releases: Mapping[str, Release], live: Mapping[Key, Object] | None = None, running: str = OLD, **spec: Any
+) -> Plan:
+    """Return the plan of a Placement of which `live` exists, and that release runs."""
+
+    def of(spec: Model) -> Release:
+        return releases[str(getattr(spec, "release", OLD))]
+
+    given = {"release": NEW, **spec}
+    ctx = context(
+        PLACEMENT,
+        given,
+        release=releases[given["release"]],
+        published=CONTRACTS,
+        releases=of,
+        running_release=running,
+        children=live or {},
+    )
+    return RECORD.make_plan(ctx)
+
+
+RECORD = next(each for each in SERVICES if each.resource is PLACEMENT)
+
+
+def rolled_out(plan: Plan) -> dict[Key, Object]:
+    return {key(obj): granted(obj) for obj in plan.objects}
+
+
+def image(plan: Plan) -> str:
+    return str(
+        next(obj for obj in plan.objects if obj["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0][
+            "image"
+        ]
+    )
+
+
+def step(plan: Plan, name: str) -> Step | None:
+    return next((step for step in plan if step.name == name), None)
+
+
+def jobs(plan: Plan) -> list[str]:
+    return [obj["metadata"]["labels"]["app.kubernetes.io/component"] for obj in plan.objects if obj["kind"] == "Job"]
+
+
+def test_a_new_resource_needs_no_check(releases: Mapping[str, Release]) -> None:
+    plan = planned(releases, running="")
+    assert image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync"]
+
+
+def test_the_old_release_stays_until_the_check_succeeds(releases: Mapping[str, Release]) -> None:
+    before = rolled_out(planned(releases, release=OLD))
+    plan = planned(releases, before)
+    assert not image(plan).endswith(NEW)
+    check = step(plan, "Preflight")
+    assert check is not None
+    assert {obj["kind"] for obj in check.objects} == {"Secret", "Job"}
+    assert {key(obj): obj for obj in plan.objects}.items() >= {
+        key(obj): obj for obj in planned(releases, before, release=OLD).objects
+    }.items(), "what runs is not changed"
+    assert all(image.endswith(NEW) for obj in check.objects if obj["kind"] == "Job" for image in images(obj))
+
+
+def images(obj: Object) -> list[str]:
+    return [each["image"] for each in obj["spec"]["template"]["spec"]["containers"]]
+
+
+def test_the_new_release_comes_with_the_success_of_the_check(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, release=OLD))
+    check = step(planned(releases, live), "Preflight")
+    assert check is not None
+    live |= {key(obj): granted(obj) for obj in check.objects}
+    plan = planned(releases, live)
+    assert image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync", "complete-upgrade", "preflight"], "the check stays until the schema is extended"
+
+
+def test_an_upgrade_that_has_begun_goes_on_without_a_check(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, release=OLD))
+    new = planned(releases, running="")
+    live |= {key(obj): granted(obj) for obj in new.objects if obj["kind"] == "Job"}
+    plan = planned(releases, live)
+    assert image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync", "complete-upgrade"]
+
+
+def test_rows_move_only_after_the_last_program_of_the_old_release(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, running=""))
+    completion = step(planned(releases, live), "Upgrade")
+    assert completion is not None
+    assert "API" in {needed.name for needed in completion.after}
+    assert not completion.barrier or not [each for each in planned(releases, live) if completion in each.after]
+
+
+def test_a_way_back_needs_no_check(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, running=""))
+    for running in (OLD, NEW):
+        plan = planned(releases, live, running=running, release=OLD)
+        assert not image(plan).endswith(NEW)
+        assert jobs(plan) == ["db-sync"]
+
+
+def test_a_completed_upgrade_leaves_nothing(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, running=""))
+    assert jobs(planned(releases, live, running=NEW)) == ["db-sync"]
+
+
+def test_a_field_that_the_new_release_refuses_leaves_the_old_one(
+    releases: Mapping[str, Release], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = RECORD.plan
+
+    def refusing(ctx: Context[Any]) -> Plan:
+        if ctx.release.name == NEW:
+            raise SpecError("spec.config.DEFAULT.old", "no such option")
+        return real(ctx)
+
+    record = replace(RECORD, plan=refusing)
+    monkeypatch.setitem(globals(), "RECORD", record)
+    live = rolled_out(planned(releases, release=OLD))
+    plan = planned(releases, live)
+    assert not image(plan).endswith(NEW)
+    check = step(plan, "Preflight")
+    assert check is not None
+    assert check.verdict is not None
+    assert check.verdict.state is State.FAILED
+    assert check.verdict.message == f"not with release {NEW}: spec.config.DEFAULT.old: no such option"
+    begun = rolled_out(planned(releases, running="", release="2025.2"))
+    with pytest.raises(SpecError, match="no such option"):
+        planned(releases, begun)
+
+
+def test_a_check_alone_changes_nothing(releases: Mapping[str, Release]) -> None:
+    plan = planned(releases, release=OLD, upgrade={"checkRelease": NEW})
+    assert not image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync", "preflight"]
+    assert step(plan, "Upgrade") is None
+
+
+@pytest.mark.parametrize(
+    ("running", "target"), [(OLD, OLD), (OLD, "2025.2"), ("2025.2", NEW), (OLD, NEW), (NEW, OLD), ("mine", NEW)]
+)
+def test_a_hop_that_openstack_supports(running: str, target: str) -> None:
+    check_hop(running, target)
+
+
+@pytest.mark.parametrize(
+    ("running", "target", "first"), [("2024.2", NEW, "2025.1"), ("2025.2", "2026.2", "2026.1"), (OLD, "2026.2", NEW)]
+)
+def test_another_hop_names_the_first_one(running: str, target: str, first: str) -> None:
+    with pytest.raises(SpecError, match=f"{running} runs, .* to {target}; upgrade to {first} first"):
+        check_hop(running, target)
+
+
+def test_releases_are_in_order() -> None:
+    assert is_earlier("2024.2", "2025.1")
+    assert not is_earlier("2025.1", "2025.1")
+    assert is_earlier("2025.1", "mine")
