@@ -120,7 +120,7 @@ def test_one_command_installs_everything(kubectl: Kubectl) -> None:
 
 
 def test_the_version_to_wait_for_in_an_upgrade_is_that_of_the_installed_operator(kubectl: Kubectl) -> None:
-    page = (ROOT / "docs" / "how-to" / "upgrade.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "upgrade-the-operator.md").read_text(encoding="utf-8")
     [command] = re.findall(r"^VERSION=\$\(kubectl (.*?)\)$", page, re.MULTILINE | re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
     assert kubectl(*words) == __version__
