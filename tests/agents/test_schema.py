@@ -1,0 +1,56 @@
+"""The programs of an upgrade: what they make of the answers of a service's own commands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from openstack_operator import agents
+
+NEWER = "alembic.util.exc.CommandError: Can't locate revision identified by 'e8725d6fa226'\n"
+TABLE = """
++------------------------------------------+
+| Upgrade Check Results                    |
++------------------------------------------+
+| Check: Cells v2                          |
+| Result: Success                          |
+| Details: None                            |
++------------------------------------------+
+| Check: Older than N-1 computes           |
+| Result: Failure                          |
+| Details: node-1 runs 2023.2              |
++------------------------------------------+
+"""
+
+
+def run(program: str, text: str, status: int, folder: Path) -> tuple[int, list[str]]:
+    """Run a program over a command that prints a text and ends with a status; return its status and its lines."""
+    answer = folder / "answer"
+    answer.write_text(text, encoding="utf-8")
+    command = agents.shell(f"schema/{program}.sh", words=["sh", "-c", f"cat {answer}; exit {status}"])
+    env = {**os.environ, "TMPDIR": str(folder)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+def test_a_schema_of_a_newer_release_stays(tmp_path: Path) -> None:
+    status, lines = run("extend", NEWER, 1, tmp_path)
+    assert status == 0
+    assert lines[-1].startswith("The schema is of a newer release")
+
+
+@pytest.mark.parametrize("status", [0, 1, 3])
+def test_any_other_end_of_a_schema_is_the_commands_own(status: int, tmp_path: Path) -> None:
+    assert run("extend", "Access denied for user\n", status, tmp_path) == (status, ["Access denied for user"])
+
+
+@pytest.mark.parametrize(("status", "expected"), [(0, 0), (1, 0), (2, 2), (255, 255)])
+def test_warnings_of_a_check_do_not_fail_it(status: int, expected: int, tmp_path: Path) -> None:
+    assert run("preflight", "| Result: Warning |\n", status, tmp_path)[0] == expected
+
+
+def test_the_last_lines_of_a_check_name_what_has_failed(tmp_path: Path) -> None:
+    assert run("preflight", TABLE, 2, tmp_path)[1][-2:] == ["Older than N-1 computes", "node-1 runs 2023.2"]
