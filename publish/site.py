@@ -37,12 +37,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m publish.site", description="Write the documentation as a site.")
     parser.add_argument("--output", type=Path, default=ROOT / "build", help="folder for docs/ and site/ (%(default)s)")
     output = parser.parse_args(arguments).output.resolve()
-    config = stage(output / "docs")
-    build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--config-file", str(config)]
-    # Its end of life is in decision 0093; a warning in each build helps nobody.
-    done = subprocess.run(build, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False)
+    status = build(stage(output / "docs"))
     print(output / "site" / "index.html")
-    return done.returncode
+    return status
+
+
+def build(config: Path) -> int:
+    """Start the generator; return its exit status, which is 1 for a warning."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
+    # Its end of life is in decision 0093; a warning in each build helps nobody.
+    return subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
 
 
 def stage(folder: Path) -> Path:

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from publish.pictures import picture
-from publish.site import main, relinked, sections, staged
+from publish.site import build, main, relinked, sections, staged
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -50,6 +51,21 @@ def test_a_browser_asks_no_other_server(site: Path) -> None:
         assert re.findall(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"?(?:https?:)?//", text) == [], path
         # The theme fetches the program that draws these.
         assert 'class="mermaid"' not in text
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("[a](#one)", 0), ("[a](#two)", 1), ("[a](two.md)", 1), ("[a](README.md#two)", 1), ("[a](/two)", 1)],
+)
+def test_a_dead_link_fails_the_build(tmp_path: Path, text: str, status: int) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/README.md").write_text(f"# Home\n\n## One\n\n{text}\n", encoding="utf-8")
+    config = tmp_path / "docs.yml"
+    nav = [{"Home": "README.md"}]
+    places = {"docs_dir": str(tmp_path / "docs"), "site_dir": str(tmp_path / "site")}
+    config.write_text(yaml.safe_dump({"INHERIT": str(ROOT / "mkdocs.yml"), "nav": nav, **places}), encoding="utf-8")
+    assert build(config) == status
 
 
 def test_sections_are_those_of_the_home_page() -> None:
