@@ -21,6 +21,7 @@ from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
 from .metrics_reference import metrics_reference
+from .needs_picture import needs_picture
 from .permissions import Rules, namespaced_permissions, optional_permissions, permissions, rules
 from .pod_policies import operator_pods
 from .reference import contents, is_field_reference, reference
@@ -105,6 +106,8 @@ def generated(root: Path) -> dict[Path, str]:
     files[Path("docs/reference/README.md")] = contents(pages)
     files[Path("docs/reference/command-line.md")] = command_reference(command_line({}))
     files[Path("docs/reference/metrics.md")] = metrics_reference()
+    minimal = root / SAMPLES / "controlplane_minimal.yaml"
+    files[Path("docs/explanation/needs.svg")] = needs_picture(minimal, root / "releases")
     return files
 
 
