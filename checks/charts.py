@@ -72,7 +72,15 @@ def releases() -> list[Release]:
             values={"spec": cloud["spec"]},
             expected=(with_name,),
         ),
+        Release(name="readme", chart="openstack-cloud", namespace="openstack", values=_values_of_readme()),
     ]
+
+
+def _values_of_readme() -> dict[str, Any]:
+    """Return the values of the cloud that README makes with the chart."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    _, _, block = page.partition("<!-- cloud.yaml -->\n```yaml\n")
+    return yaml.safe_load(block.partition("```")[0])
 
 
 def _load(patterns: Iterable[str]) -> Iterator[Object]:
