@@ -26,8 +26,8 @@ class BundleError(Exception):
 
 
 def check() -> tuple[int, list[str]]:
-    """Return the number of the validators' findings, and what is wrong: findings that nobody explains, and explanations
-    that explain nothing. Raises BundleError.
+    """Return the number of the validators' findings, and what is wrong: findings without an explanation, and
+    explanations without a finding. Raises BundleError.
     """
     names = catalog.deployed()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,5 +49,5 @@ def judge(findings: list[str]) -> tuple[int, list[str]]:
     unused = [part for part in EXPLAINED if not any(part in finding for finding in findings)]
     return len(findings), [
         *(f"bundle: {fault}" for fault in faults),
-        *(f"checks/bundle.py explains what nobody finds any more: {part}" for part in unused),
+        *(f"checks/bundle.py explains a finding that is not there any more: {part}" for part in unused),
     ]

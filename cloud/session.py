@@ -36,8 +36,8 @@ class Session:
 
         Raises CloudError for `pulls` or `INSTALL` with another than the embedded cluster.
         """
-        console, way = Console(), ways.chosen()
-        pulls = pulls or bool(way)
+        console, installer = Console(), ways.chosen()
+        pulls = pulls or bool(installer)
         if pulls and (chosen := target()).kind != "embedded":
             raise CloudError(
                 f"REGISTRY={registry.LOCAL} and {ways.VARIABLE}= mean a registry beside the embedded cluster, and"
@@ -51,12 +51,12 @@ class Session:
         else:
             cluster = local_cluster(watch, sample, images, nodes, pulls=pulls)
         replicas, c5c3 = min(nodes, 2), deploy.asks_for_c5c3(sample)
-        if way:
+        if installer:
             with watch.step(f"make a release and push it to {cluster.registry}"):
                 release = ways.publish(cluster, images, replicas=replicas)
-            with watch.step(f"install the operator ({way})"):
+            with watch.step(f"install the operator ({installer})"):
                 ways.prepare(cluster, release)
-                ways.WAYS[way](cluster, release, c5c3=c5c3)
+                ways.INSTALLERS[installer](cluster, release, c5c3=c5c3)
         else:
             with watch.step("install the operator"):
                 deploy.install(cluster, replicas, c5c3=c5c3)

@@ -1,4 +1,4 @@
-"""Ways to install the operator from what `make release` writes and pushes."""
+"""Installation of the operator from a release: by Helm or kustomize."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIABLE = "INSTALL"
 
 
 class Release(NamedTuple):
-    """What `make release` wrote, and the registry that it pushed to."""
+    """Files of a release, and the registry that it was pushed to."""
 
     folder: Path
     registry: str
@@ -74,8 +74,8 @@ def uninstall_chart(cluster: Kubernetes) -> None:
 def install_kustomize(cluster: Kubernetes, release: Release, *, c5c3: bool = False) -> None:
     """Apply install.yaml with an overlay that names the login."""
     if c5c3:
-        _apply(cluster, release.folder / "overlays" / "c5c3")
-    _apply(cluster, release.folder / "overlays" / "with-login")
+        _apply(cluster, release.folder / "kustomize" / "overlays" / "c5c3")
+    _apply(cluster, release.folder / "kustomize" / "overlays" / "with-login")
     patch = json.dumps({"spec": {"replicas": release.replicas}})
     cluster.kubectl("-n", NAME, "patch", f"deployment/{NAME}", "--patch", patch)
     await_rollout(cluster)
@@ -88,7 +88,7 @@ def _apply(cluster: Kubernetes, folder: Path) -> None:
 
 def uninstall_kustomize(cluster: Kubernetes, release: Release) -> None:
     """Delete all but the definitions."""
-    overlay = release.folder / "overlays" / "without-definitions"
+    overlay = release.folder / "kustomize" / "overlays" / "without-definitions"
     cluster.kubectl("delete", "--ignore-not-found", "-k", str(overlay), "--timeout=120s", timeout=150)
 
 
@@ -98,13 +98,13 @@ def await_rollout(cluster: Kubernetes) -> None:
     cluster.kubectl(*where, "--timeout=180s", timeout=190)
 
 
-WAYS: Mapping[str, Callable[..., None]] = {"chart": install_chart, "kustomize": install_kustomize}
+INSTALLERS: Mapping[str, Callable[..., None]] = {"chart": install_chart, "kustomize": install_kustomize}
 """The ways that `INSTALL=` names."""
 
 
 def chosen() -> str:
-    """Return the way that the environment names; empty if it names none. Raises CloudError for another word."""
-    way = os.environ.get(VARIABLE, "")
-    if way and way not in WAYS:
-        raise CloudError(f"{VARIABLE}={way}: choose {' or '.join(WAYS)}, or leave it out")
-    return way
+    """Return the installer that the environment names; empty if it names none. Raises CloudError for another word."""
+    installer = os.environ.get(VARIABLE, "")
+    if installer and installer not in INSTALLERS:
+        raise CloudError(f"{VARIABLE}={installer}: choose {' or '.join(INSTALLERS)}, or leave it out")
+    return installer

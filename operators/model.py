@@ -1,4 +1,4 @@
-"""What there is to know of an operator of others: its module, its kinds, its programs and its manifests."""
+"""An operator of others, as data: its module, its kinds, its programs and its manifests."""
 
 from __future__ import annotations
 

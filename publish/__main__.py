@@ -106,7 +106,7 @@ def _write_manifests(folder: Path, image: str, releases: Mapping[str, str], vers
     text = manifests.relabeled(manifests.install(ROOT / "deploy", image, releases), version)
     (folder / "install.yaml").write_text(text, encoding="utf-8")
     extra = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "deploy" / "crds-c5c3").glob("*.yaml")}
-    _write(folder, {path: text.encode() for path, text in manifests.kustomizations(extra).items()})
+    _write(folder, {path: text.encode() for path, text in manifests.kustomizations(text, extra).items()})
     (folder / "releases").mkdir()
     for name, content in releases.items():
         (folder / "releases" / name).write_text(content, encoding="utf-8")

@@ -48,23 +48,24 @@ def release_files(releases: Mapping[str, str]) -> Object:
     }
 
 
-def kustomizations(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return a base of kustomize with install.yaml, by path beside that file, and overlays: one for a registry that
-    asks for a login, one with `extra` definitions, by the names of their files, and one to delete the operator and no
-    cloud.
+def kustomizations(text: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """Return a base of kustomize with the text of install.yaml, and overlays, by path: one for a registry that asks for
+    a login, one with `extra` definitions, by the names of their files, and one to delete the operator and no cloud.
     """
     head = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
     # Namespaces and definitions first, what runs pods last.
     base = {**head, "sortOptions": {"order": "legacy"}, "resources": ["install.yaml"]}
+    overlay = {**head, "resources": ["../../base"]}
     secret = [{"op": "add", "path": "/imagePullSecrets", "value": [{"name": PULL_SECRET}]}]
     patch = {"target": {"kind": "ServiceAccount", "name": NAMESPACE}, "patch": dump(secret)}
-    return {
-        "kustomization.yaml": dump(base),
-        "overlays/with-login/kustomization.yaml": dump({**head, "resources": ["../.."], "patches": [patch]}),
-        "overlays/without-definitions/kustomization.yaml": dump({**head, "resources": ["../.."], "patches": [_NONE]}),
-        "overlays/c5c3/kustomization.yaml": dump({**head, "resources": ["../..", *sorted(extra)]}),
-        **{f"overlays/c5c3/{name}": text for name, text in extra.items()},
+    files = {
+        "base/kustomization.yaml": dump(base),
+        "overlays/with-login/kustomization.yaml": dump({**overlay, "patches": [patch]}),
+        "overlays/without-definitions/kustomization.yaml": dump({**overlay, "patches": [_NONE]}),
+        "overlays/c5c3/kustomization.yaml": dump({**head, "resources": ["../../base", *sorted(extra)]}),
     }
+    contents = {"base/install.yaml": text, **{f"overlays/c5c3/{name}": content for name, content in extra.items()}}
+    return {f"kustomize/{path}": content for path, content in (files | contents).items()}
 
 
 def version(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the command line says, as settings of the operator."""
+"""Settings of the operator, of its command line."""
 
 # Imports what it needs where it needs it, as cli.py.
 # ruff: noqa: PLC0415

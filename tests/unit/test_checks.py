@@ -124,5 +124,5 @@ def test_findings_about_the_bundle_are_explained_or_faults() -> None:
     assert count == len(bundle.EXPLAINED) + 1
     assert faults == ["bundle: Error: Value : no icon at all"]
     _, unused = bundle.judge([])
-    assert all("explains what nobody finds" in each for each in unused)
+    assert all("explains a finding that is not there" in each for each in unused)
     assert len(unused) == len(bundle.EXPLAINED)

@@ -155,3 +155,11 @@ def test_without_a_key_nothing_is_signed(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("COSIGN_KEY", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     signatures.sign(tmp_path / "SHA256SUMS", [IMAGE])
+
+
+def test_overlays_stand_beside_their_base() -> None:
+    files = manifests.kustomizations("kind: List\n", {"a.yaml": "kind: A\n"})
+    for path in (path for path in files if path.endswith("kustomization.yaml")):
+        for resource in yaml.safe_load(files[path])["resources"]:
+            target = (Path("/") / path).parent.joinpath(resource).resolve().relative_to("/")
+            assert str(target) in files or f"{target}/kustomization.yaml" in files

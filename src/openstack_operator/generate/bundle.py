@@ -46,8 +46,7 @@ def bundle_files(granted: Mapping[str, Rules], examples: Sequence[Object]) -> di
     """
     files = {CSV: service_version(granted, examples), FOLDER / "metadata" / "annotations.yaml": _annotations()}
     # Bundles have one object a file, without its namespace.
-    others = [*(each for each in deployment() if each["kind"] in _SUPPORTED), *user_roles()]
-    for each in others:
+    for each in [*(each for each in deployment() if each["kind"] in _SUPPORTED), *user_roles()]:
         metadata = {name: value for name, value in each["metadata"].items() if name != "namespace"}
         name = f"{metadata['name']}.{each['kind'].lower()}.yaml"
         files[FOLDER / "manifests" / name] = {**each, "metadata": metadata}
@@ -154,10 +153,10 @@ def _deployment() -> Object:
 
 def examples_of(manifests: Iterable[Object], plans: Iterable[Planned]) -> list[Object]:
     """Return an example of each kind that there is one of: the first manifest of users, or what a plan makes."""
-    made = (obj for planned in plans for step in planned.plan or () for obj in step.objects)
+    planned_objects = (obj for planned in plans for step in planned.plan or () for obj in step.objects)
     kinds = {(each.api_version, each.kind): None for each in _resources()}
     examples: dict[tuple[str, str], Object] = {}
-    for obj in (*manifests, *made):
+    for obj in (*manifests, *planned_objects):
         kind = (obj["apiVersion"], obj["kind"])
         if kind in kinds and "spec" in obj:
             examples.setdefault(kind, _example(obj))

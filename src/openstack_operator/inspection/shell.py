@@ -85,8 +85,8 @@ def write_clouds(data: Mapping[str, str], folder: Path) -> dict[str, str]:
     path = folder / "clouds.yaml"
     path.touch(mode=0o600)
     path.write_text(yaml.safe_dump(clouds), encoding="utf-8")
-    others = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
-    return {**others, "OS_CLIENT_CONFIG_FILE": str(path), "OS_CLOUD": "openstack-public"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+    return {**inherited, "OS_CLIENT_CONFIG_FILE": str(path), "OS_CLOUD": "openstack-public"}
 
 
 def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
