@@ -152,12 +152,11 @@ def _plan(options: argparse.Namespace) -> int:
 
     import structlog
 
-    from .command_line import command_line
     from .preview import commands
-    from .settings import run_settings
+    from .settings import operator_command_line, run_settings
 
     def parse(arguments: Sequence[str], env: Mapping[str, str]) -> commands.OperatorSettings:
-        settings = run_settings(command_line(env).parse_args(arguments))
+        settings = run_settings(operator_command_line(env).parse_args(arguments))
         return commands.OperatorSettings(
             cluster_domain=settings.cluster_domain, releases=settings.releases, permissions=settings.permissions
         )

@@ -1,4 +1,4 @@
-"""Settings of the operator, of its command line."""
+"""Options of the operator itself, and the settings that they become."""
 
 # Imports what it needs where it needs it, as cli.py.
 # ruff: noqa: PLC0415
@@ -7,14 +7,133 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from .command_line import PERMISSIONS
 
 if TYPE_CHECKING:
     from .plan import Permissions
     from .serve import Settings
+
+
+PERMISSIONS = {
+    "issuer-hosts": ("a name or network that issuers of the whole cluster may certify", "*.cloud.example.org"),
+    "secret-store-keys": ("a key of ClusterSecretStores, beside those below the namespace", "shared/clouds/*"),
+    "ingress-annotations": ("an annotation of Ingresses, beside the harmless ones", "example.org/*"),
+    "allow-plain-text-to": ("a host or network that logins may be sent to without TLS", "192.0.2.0/24"),
+    "priority-classes": ("a PriorityClass, beside those that do not begin with system-", "system-cluster-critical"),
+}
+
+
+def operator_command_line(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """Understands `run` alone, with the variables of that environment."""
+    parser = argparse.ArgumentParser(prog="openstack-operator")
+    add_run_options(parser.add_subparsers(dest="command", required=True).add_parser("run"), environment)
+    return parser
+
+
+def add_run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    """Options of `run`; each can be set in the environment too, as a Deployment does it."""
+    env = environment.get
+    run.add_argument(
+        "--namespace",
+        action="append",
+        default=[name for name in env("WATCH_NAMESPACES", "").split(",") if name],
+        help="serve this namespace only; repeatable, WATCH_NAMESPACES=a,b; all of them otherwise",
+    )
+    run.add_argument(
+        "--leader-elect",
+        action=argparse.BooleanOptionalAction,
+        default=env("LEADER_ELECT", "false") == "true",
+        help="take a lease before acting, so that replicas may stand by (LEADER_ELECT=true)",
+    )
+    run.add_argument(
+        "--lease-namespace",
+        default=env("POD_NAMESPACE", "openstack-operator"),
+        help="namespace of the lease (POD_NAMESPACE)",
+    )
+    run.add_argument(
+        "--releases",
+        type=Path,
+        default=env("RELEASES"),
+        help="folder of release files that win over the packaged ones (RELEASES)",
+    )
+    run.add_argument(
+        "--cluster-domain",
+        default=env("CLUSTER_DOMAIN", ""),
+        metavar="DOMAIN",
+        help="DNS domain of the cluster (CLUSTER_DOMAIN); that of /etc/resolv.conf otherwise",
+    )
+    run.add_argument(
+        "--build",
+        default=env("OPERATOR_BUILD", ""),
+        help="tells builds of one version apart in status.operatorVersion, as 0.1.0+BUILD (OPERATOR_BUILD)",
+    )
+    run.add_argument(
+        "--allow-address",
+        action="append",
+        default=[network for network in env("ALLOWED_ADDRESSES", "").split(",") if network],
+        metavar="NETWORK",
+        help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
+        "ALLOWED_ADDRESSES=a,b",
+    )
+    add_permission_options(run, environment)
+    add_health_options(run, "port of /healthz and /readyz (HEALTH_PORT); 0 for none", environment)
+    _add_metrics_options(run, environment)
+    add_log_options(run, environment)
+
+
+def add_permission_options(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
+    """Add the options for permissions beyond a namespace."""
+    for name, (permission, example) in PERMISSIONS.items():
+        variable = name.upper().replace("-", "_")
+        parser.add_argument(
+            f"--{name}",
+            action="append",
+            default=[entry for entry in env.get(variable, "").split(",") if entry],
+            metavar="[NAMESPACE=]PATTERN",
+            help=f"allow {permission}, such as openstack={example}; repeatable, {variable}=a,b",
+        )
+
+
+def add_health_options(parser: argparse.ArgumentParser, answers: str, env: Mapping[str, str]) -> None:
+    """Add the port of health probes, with what answers there."""
+    default = int(env.get("HEALTH_PORT", "8080"))
+    parser.add_argument("--health-port", type=int, default=default, help=answers)
+
+
+def _add_metrics_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    env = environment.get
+    run.add_argument(
+        "--metrics-port",
+        type=int,
+        default=env("METRICS_PORT", "8443"),
+        help="port of /metrics by HTTPS, for bearer tokens that may get it (METRICS_PORT); 0 for none",
+    )
+    run.add_argument(
+        "--metrics-certificate",
+        type=Path,
+        default=env("METRICS_CERTIFICATE") or None,
+        metavar="FOLDER",
+        help="folder with tls.crt and tls.key for --metrics-port, read again when they change (METRICS_CERTIFICATE); "
+        "without it the operator makes a certificate",
+    )
+    run.add_argument(
+        "--metrics-insecure",
+        action=argparse.BooleanOptionalAction,
+        default=env("METRICS_INSECURE", "false") == "true",
+        help="/metrics at the health port, in plain text and for everybody, in place of --metrics-port; for "
+        "development (METRICS_INSECURE=true)",
+    )
+
+
+def add_log_options(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
+    """Add the options of a program's log."""
+    env = environment.get
+    parser.add_argument(
+        "--log-format", choices=("json", "console"), default=env("LOG_FORMAT", "json"), help="(LOG_FORMAT)"
+    )
+    parser.add_argument("--log-level", choices=("debug", "info"), default=env("LOG_LEVEL", "info"), help="(LOG_LEVEL)")
 
 
 def permissions(options: argparse.Namespace) -> Permissions:
