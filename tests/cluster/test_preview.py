@@ -8,6 +8,7 @@ import json
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from openstack_operator.plan import Object, SpecError
 from openstack_operator.preview.changes import ObjectChange, changes
 from openstack_operator.preview.client import Address, DryRunClient, Write
 from openstack_operator.preview.cluster import Preview
-from openstack_operator.registry import ACTUATORS, SERVICES
+from openstack_operator.preview.definitions import outdated
+from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.bodies import APPLY
 from openstack_operator.runtime.errors import Missing
@@ -219,3 +221,15 @@ def versions(manager: Manager) -> dict[Address, str]:
         for kind, store in manager.world.stores.items()
         for each in store
     }
+
+
+async def test_definitions_are_outdated_where_the_models_say_something_else(cluster: Cluster) -> None:
+    client = DryRunClient.connect()
+    try:
+        assert await outdated(client, RESOURCES) == []
+        older = [replace(each, columns=()) for each in RESOURCES if each.columns]
+        assert await outdated(client, older) == [each.crd_name for each in older]
+        unknown = replace(RESOURCES[0], plural="nothings", kind="Nothing", on_request=False)
+        assert await outdated(client, [unknown]) == [unknown.crd_name]
+    finally:
+        await client.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,17 +11,19 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.api import crd
 from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
 from openstack_operator.kube.masking import decode_content, secret_values
 from openstack_operator.plan import Object
-from openstack_operator.preview import commands
+from openstack_operator.preview import commands, definitions
 from openstack_operator.preview.changes import FieldChange, changes
 from openstack_operator.preview.client import Address, Write
 from openstack_operator.preview.edit import apply_manifest, is_applied_by_server
 from openstack_operator.preview.outage import last_durations, outages
 from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.apply import APPLIED
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
 from openstack_operator.settings import run_settings
@@ -332,3 +335,17 @@ def test_what_a_secret_holds_is_shown_nowhere_whatever_its_form(live_secret: Obj
 def test_a_large_secret_takes_no_time(text: str) -> None:
     """It is no configuration file: none is that long. What takes minutes would end this test."""
     assert decode_content(base64.b64encode(text.encode()).decode()) == text
+
+
+def test_a_definition_differs_by_its_schema_and_not_by_what_the_server_adds() -> None:
+    wanted = crd(RESOURCES[0])
+    stored = copy.deepcopy(wanted)
+    stored["spec"]["conversion"] = {"strategy": "None"}
+    stored["status"] = {"storedVersions": ["v1alpha1"]}
+    assert not definitions.differs(stored, wanted)
+    properties = stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    name = next(iter(properties))
+    field = properties.pop(name)
+    assert definitions.differs(stored, wanted)
+    properties |= {name: field, "retired": {"type": "string"}}
+    assert definitions.differs(stored, wanted)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from lightkube.core.exceptions import ConfigError
@@ -33,6 +33,7 @@ from ..runtime.kinds import JOB, SECRET, Kind
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
+from .definitions import outdated
 from .outage import REPLICA_SET, last_durations, outages
 from .running import RunningOperator, read, write_releases
 from .text import as_json, lines
@@ -80,6 +81,14 @@ class _Manifests:
     namespace: str
     resources: list[tuple[Kind, Object]] = field(default_factory=list[tuple[Kind, Object]])
     secrets: list[Object] = field(default_factory=list[Object])
+
+
+class _Foreseen(NamedTuple):
+    """Result of the passes: differences, what would not be done, and definitions to apply before."""
+
+    differences: Sequence[ObjectChange]
+    problems: Sequence[str]
+    definitions: Sequence[str]
 
 
 def plan(options: Options) -> int:
@@ -165,10 +174,22 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
         for remark in _remarks(preview):
             _warn(remark)
         problems = [*refused, *_problems(preview)]
-        await _print(options, client, manifests.namespace, differences, problems)
+        definitions = [] if options.files else await _definitions(client)
+        await _print(options, client, manifests.namespace, _Foreseen(differences, problems, definitions))
         if problems:
             return FAULT
-        return DIFFERENT if differences else SAME
+        return DIFFERENT if differences or definitions else SAME
+
+
+async def _definitions(client: Client) -> list[str]:
+    """Return the definitions that have to be applied before this version of the operator; none, with a warning, without
+    the right to read them.
+    """
+    try:
+        return await outdated(client, RESOURCES)
+    except Forbidden as error:
+        _warn(f"{error}; whether definitions differ from those of version {__version__} is not shown")
+        return []
 
 
 def _settings(options: Options, operator: RunningOperator | None) -> OperatorSettings:
@@ -235,16 +256,22 @@ def _remarks(preview: Preview) -> Iterator[str]:
             yield f"{subject(live)}: {condition['message']}"
 
 
-async def _print(
-    options: Options, client: DryRunClient, namespace: str, differences: Sequence[ObjectChange], problems: Sequence[str]
-) -> None:
+async def _print(options: Options, client: DryRunClient, namespace: str, foreseen: _Foreseen) -> None:
+    differences, problems, definitions = foreseen
     stops = outages(differences, client.written)
     replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
     durations = last_durations(differences, client.written, replica_sets, jobs)
     if options.as_json:
-        print(json.dumps(as_json(differences, stops, problems, durations), indent=2), flush=True)
-    else:
-        print("\n".join(lines(differences, stops, problems, durations)), flush=True)
+        whole = as_json(differences, stops, problems, durations) | {"definitions": list(definitions)}
+        print(json.dumps(whole, indent=2), flush=True)
+        return
+    print("\n".join(lines(differences, stops, problems, durations)), flush=True)
+    if definitions:
+        print(
+            "\n".join(
+                ("", f"Definitions to apply before version {__version__}:", *(f"  {each}" for each in definitions))
+            )
+        )
 
 
 async def _list(client: Client, kind: Kind, namespace: str) -> list[Object]:

@@ -1,0 +1,50 @@
+"""Definitions that a version of the operator brings, compared with those of a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..api import Resource, crd
+from ..plan import Object
+from ..runtime.client import Client
+from ..runtime.kinds import Kind
+
+_DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
+_AT_ONCE = 8
+"""Requests that run at a time: a server of a small cluster has other clients."""
+
+
+async def outdated(client: Client, resources: Sequence[Resource[Any]]) -> list[str]:
+    """Return the names of definitions that the cluster lacks or has otherwise, in the order of the resources. One that
+    is installed on request may be absent. Raises Forbidden, and Transient.
+    """
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def is_outdated(resource: Resource[Any]) -> bool:
+        async with limit:
+            live = await client.get(_DEFINITION, None, resource.crd_name)
+        return not resource.on_request if live is None else differs(live, crd(resource))
+
+    answers = await asyncio.gather(*map(is_outdated, resources))
+    return [resource.crd_name for resource, answer in zip(resources, answers, strict=True) if answer]
+
+
+def differs(live: Object, wanted: Object) -> bool:
+    """Return True if a definition in a cluster is not the wanted one, but for what the API server adds."""
+    return not _contains(live["spec"], wanted["spec"])
+
+
+def _contains(live: Any, wanted: Any) -> bool:
+    """Return True if each wanted field is there. Schemas have to be equal: a field that is gone counts, too."""
+    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
+        fields: Mapping[str, Any] = wanted
+        return all(
+            live.get(name) == value if name == "schema" else _contains(live.get(name), value)
+            for name, value in fields.items()
+        )
+    if isinstance(wanted, list) and isinstance(live, list):
+        entries: Sequence[Any] = wanted
+        return len(live) == len(entries) and all(map(_contains, live, entries))
+    return live == wanted
