@@ -229,7 +229,7 @@ async def test_definitions_are_outdated_where_the_models_say_something_else(clus
         assert await outdated(client, RESOURCES) == []
         older = [replace(each, columns=()) for each in RESOURCES if each.columns]
         assert await outdated(client, older) == [each.crd_name for each in older]
-        unknown = replace(RESOURCES[0], plural="nothings", kind="Nothing", on_request=False)
+        unknown = replace(RESOURCES[0], plural="nothings", kind="Nothing")
         assert await outdated(client, [unknown]) == [unknown.crd_name]
     finally:
         await client.close()

@@ -41,10 +41,26 @@ def _contains(live: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
         fields: Mapping[str, Any] = wanted
         return all(
-            live.get(name) == value if name == "schema" else _contains(live.get(name), value)
+            _stored(live.get(name)) == _stored(value) if name == "schema" else _contains(live.get(name), value)
             for name, value in fields.items()
         )
     if isinstance(wanted, list) and isinstance(live, list):
         entries: Sequence[Any] = wanted
         return len(live) == len(entries) and all(map(_contains, live, entries))
     return live == wanted
+
+
+def _stored(schema: Any) -> Any:
+    """Return a schema as an API server stores it: without lists that are empty, such as that of no rules."""
+    if isinstance(schema, Mapping):
+        fields: Mapping[str, Any] = schema
+        # A default is kept as it is.
+        return {
+            name: value if name == "default" else _stored(value)
+            for name, value in fields.items()
+            if value != [] or name == "default"
+        }
+    if isinstance(schema, list):
+        entries: Sequence[Any] = schema
+        return [_stored(value) for value in entries]
+    return schema
