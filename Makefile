@@ -95,7 +95,7 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
 
 .PHONY: check-manifests
-check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, promtool over alerts; builds the tools once
+check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once
 	$(PY) -m checks
 
 # In build/release: manifests and charts that name these images by digest, the wheel, lists of contents, checksums.
