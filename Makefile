@@ -182,6 +182,10 @@ e2e-seeds: venv ## Manifests that were written before this operator, each until 
 	$(PY) -m operators build cert-manager pebble mariadb-operator rabbitmq-cluster-operator messaging-topology-operator memcached-operator k-orc
 	$(E2E) tests/e2e/on_seeds
 
+.PHONY: e2e-upgrade
+e2e-upgrade: venv ## A cloud that is checked, upgraded, taken back and upgraded again, while a user works in it
+	$(E2E) tests/e2e/on_upgrade
+
 .PHONY: e2e-services
 e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
 	$(PY) -m localcluster build --only vault

@@ -1,0 +1,1 @@
+"""A cloud that is upgraded to another release while a user works in it."""

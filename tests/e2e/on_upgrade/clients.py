@@ -1,0 +1,54 @@
+"""Users of a cloud during an upgrade: each asks the same thing again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from openstack.connection import Connection
+
+from cloud import proof
+from cloud.kubernetes import Kubernetes
+
+INTERVAL = 0.2
+"""Seconds from one request to the next."""
+PING = "ping of the server"
+
+
+@dataclass
+class Asking:
+    """A client with one question, which is a whole exchange: a login, a list, a port made and removed."""
+
+    kind: str
+    ask: Callable[[], object]
+    interval: float = INTERVAL
+
+    def attempt(self, number: int) -> str:
+        del number
+        self.ask()
+        return ""
+
+
+def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> list[Asking]:
+    """Return a user of each API, each with a connection of its own, and one who pings a server's floating IP."""
+    compute, ports, images, placement = (proof.connect(cluster, namespace) for _ in range(4))
+    return [
+        Asking("token", lambda: proof.connect(cluster, namespace).authorize()),
+        Asking("servers", lambda: list(compute.compute.servers())),
+        Asking("port", partial(_port, ports, network)),
+        Asking("images", lambda: list(images.image.images())),
+        Asking("resource providers", lambda: list(placement.placement.resource_providers())),
+        Asking(PING, partial(_ping, proof.ExternalHost(cluster, namespace), address)),
+    ]
+
+
+def _port(conn: Connection, network: str) -> None:
+    """Make a port and remove it."""
+    port = conn.network.create_port(network_id=network, name="upgrade")
+    conn.network.delete_port(port, ignore_missing=False)
+
+
+def _ping(host: proof.ExternalHost, address: str) -> None:
+    if host.run("ping", "-c1", "-W1", address) is None:
+        raise ConnectionError(f"no answer from {address}")

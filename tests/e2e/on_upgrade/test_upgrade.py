@@ -1,0 +1,214 @@
+"""From 2025.1 to 2026.1 and part of the way back, while a user asks every API and pings a server."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from chaos.journal import Journal, now
+from chaos.load import Load
+from cloud import deploy, proof, view
+from cloud.kubernetes import CloudError, Kubernetes, module
+from cloud.session import MINIMAL, Cloud, Session
+
+from ..conftest import Report, stands
+from ..waiting import until
+from .clients import PING, clients
+
+OLD, NEW = "2025.1", "2026.1"
+KIND = "openstackcontrolplanes"
+PACKAGES = {
+    "keystone-api": "keystone",
+    "glance-api": "glance",
+    "placement-api": "openstack-placement",
+    "neutron-api": "neutron",
+    "nova-api": "nova",
+    "nova-conductor": "nova",
+    "nova-scheduler": "nova",
+    "nova-cell1-compute": "nova",
+}
+"""Python package whose version says the release, by the beginning of a pod's name."""
+MAJOR = {
+    OLD: {"keystone": 27, "glance": 30, "openstack-placement": 13, "neutron": 26, "nova": 31},
+    NEW: {"keystone": 29, "glance": 32, "openstack-placement": 15, "neutron": 28, "nova": 33},
+}
+"""https://releases.openstack.org"""
+SHARE, GAP, PINGS = 0.999, 2.0, 3
+"""Requests answered, the longest time without an answer in seconds, and pings lost in a row."""
+
+
+@pytest.fixture(scope="module")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """The minimal cloud with two pods of each API, Ready, in a cluster that has the images of both releases."""
+    with stands(MINIMAL, _several) as found:
+        session = found[0]
+        images = deploy.images(MINIMAL, NEW)
+        module("images", "build", *images)
+        module("images", "load", *images)
+        deploy.install(session.cluster, release=NEW)
+        yield found
+
+
+def _several(spec: dict[str, Any]) -> None:
+    for service in ("keystone", "glance", "placement", "neutron", "nova"):
+        spec[service] = {**spec.get(service, {}), "replicas": 2}
+
+
+@pytest.fixture(scope="module")
+def facts(stood: tuple[Session, Cloud]) -> dict[str, Any]:
+    """A server that answers at its floating IP."""
+    session, cloud = stood
+    return session.prove(cloud)
+
+
+def patched(cluster: Kubernetes, cloud: Cloud, **spec: Any) -> None:
+    cluster.kubectl("patch", KIND, cloud.name, "-n", cloud.namespace, "--type=merge", "-p", json.dumps({"spec": spec}))
+
+
+def plane(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
+    return cluster.get(KIND, cloud.name, "-n", cloud.namespace)
+
+
+def condition(cluster: Kubernetes, cloud: Cloud, name: str) -> dict[str, Any]:
+    return view.conditions(plane(cluster, cloud)).get(name, {})
+
+
+def pods(cluster: Kubernetes, cloud: Cloud) -> dict[str, str]:
+    """Return the uid of each pod that runs for good, by name."""
+    found = cluster.items("pods", "-n", cloud.namespace, "--field-selector=status.phase=Running")
+    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
+
+
+def versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, set[int]]:
+    """Return the major versions that run, by package, asked in the containers."""
+    found: dict[str, set[int]] = {}
+    for name in pods(cluster, cloud):
+        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), "")
+        if package:
+            code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
+            text = cluster.kubectl("exec", "-n", cloud.namespace, name, "-c", "main", "--", "python3", "-c", code)
+            found.setdefault(package, set()).add(int(text.partition(".")[0]))
+    return found
+
+
+def only(release: str) -> dict[str, set[int]]:
+    return {package: {major} for package, major in MAJOR[release].items()}
+
+
+def upgraded(cluster: Kubernetes, cloud: Cloud, release: str, timeout: float = 900) -> float:
+    """Return the seconds until the cloud is Ready with a release, from now."""
+    began = time.monotonic()
+
+    def is_done() -> bool:
+        found = plane(cluster, cloud)
+        return view.ready(found) and found["status"].get("release") == release
+
+    until(f"release {release}", is_done, timeout, 2)
+    return round(time.monotonic() - began, 1)
+
+
+@pytest.mark.usefixtures("facts")
+def test_a_check_alone_changes_no_pod(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    before = pods(cluster, cloud)
+    began = time.monotonic()
+    patched(cluster, cloud, upgrade={"checkRelease": NEW})
+    until(
+        "the result of the check", lambda: condition(cluster, cloud, "PreflightReady").get("status") == "True", 300, 1
+    )
+    report.add(upgrade_check_seconds=round(time.monotonic() - began, 1))
+    assert pods(cluster, cloud).items() >= before.items()
+    assert versions(cluster, cloud) == only(OLD)
+
+
+def test_a_hop_that_openstack_does_not_support_changes_no_pod(cluster: Kubernetes, cloud: Cloud) -> None:
+    before = pods(cluster, cloud)
+    try:
+        patched(cluster, cloud, release="2026.2", upgrade=None)
+    except CloudError as error:
+        assert "upgrade to 2026.1 first" in str(error)
+    else:
+        until("a refusal", lambda: "upgrade to 2026.1 first" in condition(cluster, cloud, "Ready")["message"], 60, 1)
+    patched(cluster, cloud, release=OLD)
+    until("the cloud to be Ready", lambda: condition(cluster, cloud, "Ready").get("status") == "True", 120, 1)
+    assert pods(cluster, cloud).items() >= before.items()
+
+
+def test_an_option_that_the_new_release_lacks_changes_no_pod(cluster: Kubernetes, cloud: Cloud) -> None:
+    """`tenant_network_types` of Neutron is `project_network_types` from 2026.1 on."""
+    patched(cluster, cloud, neutron={"config": {"ml2": {"tenant_network_types": "geneve"}}})
+    upgraded(cluster, cloud, OLD)
+    before = pods(cluster, cloud)
+    patched(cluster, cloud, release=NEW)
+    until(
+        "a failed check",
+        lambda: "tenant_network_types" in condition(cluster, cloud, "PreflightReady").get("message", ""),
+        300,
+        1,
+    )
+    assert pods(cluster, cloud).items() >= before.items()
+    patched(cluster, cloud, release=OLD, neutron={"config": None})
+    upgraded(cluster, cloud, OLD)
+
+
+def test_an_upgrade_can_be_taken_back(cluster: Kubernetes, cloud: Cloud, facts: dict[str, Any], report: Report) -> None:
+    """Once a new API serves: the old release is back, no job fails, and the server runs on."""
+    patched(cluster, cloud, release=NEW)
+    until("a new Keystone", lambda: MAJOR[NEW]["keystone"] in versions(cluster, cloud)["keystone"], 600, 1)
+    began = time.monotonic()
+    patched(cluster, cloud, release=OLD)
+    upgraded(cluster, cloud, OLD)
+    report.add(upgrade_back_seconds=round(time.monotonic() - began, 1))
+    assert versions(cluster, cloud) == only(OLD)
+    jobs = cluster.items("jobs", "-n", cloud.namespace)
+    assert not [job["metadata"]["name"] for job in jobs if job["status"].get("failed")]
+    assert proof.ExternalHost(cluster, cloud.namespace).run("ping", "-c1", "-W1", facts["floating_ip"])
+
+
+def test_it_is_upgraded_and_its_users_notice_nothing(
+    cluster: Kubernetes, cloud: Cloud, facts: dict[str, Any], report: Report
+) -> None:
+    address = facts["floating_ip"]
+    conn = proof.connect(cluster, cloud.namespace)
+    network = next(iter(conn.network.ports(device_id=facts["server"]))).network_id
+    journal = Journal()
+    with Load(journal, clients(cluster, cloud.namespace, address, network)) as load:
+        time.sleep(5)
+        began = now()
+        patched(cluster, cloud, release=NEW)
+        seconds = upgraded(cluster, cloud, NEW)
+        ended = now()
+        time.sleep(5)
+    attempts = journal.between(began, ended)
+    failed = journal.failed(began, ended)
+    gaps = journal.outages(began, ended, load.intervals)
+    report.add(
+        upgrade_seconds=seconds,
+        upgrade_requests=len(attempts),
+        upgrade_failed=failed,
+        upgrade_gaps=gaps,
+        upgrade_errors=journal.errors(began, ended),
+    )
+    assert versions(cluster, cloud) == only(NEW)
+    answered = {kind: 1 - failed.get(kind, 0) / len(journal.between(began, ended, kind)) for kind in load.intervals}
+    apis = {kind: share for kind, share in answered.items() if kind != PING}
+    assert min(apis.values()) >= SHARE, (apis, journal.errors(began, ended))
+    assert max(gap for kind, gap in gaps.items() if kind != PING) <= GAP, gaps
+    assert _lost_in_a_row(journal, began, ended) <= PINGS
+
+
+def _lost_in_a_row(journal: Journal, began: float, ended: float) -> int:
+    """Return the largest number of pings that were lost one after the other."""
+    longest = current = 0
+    for attempt in journal.between(began, ended, PING):
+        current = current + 1 if attempt.error else 0
+        longest = max(longest, current)
+    return longest
+
+
+def test_a_new_server_answers_after_the_upgrade(stood: tuple[Session, Cloud]) -> None:
+    session, cloud = stood
+    assert session.prove(cloud)["reply"]
