@@ -49,6 +49,18 @@ def live(made: Plan, **conditions: str) -> dict[Key, Object]:
     return found
 
 
+def rolled(made: Plan, **pending: str) -> dict[Key, Object]:
+    """Return the resources of a plan as their own passes leave them before the last step, which is held; with a
+    condition that is not ready for those in `pending`.
+    """
+    found = live(made)
+    for (_, name), obj in found.items():
+        held = {"type": "UpgradeReady", "status": "False", "reason": "Held", "message": "waits"}
+        api = {"type": "APIReady", "status": "False" if name in pending else "True", "reason": "Progressing"}
+        obj["status"]["conditions"] = [held, api, {"type": "Ready", "status": "False", "reason": "Held"}]
+    return found
+
+
 def releases(made: Plan) -> set[str]:
     return {obj["spec"]["release"] for obj in made.objects}
 
@@ -78,10 +90,38 @@ def test_a_failed_check_of_one_holds_all(release: Release) -> None:
     assert step.verdict.message == f"check of release {NEW}: nova: Older than N-1 computes: node-1"
 
 
+def held(made: Plan) -> set[str]:
+    return {
+        obj["metadata"]["name"] for obj in made.objects if (obj["spec"].get("upgrade") or {}).get("complete") is False
+    }
+
+
 def test_all_get_it_once_all_checks_succeeded(release: Release) -> None:
     made = cloud(release, live(cloud(release)))
     assert releases(made) == {NEW}
-    assert not any("upgrade" in obj["spec"] for obj in made.objects)
+    assert held(made) == CHECKED
+
+
+def test_the_last_steps_are_held_until_all_programs_are_new(release: Release) -> None:
+    begun = cloud(release, live(cloud(release)))
+    assert held(cloud(release, rolled(begun, nova="rolling"))) == CHECKED
+    done = cloud(release, rolled(begun))
+    assert held(done) == set()
+    # The next pass sees resources that have not looked at their spec yet.
+    again = live(done)
+    for obj in again.values():
+        obj["metadata"]["generation"] = 2
+    assert held(cloud(release, again)) == set()
+
+
+def test_the_user_may_hold_the_last_steps(release: Release) -> None:
+    begun = cloud(release, live(cloud(release)))
+    assert held(cloud(release, rolled(begun), upgrade={"complete": False})) == CHECKED
+
+
+def test_after_the_last_steps_there_is_no_way_back(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec\.release: 2026\.1 runs completely, .* restore a backup of 2025\.1"):
+        cloud(release, running=NEW, release=OLD)
 
 
 def test_a_check_of_an_older_spec_does_not_count(release: Release) -> None:

@@ -143,10 +143,29 @@ def test_rows_move_only_after_the_last_program_of_the_old_release(releases: Mapp
 
 def test_a_way_back_needs_no_check(releases: Mapping[str, Release]) -> None:
     live = rolled_out(planned(releases, running=""))
-    for running in (OLD, NEW):
-        plan = planned(releases, live, running=running, release=OLD)
-        assert not image(plan).endswith(NEW)
-        assert jobs(plan) == ["db-sync"]
+    plan = planned(releases, live, release=OLD)
+    assert not image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync"]
+
+
+def test_a_completed_upgrade_is_not_taken_back(releases: Mapping[str, Release]) -> None:
+    with pytest.raises(SpecError, match=r"spec\.release: 2026\.1 runs completely, .* restore a backup of 2025\.1"):
+        planned(releases, rolled_out(planned(releases, running="")), running=NEW, release=OLD)
+
+
+def test_the_last_step_can_wait(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, running=""))
+    plan = planned(releases, live, upgrade={"complete": False})
+    assert jobs(plan) == ["db-sync"]
+    last = step(plan, "Upgrade")
+    assert last is not None
+    assert last.verdict is not None
+    assert last.verdict.reason == "Held"
+
+
+def test_a_check_of_a_release_that_does_not_exist_names_the_field(releases: Mapping[str, Release]) -> None:
+    with pytest.raises(SpecError, match=r"spec\.upgrade\.checkRelease: .* upgrade to 2026\.1 first"):
+        planned(releases, release=OLD, upgrade={"checkRelease": "2027.1"})
 
 
 def test_a_completed_upgrade_leaves_nothing(releases: Mapping[str, Release]) -> None:

@@ -337,12 +337,15 @@ class UsesTLS(Model):
 
 
 class Upgrade(Model):
-    """A look at another release before an upgrade to it."""
+    """A look at another release before an upgrade to it, and its end."""
 
     check_release: ReleaseName | None = None
     """Release to check while `release` goes on: a job of its images checks this configuration and the database, and the
     condition PreflightReady tells the result. Nothing else changes. An upgrade does the same before it changes
     anything."""
+    complete: bool = True
+    """Run the last step of an upgrade once all programs have the new release. With false the upgrade waits before it,
+    as long as you want to be able to go back: after it, only a backup leads back."""
 
 
 class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):

@@ -50,7 +50,7 @@ from .service import (
     Writer,
 )
 from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
-from .upgrade import PREFLIGHT, check_hop
+from .upgrade import HELD, PREFLIGHT, UPGRADE, check_hop, check_way_back
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "C5C3",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
+    "HELD",
     "HIGHLY_AVAILABLE",
     "IMAGE_PROFILE",
     "MOST_ENTRIES",
@@ -74,6 +75,7 @@ __all__ = [
     "SHARED_FIELDS",
     "SINGLE_COPY",
     "STATEFUL_SET_LIMIT",
+    "UPGRADE",
     "WORKLOADS",
     "Actuator",
     "AllowedUser",
@@ -125,6 +127,7 @@ __all__ = [
     "allows",
     "carry_out",
     "check_hop",
+    "check_way_back",
     "condition_type",
     "conditions",
     "digest",

@@ -10,12 +10,15 @@ from typing import Any
 
 from .context import Context
 from .errors import SpecError
-from .release import place
+from .release import is_earlier, place
 from .steps import WORKLOADS, Object, Plan, Step, key
 from .verdict import failed
 
 PREFLIGHT = "Preflight"
 """Name of the step that checks a release before an upgrade to it."""
+
+UPGRADE, HELD = "Upgrade", "Held"
+"""Name of the last step of an upgrade, after which only a backup leads back; reason while it is held."""
 
 Make = Callable[[Context[Any]], Plan]
 
@@ -38,10 +41,9 @@ def upgraded(ctx: Context[Any], make: Make) -> Plan:
     that checks the new one, until this step has succeeded. An upgrade that has begun goes on without a check, and a way
     back needs none. Raises SpecError for an upgrade that OpenStack does not support, and what `make` raises.
     """
-    if ctx.spec.upgrade.check_release:
-        target = _at(ctx, ctx.spec.upgrade.check_release)
-        check_hop(ctx.release.name, target.release.name)
-        return make(ctx).with_steps(_check(target, make))
+    if checked := ctx.spec.upgrade.check_release:
+        return make(ctx).with_steps(_check(ctx, checked, make))
+    check_way_back(ctx)
     if not ctx.upgrades_from:
         return make(ctx)
     check_hop(ctx.upgrades_from, ctx.release.name)
@@ -58,12 +60,25 @@ def upgraded(ctx: Context[Any], make: Make) -> Plan:
     return (new if _has_succeeded(ctx, new.preflight) else running).with_steps(new.preflight)
 
 
-def _check(ctx: Context[Any], make: Make) -> Step:
-    """Return the step that checks the release of a context."""
+def check_way_back(ctx: Context[Any]) -> None:
+    """Raise SpecError if a later release than that of the spec runs completely."""
+    running, target = ctx.running_release, ctx.release.name
+    if running and is_earlier(target, running):
+        message = f"{running} runs completely, and OpenStack has no way back to {target}; restore a backup of {target}"
+        raise SpecError("spec.release", message)
+
+
+def _check(ctx: Context[Any], release: str, make: Make) -> Step:
+    """Return the step that checks a release."""
     try:
-        return make(ctx).preflight or Step(name=PREFLIGHT)
+        check_hop(ctx.release.name, release)
+        target = _at(ctx, release)
     except SpecError as error:
-        return _refused(ctx, error)
+        raise SpecError("spec.upgrade.checkRelease", error.problems[0][1]) from None
+    try:
+        return make(target).preflight or Step(name=PREFLIGHT)
+    except SpecError as error:
+        return _refused(target, error)
 
 
 def _refused(ctx: Context[Any], error: SpecError) -> Step:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube
-from ...plan import PREFLIGHT, Context, Step
+from ...plan import HELD, PREFLIGHT, UPGRADE, Context, Step, waiting
 from .config import Config
 from .workloads import ProgramSettings, job
 
@@ -54,6 +54,14 @@ def preflight(
     return replace(step, name=PREFLIGHT, objects=(copy, *step.objects), after=())
 
 
+def hold(ctx: Context[Any]) -> Step | None:
+    """Return the step that waits in place of the last one of an upgrade; None if the spec does not say so."""
+    if ctx.spec.upgrade.complete:
+        return None
+    message = f"the last step waits for spec.upgrade.complete; until then you can go back to {ctx.upgrades_from}"
+    return Step(name=UPGRADE, verdict=waiting(message, HELD))
+
+
 def completion(
     ctx: Context[Any],
     command: Sequence[str],
@@ -63,8 +71,11 @@ def completion(
     program: ProgramSettings = _PLAIN,
 ) -> tuple[Step, ...]:
     """Return the job of an upgrade that removes from the schema what only the old release needs, or moves rows to where
-    the new one keeps them, once all of `after` run the new one; empty without an upgrade. There is no way back then.
+    the new one keeps them, once all of `after` run the new one; empty without an upgrade. There is no way back then, so
+    that a step which only waits takes its place if the spec says so.
     """
     if not ctx.upgrades_from:
         return ()
-    return (job(ctx, "complete-upgrade", command, config, after=after, condition="Upgrade", program=program),)
+    if held := hold(ctx):
+        return (held,)
+    return (job(ctx, "complete-upgrade", command, config, after=after, condition=UPGRADE, program=program),)

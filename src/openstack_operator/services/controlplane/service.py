@@ -316,11 +316,12 @@ def _expose(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
 def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
     """Return the settings of the cloud for its services."""
     policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
+    upgrade = spec.upgrade.model_dump(by_alias=True, exclude_defaults=True)
     metrics = spec.monitoring
     return {
         "region": spec.region,
         "release": spec.release,
-        **({"upgrade": {"checkRelease": spec.upgrade.check_release}} if spec.upgrade.check_release else {}),
+        **({"upgrade": upgrade} if upgrade else {}),
         "imageProfile": spec.image_profile,
         "expose": _expose(spec, service),
         "mechanism": spec.network_backend,

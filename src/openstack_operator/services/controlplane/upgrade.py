@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
 from ...plan import (
+    HELD,
     PREFLIGHT,
     READY,
+    UPGRADE,
     Context,
     Key,
     Object,
@@ -18,6 +20,7 @@ from ...plan import (
     Step,
     Verdict,
     check_hop,
+    check_way_back,
     condition_type,
     waiting,
 )
@@ -44,12 +47,18 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
     if checked := spec.upgrade.check_release:
         _check_hop(spec.release, checked, path)
         return Releases(spec, (_checks(ctx, checking, checked),))
-    if not ctx.upgrades_from or _has_begun(ctx, checking):
+    _check(lambda: check_way_back(ctx), path)
+    if not ctx.upgrades_from:
         return Releases(spec)
+    if _has_begun(ctx, checking):
+        complete = spec.upgrade.complete and (
+            _is_let_go(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in checking)
+        )
+        return Releases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
     _check_hop(ctx.upgrades_from, spec.release, path)
     checks = _checks(ctx, checking, spec.release)
     if checks.verdict == READY:
-        return Releases(spec)
+        return Releases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
     running = spec.model_copy(
         update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
     )
@@ -57,10 +66,37 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
 
 
 def _check_hop(running: str, target: str, path: str) -> None:
+    _check(lambda: check_hop(running, target), path)
+
+
+def _check(check: Callable[[], None], path: str) -> None:
+    """Run a check of the release. Its SpecError names the field as users of the cloud write it."""
     try:
-        check_hop(running, target)
+        check()
     except SpecError as error:
         raise SpecError(path, error.problems[0][1]) from None
+
+
+def _is_let_go(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
+    """Return True if a resource may run its last step already: then it is too late to hold the others."""
+    specs = [(ctx.children.get(name) or {}).get("spec") or {} for name in checking]
+    new = [spec.get("upgrade") or {} for spec in specs if spec.get("release") == ctx.spec.release]
+    return any(upgrade.get("complete", True) for upgrade in new)
+
+
+def _awaits_the_last_step(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
+    """Return True if all programs of a service have the new release, and nothing but its last step is left. It is held
+    until this is so of all services, so that the whole cloud can go back until then.
+    """
+    live = ctx.children.get(name) or {}
+    status = live.get("status") or {}
+    if status.get("observedGeneration") != (live.get("metadata") or {}).get("generation"):
+        return False
+    found = kube.conditions(live)
+    last = condition_type(UPGRADE)
+    others = [each for type_, each in found.items() if type_ == condition_type(type_) and type_ not in {"Ready", last}]
+    done = status.get("release") == ctx.spec.release or found.get(last, {}).get("reason") == HELD
+    return done and all(each["status"] == "True" for each in others)
 
 
 def _follows(template: Template | None) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, oslo, parts
+from ...parts.run.upgrades import hold
 from ...plan import Context, Step
 from .model import NovaSpec
 
@@ -57,6 +58,8 @@ def completion(
     """Make the job of each cell that ends an upgrade, after all programs of Nova run the new release; none without an
     upgrade. `cells` are the files of their schemas by name.
     """
+    if ctx.upgrades_from and (held := hold(ctx)):
+        return [held]
     return [
         _job(ctx, f"{name}-complete-upgrade", "migrate", conf=conf, program=_of_cell(secret), after=after)
         for name, secret in (cells.items() if ctx.upgrades_from else ())
