@@ -13,29 +13,75 @@ import yaml
 NAMESPACE = "openstack"
 """Namespace of the cloud under test."""
 _RULES, _TESTS = "rules.yaml", "tests.yaml"
-_LENGTH = 30
-"""Minutes of the series; the longest alert waits for ten."""
+_LENGTH = 45
+"""Minutes of the series; the longest alert waits for thirty."""
+_OPERATOR = 'namespace="openstack-operator", pod="openstack-operator-0"'
 _MEMBER = f'namespace="{NAMESPACE}", pod="rabbitmq-server-0"'
 _API = f'namespace="{NAMESPACE}", job="{NAMESPACE}/keystone-api", proxy="api"'
 _TARGET = f'namespace="{NAMESPACE}", job="{NAMESPACE}/keystone-api", pod="keystone-api-0"'
+_RESOURCE = f'kind="Keystone", namespace="{NAMESPACE}", name="keystone"'
+_CERTIFICATE = f'{_RESOURCE}, secret="keystone-api-tls", key="tls.crt"'
+_OF_A_DAY = f'{_RESOURCE}, secret="of-a-day", key="tls.crt"'
+_CLAIM = f'namespace="{NAMESPACE}", persistentvolumeclaim="data-mariadb-server-0"'
+_DAY = 24 * 3600
 
+
+def _workload(metric: str, kind: str, workload_kind: str, workload: str) -> str:
+    where = f'kind="{kind}", namespace="{NAMESPACE}", name="{kind.lower()}"'
+    return (
+        f'openstack_operator_workload_pods_{metric}{{{where}, workload_kind="{workload_kind}", workload="{workload}"}}'
+    )
+
+
+_WORKLOADS = {
+    "mariadb-server": ("MariaDB", "StatefulSet"),
+    "keystone-api": ("Keystone", "Deployment"),
+    "nova-cell1-compute": ("Nova.nova.openstack.c5c3.io", "DaemonSet"),
+    "ovn-chassis": ("OVNNetwork", "DaemonSet"),
+}
+"""Workloads with three pods each, with kind of the resource and of the workload."""
+_READY = {name: _workload("ready", *kinds, name) for name, kinds in _WORKLOADS.items()}
+_DESIRED = {name: _workload("desired", *kinds, name) for name, kinds in _WORKLOADS.items()}
 _MEMORY = f"rabbitmq_alarms_memory_used_watermark{{{_MEMBER}}}"
 _DISK = f"rabbitmq_alarms_free_disk_space_watermark{{{_MEMBER}}}"
 _UNREACHABLE = f"rabbitmq_unreachable_cluster_peers_count{{{_MEMBER}}}"
 _ANSWERED = f'haproxy_backend_http_responses_total{{{_API}, code="2xx"}}'
 _FAILED = f'haproxy_backend_http_responses_total{{{_API}, code="5xx"}}'
+_SECONDS = f"haproxy_backend_response_time_average_seconds{{{_API}}}"
 _UP = f"up{{{_TARGET}}}"
-_LEADER = 'leader_election_master_status{namespace="openstack-operator", pod="openstack-operator-0"}'
+_IS_READY = f"openstack_operator_resource_ready{{{_RESOURCE}}}"
+_STALLED = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Stalled", status="True"}}'
+_EXPIRY = f"openstack_operator_certificate_expiry_timestamp_seconds{{{_CERTIFICATE}}}"
+_START = f"openstack_operator_certificate_start_timestamp_seconds{{{_CERTIFICATE}}}"
+_FREE = f"kubelet_volume_stats_available_bytes{{{_CLAIM}}}"
+_SIZE = f"kubelet_volume_stats_capacity_bytes{{{_CLAIM}}}"
+_LEADER = f"leader_election_master_status{{{_OPERATOR}}}"
+_DEPTH = f'workqueue_depth{{{_OPERATOR}, name="services"}}'
+_PASSES = f'controller_runtime_reconcile_total{{{_OPERATOR}, controller="Keystone", result="success"}}'
+_PANICS = f'controller_runtime_reconcile_panics_total{{{_OPERATOR}, controller="Keystone"}}'
 _NO_SAMPLE = f"_x{_LENGTH}"
 
 HEALTHY: Mapping[str, str] = {
+    **dict.fromkeys((*_READY.values(), *_DESIRED.values()), f"3x{_LENGTH}"),
     _MEMORY: f"0x{_LENGTH}",
     _DISK: f"0x{_LENGTH}",
     _UNREACHABLE: f"0x{_LENGTH}",
     _ANSWERED: f"0+91x{_LENGTH}",
     _FAILED: f"0+9x{_LENGTH}",
+    _SECONDS: f"4.9x{_LENGTH}",
     _UP: f"1x{_LENGTH}",
+    _IS_READY: f"1x{_LENGTH}",
+    # Times are from the beginning of the series on: a certificate of 110 days, and one of a day.
+    _START: f"-{100 * _DAY}x{_LENGTH}",
+    _EXPIRY: f"{10 * _DAY}x{_LENGTH}",
+    f"openstack_operator_certificate_start_timestamp_seconds{{{_OF_A_DAY}}}": f"0x{_LENGTH}",
+    f"openstack_operator_certificate_expiry_timestamp_seconds{{{_OF_A_DAY}}}": f"{_DAY}x{_LENGTH}",
+    _FREE: f"11x{_LENGTH}",
+    _SIZE: f"100x{_LENGTH}",
     _LEADER: f"1x{_LENGTH}",
+    _DEPTH: f"2x{_LENGTH}",
+    _PASSES: f"0+5x{_LENGTH}",
+    _PANICS: f"1x{_LENGTH}",
 }
 """Series of a cloud that works, in promtool's notation, with a sample each minute; nine requests of a hundred fail."""
 
@@ -63,6 +109,14 @@ _NO_OPERATOR = (
     "certificates and keys may not be renewed"
 )
 _SILENT = "no pod of openstack/keystone-api answers Prometheus"
+_OF_RESOURCE = {"namespace": NAMESPACE, "kind": "Keystone", "name": "keystone"}
+
+
+def _of_workload(workload: str) -> dict[str, str]:
+    kind = _WORKLOADS[workload][0]
+    return {"namespace": NAMESPACE, "kind": kind, "name": kind.lower(), "workload": workload}
+
+
 FAULTS = (
     Fault("OpenStackBrokerBlocked", {_MEMORY: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
     Fault("OpenStackBrokerBlocked", {_DISK: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
@@ -82,6 +136,76 @@ FAULTS = (
     Fault("OpenStackSilent", {_UP: f"0x{_LENGTH}"}, _OF_JOB, _SILENT),
     # Samples of minutes 0 to 2, and then no target; Prometheus repeats the last one for five minutes.
     Fault("OpenStackSilent", {_UP: f"1x2 _x{_LENGTH - 3}"}, _OF_JOB, _SILENT, first_minute=7),
+    Fault(
+        "OpenStackAPISlow",
+        {_SECONDS: f"6x{_LENGTH}"},
+        _OF_JOB,
+        "openstack/keystone-api takes 6s on average to answer",
+        first_minute=1,
+    ),
+    Fault(
+        "OpenStackDatabaseDown",
+        {_READY["mariadb-server"]: f"0x{_LENGTH}"},
+        _of_workload("mariadb-server"),
+        "no member of mariadb-server serves clients: no API works",
+    ),
+    Fault(
+        "OpenStackMemberMissing",
+        {_READY["mariadb-server"]: f"2x{_LENGTH}"},
+        _of_workload("mariadb-server"),
+        "1 of the members of mariadb-server do not serve: it may not survive the next loss",
+    ),
+    Fault(
+        "OpenStackServiceDown",
+        {_READY["keystone-api"]: f"0x{_LENGTH}"},
+        _of_workload("keystone-api"),
+        "no pod of keystone-api is ready",
+    ),
+    Fault(
+        "OpenStackComputeNodeDown",
+        {_READY["nova-cell1-compute"]: f"2x{_LENGTH}"},
+        _of_workload("nova-cell1-compute"),
+        "nova-cell1-compute is not ready on 1 of its nodes: their servers may be down",
+    ),
+    Fault(
+        "OpenStackChassisDown",
+        {_READY["ovn-chassis"]: f"0x{_LENGTH}"},
+        _of_workload("ovn-chassis"),
+        "ovn-chassis is not ready on 3 of its nodes: servers there may have no network",
+    ),
+    Fault(
+        "OpenStackVolumeNearlyFull",
+        {_FREE: f"9x{_LENGTH}"},
+        {"namespace": NAMESPACE, "persistentvolumeclaim": "data-mariadb-server-0"},
+        "9% of the volume of data-mariadb-server-0 are free",
+    ),
+    Fault("OpenStackNotReady", {_IS_READY: f"0x{_LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
+    Fault(
+        "OpenStackStalled",
+        {_STALLED: f"1x{_LENGTH}"},
+        _OF_RESOURCE,
+        "Keystone keystone does not become Ready by itself",
+    ),
+    Fault(
+        "OpenStackCertificateExpires",
+        # Its last samples are later, so that what is left of it is the same in each minute.
+        {_EXPIRY: f"{_DAY}+60x{_LENGTH}"},
+        {**_OF_RESOURCE, "secret": "keystone-api-tls", "key": "tls.crt"},
+        "tls.crt of Secret keystone-api-tls is valid for 1d 0h 0m 0s more",
+    ),
+    Fault(
+        "OpenStackOperatorStuck",
+        {_PASSES: f"5x{_LENGTH}"},
+        {"namespace": "openstack-operator", "pod": "openstack-operator-0"},
+        "openstack-operator-0 has 2 resources to work on, and finishes none",
+    ),
+    Fault(
+        "OpenStackOperatorFails",
+        {_PANICS: f"0 1x{_LENGTH - 1}"},
+        {"namespace": "openstack-operator", "controller": "Keystone"},
+        "passes over resources of kind Keystone end with a fault of the operator",
+        first_minute=1,
+    ),
     Fault("OpenStackOperatorGone", {_LEADER: _NO_SAMPLE}, {}, _NO_OPERATOR),
     Fault("OpenStackOperatorGone", {_LEADER: f"0x{_LENGTH}"}, {}, _NO_OPERATOR),
 )
@@ -123,7 +247,8 @@ def _faulty(fault: Fault, rules: Mapping[str, Any]) -> dict[str, Any]:
     (series,) = fault.series
     begin = fault.first_minute + int(rules[fault.alert]["for"].removesuffix("m"))
     labels = {**rules[fault.alert]["labels"], **fault.labels}
-    alerts = [{"exp_labels": labels, "exp_annotations": {"summary": fault.summary}}]
+    annotations = {**rules[fault.alert]["annotations"], "summary": fault.summary}
+    alerts = [{"exp_labels": labels, "exp_annotations": annotations}]
     expected = [_expected(fault.alert, begin - 1), *(_expected(fault.alert, each, alerts) for each in (begin, _LENGTH))]
     expected += _silent(rules.keys() - {fault.alert})
     return _test(f"{fault.alert}: {series}", {**HEALTHY, **fault.series}, expected)

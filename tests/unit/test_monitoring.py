@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 import yaml
 from prometheus_client import REGISTRY
 
 from openstack_operator import kube, pki
+from openstack_operator.api import Monitoring
 from openstack_operator.manifests import load
+from openstack_operator.parts.run.alerts import alerts as alerts_of
 from openstack_operator.plan import Key, Object, Release, key
 from openstack_operator.runtime import metrics
+from openstack_operator.runtime.exposition import ResourceCollector
+from openstack_operator.runtime.world import World
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context
@@ -156,9 +161,13 @@ def test_what_the_documentation_has_a_prometheus_read_is_there(root: Any) -> Non
     assert found["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= labels.items()
     (endpoint,) = found["ServiceMonitor"]["spec"]["endpoints"]
     assert (endpoint["port"], endpoint["scheme"]) == (port["name"], "https")
+    assert endpoint["honorLabels"], "an alert is about a resource's namespace"
     assert {found[kind]["metadata"]["namespace"] for kind in ("Service", "ServiceMonitor")} == {"openstack-operator"}
     roles = [obj["metadata"]["name"] for obj in load(root / "deploy" / "roles.yaml")]
     assert found["ClusterRoleBinding"]["roleRef"]["name"] in roles
+
+
+ALERTS = alerts_of("openstack", "openstack-operator")
 
 
 def alerts() -> dict[str, str]:
@@ -171,6 +180,9 @@ def alerts() -> dict[str, str]:
 
 OF_OTHERS = {
     "haproxy_backend_http_responses_total",  # what haproxy 3.0 tells of a backend
+    "haproxy_backend_response_time_average_seconds",
+    "kubelet_volume_stats_available_bytes",
+    "kubelet_volume_stats_capacity_bytes",
     "rabbitmq_alarms_memory_used_watermark",
     "rabbitmq_alarms_free_disk_space_watermark",
     "rabbitmq_unreachable_cluster_peers_count",
@@ -179,7 +191,8 @@ OF_OTHERS = {
 
 
 def test_alerts_are_about_metrics_there_are_in_this_cloud_alone() -> None:
-    own = {name for metric in REGISTRY.collect() for name in (metric.name, f"{metric.name}_total")}
+    of_resources = ResourceCollector(cast("World", None), lambda: False).collect()
+    own = {name for metric in (*REGISTRY.collect(), *of_resources) for name in (metric.name, f"{metric.name}_total")}
     assert metrics.LEADER
     for name, expression in alerts().items():
         asked = set(re.findall(r"([a-z_]+)\{", expression))
@@ -187,6 +200,28 @@ def test_alerts_are_about_metrics_there_are_in_this_cloud_alone() -> None:
         assert asked <= own | OF_OTHERS, name
         for selector in re.findall(r"\{([^}]*)\}", expression):
             assert re.search(r'namespace="openstack(-operator)?"', selector), name
+
+
+def test_each_alert_has_a_page_that_its_annotation_names(root: Path) -> None:
+    """Four sections: what it means, what it costs, where to look, what to do; and a line in the table of all."""
+    pages, url = root / "docs" / "runbooks", "https://docs.example.org/{alert}/"
+    assert {page.stem for page in pages.glob("*.md")} == {"README", *(each.name for each in ALERTS)}
+    table = (pages / "README.md").read_text(encoding="utf-8")
+    for alert in ALERTS:
+        text = (pages / f"{alert.name}.md").read_text(encoding="utf-8")
+        assert re.findall(r"^#+ .*", text, re.MULTILINE) == [f"# {alert.name}", "## Impact", "## Look", "## Fix"]
+        assert f"| [`{alert.name}`]({alert.name}.md) | {alert.severity} | {alert.minutes} min | " in table
+        assert alert.rule(url)["annotations"]["runbook_url"] == f"https://docs.example.org/{alert.name}/"
+        default = alert.rule(Monitoring().runbook_url)["annotations"]["runbook_url"]
+        assert (root / default).is_file()
+
+
+def test_a_cloud_says_where_the_pages_are() -> None:
+    there = {"monitoring": {"enabled": True, "runbookUrl": "https://docs.example.org/{alert}"}}
+    found = world("OpenStackControlPlane", there)
+    annotation = ".annotations.runbook_url"
+    links = {value for field, value in found.items() if field.endswith(annotation)}
+    assert links == {f"https://docs.example.org/{alert.name}" for alert in ALERTS}
 
 
 def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:

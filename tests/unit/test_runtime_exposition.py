@@ -13,12 +13,13 @@ from openstack_operator import pki
 from openstack_operator.kube import MANAGED_BY
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.exposition import ResourceCollector
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET, Catalog, Kind
 from openstack_operator.runtime.store import cached
 from openstack_operator.runtime.world import World
 from openstack_operator.services.pki.model import PKI
 
 AUTHORITY = Kind.of(PKI)
+CONTROLLER = {"apiVersion": AUTHORITY.api_version, "kind": "PKI", "name": "internal", "uid": "u", "controller": True}
 
 
 def put(world: World, kind: Kind, name: str, version: int, metadata: dict[str, Any] | None = None, **body: Any) -> None:
@@ -62,6 +63,28 @@ def test_a_resource_is_told_of_as_long_as_it_is_there(world: World):
     assert samples(world) == {}
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "counts"),
+    [
+        (DEPLOYMENT, {"spec": {"replicas": 2}, "status": {"readyReplicas": 1}}, (2, 1)),
+        (STATEFUL_SET, {"spec": {}}, (1, 0)),
+        (DAEMON_SET, {"spec": {}, "status": {"desiredNumberScheduled": 3, "numberReady": 2}}, (3, 2)),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Kind) else "",
+)
+def test_pods_of_a_workload_are_counted_with_its_resource(
+    world: World, kind: Kind, body: dict[str, Any], counts: tuple[int, int]
+):
+    put(world, kind, "stranger", 1, **body)
+    assert samples(world) == {}
+    put(world, kind, "internal-server", 2, {"ownerReferences": [CONTROLLER]}, **body)
+    where = "PKI", "x", "internal", kind.kind, "internal-server"
+    assert samples(world) == {
+        ("workload_pods_desired", *where): counts[0],
+        ("workload_pods_ready", *where): counts[1],
+    }
+
+
 def test_certificates_expire_when_they_say(world: World):
     began = datetime(2026, 1, 1, tzinfo=UTC)
     pair = pki.authority("drawn", "test", began, timedelta(days=30))
@@ -69,14 +92,14 @@ def test_certificates_expire_when_they_say(world: World):
     collector = ResourceCollector(world, lambda: True)
     put(world, SECRET, "front", 1, data={"tls.crt": text, "tls.key": "eA==", "nonsense.crt": "eA=="})
     put(world, SECRET, "password", 2, data={"password": "eA=="})
-    (found,) = read(collector).items()
-    assert found[0] == ("certificate_expiry_timestamp_seconds", "", "x", "", "front", "tls.crt")
-    assert found[1] == (began + timedelta(days=30)).timestamp()
+    found, where = read(collector), ("", "x", "", "front", "tls.crt")
+    # One that is valid an hour before it is made is accepted where clocks differ.
+    assert found == {
+        ("certificate_start_timestamp_seconds", *where): (began - timedelta(hours=1)).timestamp(),
+        ("certificate_expiry_timestamp_seconds", *where): (began + timedelta(days=30)).timestamp(),
+    }
     put(world, SECRET, "front", 3, data={"password": "eA=="})
     assert read(collector) == {}
-
-
-CONTROLLER = {"apiVersion": AUTHORITY.api_version, "kind": "PKI", "name": "internal", "uid": "u", "controller": True}
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["resource", "gone"])

@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..kube import secret_data
-from .kinds import SECRET
+from .kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
 from .store import Cached
 from .world import World
 
@@ -31,11 +31,30 @@ class _Live(msgspec.Struct):
     status: _Status | None = None
 
 
+class _WorkloadSpec(msgspec.Struct):
+    replicas: int = 1
+
+
+class _WorkloadStatus(msgspec.Struct, rename="camel"):
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+    ready_replicas: int = 0
+
+
+class _Workload(msgspec.Struct):
+    spec: _WorkloadSpec | None = None
+    status: _WorkloadStatus | None = None
+
+
 _live = msgspec.json.Decoder(_Live)
+# A pod template is large, and none of it is needed.
+_workload = msgspec.json.Decoder(_Workload)
+_Times = dict[str, tuple[float, float]]
+"""Start and end of a certificate in seconds since the epoch, by its key."""
 
 
-def gauges() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
-    """Return the gauges of readiness, of conditions and of certificates, without values."""
+def gauges() -> tuple[GaugeMetricFamily, ...]:
+    """Return the gauges of readiness, of conditions, of pods, twice, and of certificates, twice, without values."""
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
     condition = GaugeMetricFamily(
@@ -43,31 +62,42 @@ def gauges() -> tuple[GaugeMetricFamily, GaugeMetricFamily, GaugeMetricFamily]:
         "1 for the status a condition of a resource has.",
         labels=[*where, "type", "status"],
     )
-    expiry = GaugeMetricFamily(
-        "openstack_operator_certificate_expiry_timestamp_seconds",
-        "When the certificate under a key of a Secret of a resource expires, in seconds since the epoch.",
-        labels=[*where, "secret", "key"],
+    pods = [*where, "workload_kind", "workload"]
+    desired_pods = GaugeMetricFamily(
+        "openstack_operator_workload_pods_desired", "Pods that a workload of a resource is to have.", labels=pods
     )
-    return ready, condition, expiry
+    ready_pods = GaugeMetricFamily(
+        "openstack_operator_workload_pods_ready", "Pods of a workload that are ready.", labels=pods
+    )
+    start, expiry = (
+        GaugeMetricFamily(
+            f"openstack_operator_certificate_{name}_timestamp_seconds",
+            f"When the certificate under a key of a Secret of a resource {verb}, in seconds since the epoch.",
+            labels=[*where, "secret", "key"],
+        )
+        for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
+    )
+    return ready, condition, desired_pods, ready_pods, start, expiry
 
 
 class ResourceCollector(Collector):
-    """Readiness and conditions of every resource of ours, and when certificates expire."""
+    """Readiness and conditions of every resource of ours, pods of its workloads, and when certificates expire."""
 
     def __init__(self, world: World, is_active: Callable[[], bool]) -> None:
         """While `is_active` is false, the collector says nothing: of two replicas one speaks."""
         self._world = world
         self._is_active = is_active
-        self._expiry: dict[tuple[str, str], tuple[str, Iterable[tuple[Sequence[str], float]]]] = {}
-        """By namespace and name of a Secret: its version, and labels of its certificates with when they expire."""
+        self._lifetimes: dict[tuple[str, str], tuple[str, Iterable[tuple[Sequence[str], float, float]]]] = {}
+        """By namespace and name of a Secret: its version, and labels, start and end of each of its certificates."""
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        ready, condition, expiry = gauges()
+        ready, condition, desired_pods, ready_pods, start, expiry = gauges()
         if self._is_active():
             self._resources(ready, condition)
-            self._certificates(expiry)
-        yield from (ready, condition, expiry)
+            self._workloads(desired_pods, ready_pods)
+            self._certificates(start, expiry)
+        yield from (ready, condition, desired_pods, ready_pods, start, expiry)
 
     def _resources(self, ready: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
@@ -78,30 +108,47 @@ class ResourceCollector(Collector):
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 
-    def _certificates(self, expiry: GaugeMetricFamily) -> None:
+    def _workloads(self, desired: GaugeMetricFamily, ready: GaugeMetricFamily) -> None:
+        for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET):
+            for workload in self._world.stores[kind]:
+                if (owner := self._world.last_owner(workload.meta)) is None:
+                    continue
+                live = _workload.decode(workload.raw)
+                spec, status = live.spec or _WorkloadSpec(), live.status or _WorkloadStatus()
+                counts = (spec.replicas, status.ready_replicas)
+                if kind is DAEMON_SET:
+                    counts = (status.desired_number_scheduled, status.number_ready)
+                labels = [owner.kind, workload.meta.namespace, owner.name, kind.kind, workload.meta.name]
+                desired.add_metric(labels, float(counts[0]))
+                ready.add_metric(labels, float(counts[1]))
+
+    def _certificates(self, start: GaugeMetricFamily, expiry: GaugeMetricFamily) -> None:
         places = set[tuple[str, str]]()
         for secret in self._world.stores[SECRET]:
             place = secret.meta.namespace, secret.meta.name
             places.add(place)
-            entry = self._expiry.get(place)
+            entry = self._lifetimes.get(place)
             if entry is None or entry[0] != secret.meta.resource_version:
-                entry = self._expiry[place] = secret.meta.resource_version, self._labeled_times(secret)
-            for labels, moment in entry[1]:
-                expiry.add_metric(labels, moment)
-        for place in self._expiry.keys() - places:
-            del self._expiry[place]
+                entry = self._lifetimes[place] = secret.meta.resource_version, self._labeled_times(secret)
+            for labels, begin, end in entry[1]:
+                start.add_metric(labels, begin)
+                expiry.add_metric(labels, end)
+        for place in self._lifetimes.keys() - places:
+            del self._lifetimes[place]
 
-    def _labeled_times(self, secret: Cached) -> list[tuple[Sequence[str], float]]:
-        """Return the expiry times of a Secret by kind and name of its resource, also of one that left it behind."""
-        times = _expiry_times(secret)
+    def _labeled_times(self, secret: Cached) -> list[tuple[Sequence[str], float, float]]:
+        """Return labels, start and end of a Secret's certificates. The labels have kind and name of its resource, also
+        of one that left it behind.
+        """
+        times = _lifetimes(secret)
         owner = self._world.last_owner(secret.meta) if times else None
         where = (owner.kind if owner else "", secret.meta.namespace, owner.name if owner else "", secret.meta.name)
-        return [((*where, key), moment) for key, moment in times.items()]
+        return [((*where, key), begin, end) for key, (begin, end) in times.items()]
 
 
-def _expiry_times(secret: Cached) -> dict[str, float]:
-    """Return the expiry times of a Secret's certificates by key, in seconds since the epoch; of a bundle, the first."""
-    times: dict[str, float] = {}
+def _lifetimes(secret: Cached) -> _Times:
+    """Return the lifetimes of a Secret's certificates; of a bundle, that of the certificate that expires first."""
+    times: _Times = {}
     if f'{_CERTIFICATE}"'.encode() not in secret.raw:
         return times
     certificates = {key: text for key, text in secret_data(secret.decode()).items() if key.endswith(_CERTIFICATE)}
@@ -111,5 +158,6 @@ def _expiry_times(secret: Cached) -> dict[str, float]:
         except ValueError:
             continue
         if bundle:
-            times[key] = min(each.not_valid_after_utc for each in bundle).timestamp()
+            first = min(bundle, key=lambda each: each.not_valid_after_utc)
+            times[key] = first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()
     return times

@@ -145,6 +145,7 @@ def _access() -> list[Object]:
                 "endpoints": [
                     {
                         "port": "metrics",
+                        "honorLabels": True,
                         "scheme": "https",
                         "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
                         "tlsConfig": {"insecureSkipVerify": True},
