@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from openstack_operator.plan import Object, Release
 from openstack_operator.services.glance.model import GLANCE
@@ -19,6 +20,7 @@ from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached
+from openstack_operator.testing import context
 
 from .programs import Machine, certified, container, environment, planned
 
@@ -145,6 +147,55 @@ def test_authorities_that_the_proxy_refuses_are_sent_again_with_the_certificate(
     haproxy.rounds(RENEW, "", "")
     haproxy.run(proxy_of_peers(release))
     assert [line.split()[0] for line in commits(haproxy)] == ["cert", "ca-file", "cert"]
+
+
+def test_mariadb_makes_the_account_of_its_exporter_once_it_takes_writes(machine: Machine, release: Release) -> None:
+    spec = {"monitoring": {"enabled": True}}
+    server = container(planned(mariadb(context(MARIADB, spec, release=release)), "StatefulSet", "mariadb-server"))
+    # Not there, then without an answer, then not taking writes, and in the end it has the account.
+    machine.program(
+        "mariadb",
+        """cat >> passwords
+        case $(grep -c password= passwords) in
+            1) exit 1 ;;
+            2) echo 0 ;;
+            3) exit 1 ;;
+            4) echo 0 ;;
+            5) echo done > made ;;
+            *) exit 1 ;;
+        esac""",
+    )
+    machine.program("mariadb-start", "until [ -e made ]; do :; done")
+    machine.write("root", "secret")
+    machine.rounds(*[":"] * 2)
+    machine.run(server, MARIADB_ROOT_PASSWORD_FILE=machine.home / "root")
+    made = "".join(machine.calls("mariadb"))
+    assert made.count("CREATE USER IF NOT EXISTS 'metrics'@localhost IDENTIFIED VIA unix_socket") == 2
+    assert "secret" not in made
+    assert (machine.home / "passwords").read_text(encoding="utf-8").count("password=secret") == 5
+    assert machine.has_become("mariadb-start")
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_the_exporter_of_mariadb_serves_by_tls_if_there_is_a_certificate(
+    tmp_path: Path, release: Release, *, tls: bool
+) -> None:
+    machine = Machine(tmp_path)
+    spec = {"monitoring": {"enabled": True}}
+    ctx = certified(MARIADB, release, spec) if tls else context(MARIADB, spec, release=release)
+    exporter = container(planned(mariadb(ctx), "StatefulSet", "mariadb-server"), "exporter")
+    machine.program("prometheus-mysqld-exporter")
+    machine.run(exporter, RUN_FOLDER=machine.home, **({"TLS_FOLDER": "/tls"} if tls else {}))
+    (call,) = machine.calls("prometheus-mysqld-exporter")
+    assert f"--config.my-cnf={machine.home}/my.cnf" in call
+    assert (machine.home / "my.cnf").read_text(encoding="utf-8") == (
+        "[client]\nuser=metrics\nsocket=/run/mysqld/mysqld.sock\n"
+    )
+    assert (f"--web.config.file={machine.home}/web.yml" in call) == tls
+    if tls:
+        pair = {"cert_file": "/tls/tls.crt", "key_file": "/tls/tls.key"}
+        text = (machine.home / "web.yml").read_text(encoding="utf-8")
+        assert yaml.safe_load(text) == {"tls_server_config": pair}
 
 
 def mariadb_server(release: Release, **spec: Any) -> Object:

@@ -23,7 +23,7 @@ LARGER = {
     "horizon": 555,
     "keystone": 612,
     "keystone/federation": 590,
-    "mariadb": 570,
+    "mariadb": 625,
     "neutron": 460,
     "nova": 1180,
     "octavia": 455,

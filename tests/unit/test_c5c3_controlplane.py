@@ -268,7 +268,7 @@ MADE = (("PrometheusRule", ""),)
         *in_both(
             "monitoring.enabled",
             True,
-            {child(name, "spec.monitoring.enabled"): True for name in (*EVERYWHERE, "rabbitmq")}
+            {child(name, "spec.monitoring.enabled"): True for name in (*EVERYWHERE, "rabbitmq", "mariadb")}
             | {"MonitoringReady": re.compile("^APIs tell nothing: without tls.enabled")},
             "PodMonitor/",
             "PrometheusRule/",
@@ -276,8 +276,15 @@ MADE = (("PrometheusRule", ""),)
         *in_both(
             "monitoring.labels",
             {"release": "own"},
-            {child(name, "spec.monitoring.labels.release"): "own" for name in (*EVERYWHERE, "rabbitmq")},
+            {child(name, "spec.monitoring.labels.release"): "own" for name in (*EVERYWHERE, "rabbitmq", "mariadb")},
             *(f"{kind}/{cloud.lower()}{name} labels.release" for cloud in (OURS, THEIRS) for kind, name in MADE),
+            base={"monitoring.enabled": True},
+        ),
+        *in_both(
+            "monitoring.runbookUrl",
+            "https://docs.example.org/{alert}",
+            {},
+            *(f"{kind}/{cloud.lower()}{name} " for cloud in (OURS, THEIRS) for kind, name in MADE),
             base={"monitoring.enabled": True},
         ),
     ],

@@ -11,13 +11,20 @@ import yaml
 from prometheus_client import REGISTRY
 
 from openstack_operator import kube, pki
-from openstack_operator.api import Monitoring
+from openstack_operator.api import Resource
 from openstack_operator.manifests import load
+from openstack_operator.parts.expose.ignored import ignored_monitoring
 from openstack_operator.parts.run.alerts import alerts as alerts_of
 from openstack_operator.plan import Key, Object, Release, key
+from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime import metrics
 from openstack_operator.runtime.exposition import ResourceCollector
 from openstack_operator.runtime.world import World
+from openstack_operator.services.controlplane.model import CloudMonitoring
+from openstack_operator.services.etcd.model import ETCD
+from openstack_operator.services.etcd.service import plan as etcd
+from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context
@@ -130,6 +137,62 @@ def test_a_port_of_the_brokers_is_not_open_to_all_where_policies_are(release: Re
     assert peer["podSelector"]["matchExpressions"][0]["values"] == PROMETHEUS
 
 
+def server(resource: Resource[Any], release: Release, spec: dict[str, Any]) -> dict[Key, Object]:
+    """Objects of a server of a cloud with metrics."""
+    plan = mariadb if resource is MARIADB else etcd
+    more: dict[str, Any] = {"served": SERVED, **(CERTIFIED if "tls" in spec else {})}
+    made = plan(context(resource, spec | WATCHED, release=release, **more))
+    return {key(obj): obj for obj in made.objects}
+
+
+def containers(objects: dict[Key, Object], name: str) -> dict[str, Any]:
+    pod = objects["StatefulSet", name]["spec"]["template"]["spec"]
+    return {each["name"]: each for each in pod["containers"]}
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+@pytest.mark.parametrize("spec", [{}, TLS], ids=["plain", "tls"])
+def test_an_exporter_beside_mariadb_reads_it_by_its_socket(
+    release: Release, spec: dict[str, Any], replicas: int
+) -> None:
+    found = server(MARIADB, release, {**spec, "replicas": replicas})
+    pods = containers(found, "mariadb-server")
+    exporter = pods["exporter"]
+    assert exporter["ports"] == [{"name": "metrics", "containerPort": 9104}]
+    assert {"name": "METRICS_USER", "value": "metrics"} in pods["main"]["env"]
+    paths = {mount["mountPath"] for mount in exporter["volumeMounts"]}
+    assert paths == {"/run/mysqld", "/run/exporter", *(["/etc/mysql/tls"] if spec else [])}, "it has no password"
+    (endpoint,) = found[MONITOR, "mariadb-server"]["spec"]["podMetricsEndpoints"]
+    assert (endpoint["port"], endpoint.get("scheme")) == ("metrics", "https" if spec else None)
+    # The servers are closed to all but their clients; the port of the metrics is for Prometheus.
+    (rule,) = found["NetworkPolicy", "mariadb-server-monitoring"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": 9104, "protocol": "TCP"}]
+    assert rule["from"][0]["podSelector"]["matchExpressions"][0]["values"] == PROMETHEUS
+
+
+def test_images_without_an_exporter_have_no_metrics_and_a_condition_says_so(root: Path) -> None:
+    kolla = {"imageProfile": "kolla", **WATCHED}
+    images = ReleaseFiles(root / "releases")(MARIADB.spec.model_validate(kolla))
+    ctx = context(MARIADB, kolla, release=images, served=SERVED)
+    made = mariadb(ctx)
+    assert not [obj for obj in made.objects if obj["kind"] == "PodMonitor"]
+    assert ignored_monitoring(ctx, made) == {
+        "monitoring": "no pod of this resource serves metrics; images of another imageProfile have an exporter"
+    }
+
+
+@pytest.mark.parametrize("spec", [{}, TLS], ids=["plain", "tls"])
+def test_etcd_serves_metrics_at_a_port_of_their_own(release: Release, spec: dict[str, Any]) -> None:
+    found = server(ETCD, release, spec)
+    member = containers(found, "etcd-server")["main"]
+    address = f"{'https' if spec else 'http'}://0.0.0.0:2381"
+    assert {"name": "ETCD_LISTEN_METRICS_URLS", "value": address} in member["env"]
+    assert {"name": "metrics", "containerPort": 2381} in member["ports"]
+    assert found[MONITOR, "etcd-server"]["spec"]["podMetricsEndpoints"][0]["port"] == "metrics"
+    (rule,) = found["NetworkPolicy", "etcd-server-monitoring"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": 2381, "protocol": "TCP"}]
+
+
 def test_a_broker_of_another_operators_tells_of_itself_anyway(release: Release) -> None:
     theirs = SERVED | {"RabbitmqCluster.rabbitmq.com"}
     found = broker(release, WATCHED | {"provider": "rabbitmq-cluster-operator"}, served=theirs)
@@ -212,7 +275,7 @@ def test_each_alert_has_a_page_that_its_annotation_names(root: Path) -> None:
         assert re.findall(r"^#+ .*", text, re.MULTILINE) == [f"# {alert.name}", "## Impact", "## Look", "## Fix"]
         assert f"| [`{alert.name}`]({alert.name}.md) | {alert.severity} | {alert.minutes} min | " in table
         assert alert.rule(url)["annotations"]["runbook_url"] == f"https://docs.example.org/{alert.name}/"
-        default = alert.rule(Monitoring().runbook_url)["annotations"]["runbook_url"]
+        default = alert.rule(CloudMonitoring().runbook_url)["annotations"]["runbook_url"]
         assert (root / default).is_file()
 
 

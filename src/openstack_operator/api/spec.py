@@ -261,21 +261,14 @@ class NetworkPolicies(Model):
     `enabled`."""
 
 
-RunbookUrl = Annotated[str, Field(max_length=512, pattern=r"^[^\s]*[{]alert[}][^\s]*$")]
-"""Place of a page about an alert, with `{alert}` for its name."""
-
-
 class Monitoring(Model):
     """Metrics for Prometheus."""
 
     enabled: bool = False
-    """Serve metrics at a separate port, for RabbitMQ and the TLS proxies of APIs with `tls`; and create a PodMonitor
-    for each, if the cluster has the Prometheus operator. A change replaces their pods."""
+    """Serve metrics at a separate port, for MariaDB, RabbitMQ, etcd and the TLS proxies of APIs with `tls`; and create
+    a PodMonitor for each, if the cluster has the Prometheus operator. A change replaces their pods."""
     labels: Labels = {}
     """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
-    runbook_url: RunbookUrl = "docs/runbooks/{alert}.md"
-    """Annotation `runbook_url` of a cloud's alerts, with `{alert}` for the name of the alert. Unset is the place of the
-    page in the source of the operator. Set the URL at which your people read it."""
 
 
 class UsesMonitoring(Model):

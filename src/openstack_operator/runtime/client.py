@@ -326,15 +326,16 @@ class Client:
         request = f"{method} {path}"
         for attempt in range(_PATIENCE):
             try:
-                response = await self._http.request(
-                    method,
-                    path,
-                    params=params,
-                    content=content,
-                    headers=headers,
-                    extensions=extensions,
-                    timeout=self._timeout(request),
-                )
+                with metrics.REQUEST_SECONDS.labels(method).time():
+                    response = await self._http.request(
+                        method,
+                        path,
+                        params=params,
+                        content=content,
+                        headers=headers,
+                        extensions=extensions,
+                        timeout=self._timeout(request),
+                    )
                 self._read_timeouts.pop(request, None)
             except httpx.TransportError as error:
                 metrics.REQUESTS.labels("<error>", method).inc()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.registry import Collector
+
+_Argument = TypeVar("_Argument")
+_Result = TypeVar("_Result")
 
 RECONCILES = Counter("controller_runtime_reconcile", "Passes by how they ended.", ["controller", "result"])
 ERRORS = Counter("controller_runtime_reconcile_errors", "Passes that ended in an error.", ["controller"])
@@ -16,11 +20,29 @@ SECONDS = Histogram(
     ["controller"],
     buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
+STEP_SECONDS = Histogram(
+    "openstack_operator_step_seconds",
+    "How long the objects of a step of a plan take to apply.",
+    ["controller"],
+    buckets=(0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30),
+)
 ACTIVE = Gauge("controller_runtime_active_workers", "Passes going on now.", ["controller"])
 DEPTH = Gauge("workqueue_depth", "Keys that wait for a worker.", ["name"])
 ADDS = Counter("workqueue_adds", "Keys added.", ["name"])
+QUEUED_SECONDS = Histogram(
+    "workqueue_queue_duration_seconds",
+    "How long a key waits for a worker.",
+    ["name"],
+    buckets=(0.001, 0.01, 0.1, 1, 10, 60, 300),
+)
 RETRIES = Counter("workqueue_retries", "Keys added again after a failure.", ["name"])
 REQUESTS = Counter("rest_client_requests", "Requests to the Kubernetes API.", ["code", "method"])
+REQUEST_SECONDS = Histogram(
+    "rest_client_request_duration_seconds",
+    "How long a request to the Kubernetes API takes, without watches and lists.",
+    ["verb"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60),
+)
 OBJECTS = Gauge("openstack_operator_cached_objects", "Objects in the cache.", ["kind"])
 REFUSED = Counter(
     "openstack_operator_refused_objects",
@@ -32,6 +54,18 @@ RELISTS = Counter("openstack_operator_relists", "Times a kind was listed again."
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
 LAG = Gauge("openstack_operator_loop_lag_seconds", "How late the event loop last woke.")
 CHANGES = Counter("openstack_operator_remote_changes", "What actuators changed outside Kubernetes.", ["kind"])
+
+
+def timed(
+    seconds: Histogram, call: Callable[[_Argument], Awaitable[_Result]]
+) -> Callable[[_Argument], Awaitable[_Result]]:
+    """Return the same function, of which a histogram counts how long each call takes."""
+
+    async def counted(argument: _Argument) -> _Result:
+        with seconds.time():
+            return await call(argument)
+
+    return counted
 
 
 def exposition(resources: Collector | None = None) -> Callable[[], bytes]:

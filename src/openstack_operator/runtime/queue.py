@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -39,7 +40,8 @@ class WorkQueue(Generic[K]):
         self._group = group
         self._ready: OrderedDict[Hashable, deque[K]] = OrderedDict()
         """By group, the one whose turn it is first; none is empty."""
-        self._queued: set[K] = set()
+        self._queued: dict[K, float] = {}
+        """With the time at which each was added."""
         self._working: set[K] = set()
         self._busy: Counter[Hashable] = Counter()
         """Workers by group."""
@@ -49,6 +51,7 @@ class WorkQueue(Generic[K]):
         self._wakeup = asyncio.Event()
         self._depth = metrics.DEPTH.labels(name)
         self._adds = metrics.ADDS.labels(name)
+        self._waits = metrics.QUEUED_SECONDS.labels(name)
         self._retries = metrics.RETRIES.labels(name)
 
     def __len__(self) -> int:
@@ -59,7 +62,7 @@ class WorkQueue(Generic[K]):
         if key in self._working:
             self._dirty.add(key)
         elif key not in self._queued:
-            self._queued.add(key)
+            self._queued[key] = time.monotonic()
             self._ready.setdefault(self._group(key), deque()).append(key)
             self._adds.inc()
             self._depth.set(len(self))
@@ -112,7 +115,7 @@ class WorkQueue(Generic[K]):
             self._ready.move_to_end(group)
         else:
             del self._ready[group]
-        self._queued.discard(key)
+        self._waits.observe(time.monotonic() - self._queued.pop(key))
         self._working.add(key)
         self._busy[group] += 1
         self._depth.set(len(self))

@@ -15,6 +15,7 @@ from ..api import Model, references
 from ..kube import RECREATED
 from ..plan import Context, Object, Plan, Service, State, Step, Transient, Verdict, carry_out, conditions
 from ..plan.steps import WORKLOADS
+from . import metrics
 from .apply import Applier
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
@@ -100,7 +101,7 @@ class Reconciler:
         try:
             verdicts = await carry_out(
                 plan,
-                partial(gate.apply, applier.apply),
+                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(gate.apply, applier.apply)),
                 rule,
                 applier.is_present,
                 gate.blocked_by,

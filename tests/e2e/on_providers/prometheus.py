@@ -1,4 +1,4 @@
-"""A Prometheus that its operator runs, which reads every monitor and rule of the cluster."""
+"""A Prometheus that its operator runs, which reads every monitor and rule of the cluster, and the kubelets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ _NAME, _ACCOUNT = "k8s", "prometheus-k8s"
 """As docs/how-to/read-logs-and-metrics.md names the account."""
 _API = f"/api/v1/namespaces/{NAMESPACE}/services/prometheus-operated:9090/proxy/api/v1"
 
+_KUBELETS = "kubelets"
+_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+
 Object = dict[str, Any]
 
 
 def start(cluster: Kubernetes) -> None:
     """It is Available."""
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    cluster.apply(*_access(), _prometheus())
+    cluster.apply(*_access(), _kubelets(), _prometheus())
     name = f"prometheuses.monitoring.coreos.com/{_NAME}"
     cluster.kubectl("-n", NAMESPACE, "wait", name, "--for=condition=Available", "--timeout=180s", timeout=190)
 
@@ -92,16 +95,39 @@ def _prometheus() -> Object:
             "scrapeInterval": "5s",
             "evaluationInterval": "5s",
             "retention": "2h",
+            "additionalScrapeConfigs": {"name": _KUBELETS, "key": "scrape.yaml"},
             "resources": {"requests": {"cpu": "10m", "memory": "128Mi"}},
             **chosen,
         },
     }
 
 
+def _kubelets() -> Object:
+    """How to read the kubelets, about volumes, nodes and containers."""
+    node = {"source_labels": ["__meta_kubernetes_node_name"], "target_label": "node"}
+    jobs = [
+        {
+            "job_name": f"kubelet{path.replace('/', '-')}",
+            "metrics_path": path,
+            "scheme": "https",
+            "honor_labels": True,
+            "authorization": {"credentials_file": _TOKEN},
+            "tls_config": {"insecure_skip_verify": True},
+            "kubernetes_sd_configs": [{"role": "node"}],
+            "relabel_configs": [node],
+        }
+        for path in ("/metrics", "/metrics/cadvisor")
+    ]
+    metadata = {"name": _KUBELETS, "namespace": NAMESPACE}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"scrape.yaml": json.dumps(jobs)}}
+
+
 def _access() -> list[Object]:
     rules = [
         {"apiGroups": [""], "resources": ["services", "endpoints", "pods"], "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]},
         # Certificates and tokens are read by Prometheus' operator, which has them in the configuration.
     ]
     account = {"kind": "ServiceAccount", "name": _ACCOUNT, "namespace": NAMESPACE}
@@ -147,7 +173,7 @@ def _access() -> list[Object]:
                         "port": "metrics",
                         "honorLabels": True,
                         "scheme": "https",
-                        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+                        "bearerTokenFile": _TOKEN,
                         "tlsConfig": {"insecureSkipVerify": True},
                     }
                 ],

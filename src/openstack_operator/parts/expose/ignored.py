@@ -29,7 +29,8 @@ def ignored_monitoring(ctx: Context[Any], plan: Plan) -> IgnoredFields:
         return {}
     if any(obj["kind"] == POD_MONITOR or _serves(obj) for obj in plan.objects):
         return {}
-    advice = "set tls" if "tls" in type(ctx.spec).model_fields else "remove it"
+    # A TLS proxy counts the requests of an API; beside a server it is an exporter that does so.
+    advice = "set tls" if hasattr(ctx.spec, "expose") else "images of another imageProfile have an exporter"
     return {"monitoring": f"no pod of this resource serves metrics; {advice}"}
 
 

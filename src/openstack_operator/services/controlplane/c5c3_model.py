@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Monitoring, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
+from ...api import Column, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
 from .model import (
     CEPH,
     CephStorageTemplate,
     CinderTemplate,
+    CloudMonitoring,
     CortexTemplate,
     EtcdTemplate,
     GlanceTemplate,
@@ -92,7 +93,7 @@ class Global(Model):
     Kubernetes cluster, and disks on the nodes."""
     tls: Tls = Tls()
     """Encryption of all connections."""
-    monitoring: Monitoring = Monitoring()
+    monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import create_model
+from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ...api import (
@@ -117,6 +117,16 @@ class ImagePrecaching(Model):
     network; set it if your templates choose nodes by other labels. Empty takes all nodes."""
     tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints of nodes that pull them, too."""
+
+
+class CloudMonitoring(Monitoring):
+    """Metrics and alerts for Prometheus."""
+
+    runbook_url: Annotated[str, Field(max_length=512, pattern=r"^[^\s]*[{]alert[}][^\s]*$")] = (
+        "docs/runbooks/{alert}.md"
+    )
+    """Annotation `runbook_url` of the alerts, with `{alert}` for the name of the alert. Unset is the place of the page
+    in the source of the operator. Set the URL at which your people read it."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -250,7 +260,7 @@ class ControlPlaneSpec(Model):
     """Access to the APIs for clients outside the Kubernetes cluster, unless a service's template sets it."""
     network_policies: NetworkPolicies = NetworkPolicies()
     """Restriction of connections to the pods of all services."""
-    monitoring: Monitoring = Monitoring()
+    monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""

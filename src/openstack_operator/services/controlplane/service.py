@@ -317,7 +317,7 @@ def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, A
     """Return the settings of the cloud for its services."""
     policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
     upgrade = spec.upgrade.model_dump(by_alias=True, exclude_defaults=True)
-    metrics = spec.monitoring
+    metrics = spec.monitoring.model_dump(by_alias=True, exclude_defaults=True, exclude={"runbook_url"})
     return {
         "region": spec.region,
         "release": spec.release,
@@ -326,5 +326,5 @@ def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, A
         "expose": _expose(spec, service),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies} if policies else {}),
-        **({"monitoring": metrics.model_dump(by_alias=True, exclude_defaults=True)} if metrics.enabled else {}),
+        **({"monitoring": metrics} if spec.monitoring.enabled else {}),
     }

@@ -12,6 +12,7 @@ from ...api import (
     Rule,
     RunSpec,
     StorageSize,
+    UsesMonitoring,
     UsesTLS,
     UsesVolume,
     holds,
@@ -23,7 +24,7 @@ from ...api import (
 Size = Annotated[str, memory("64Mi", "8Gi"), holds("64Mi", "8Gi")]
 
 
-class EtcdSpec(RunSpec, UsesVolume, UsesTLS):
+class EtcdSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """etcd: locks that services on several nodes share."""
 
     renamed: ClassVar[Mapping[str, str]] = {"quotaMB": "quota, such as 512Mi"}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from ... import agents, kube, parts
 from ...api import mebibytes
 from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
-from ...plan import Context, Plan, Step
+from ...parts.run.monitoring import METRICS, monitored, watched
+from ...plan import Context, Object, Plan, Step
 from .model import EtcdSpec
 
 CLIENT, PEER, PEER_TLS = 2379, 2380, 2382
+_METRICS = 2381
 STATE = "/var/lib/etcd"
 RECORD, TLS = "/etc/etcd/record", "/etc/etcd/tls"
 
@@ -92,7 +94,7 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
         *parts.policies(ctx, parts.IngressRule("server", [CLIENT, PEER, PEER_TLS], "members")),
         record,
         _server(ctx, cluster, listeners, hosts, record, after=(*certificate.steps, record)),
-        cluster.endpoint({"client": CLIENT}),
+        cluster.endpoint({"client": CLIENT}, extra_objects=_monitors(ctx, certificate)),
         endpoint=f"{host}:{CLIENT}",
         published={
             "endpoints": ",".join(f"{scheme}://{member}:{CLIENT}" for member in hosts),
@@ -102,6 +104,11 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
             **certificate.published,
         },
     )
+
+
+def _monitors(ctx: Context[EtcdSpec], certificate: parts.Certified) -> tuple[Object, ...]:
+    """Return the objects by which a Prometheus finds the metrics."""
+    return watched(ctx, "server", _METRICS, certificate, ctx.name()) if monitored(ctx) else ()
 
 
 def _record(cluster: parts.Cluster, stored: Mapping[str, str], urls: Sequence[str]) -> Step:
@@ -123,7 +130,7 @@ def _server(
     after: Sequence[Step],
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    entry = ctx.release["etcd"]
+    entry, metrics = ctx.release["etcd"], monitored(ctx)
     main = kube.Container(
         entry=entry,
         command=agents.shell("etcd/start.sh", words=entry.command, options="-uc"),
@@ -150,8 +157,14 @@ def _server(
             "ETCD_ELECTION_TIMEOUT": "2500",
             "ETCD_LOGGER": "zap",
             "ETCD_LOG_LEVEL": "warn",
+            # By TLS with the same certificate; etcd also answers at the port of clients.
+            **(
+                {"ETCD_LISTEN_METRICS_URLS": f"{'https' if listeners.certificate else 'http'}://0.0.0.0:{_METRICS}"}
+                if metrics
+                else {}
+            ),
         },
-        ports=listeners.ports,
+        ports={**listeners.ports, **({METRICS: _METRICS} if metrics else {})},
         mounts=(
             volume(STATE, "etcd"),
             kube.folder("record", record.objects[0]["metadata"]["name"], RECORD),

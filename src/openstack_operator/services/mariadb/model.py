@@ -13,13 +13,14 @@ from ...api import (
     Rule,
     RunSpec,
     Sections,
+    UsesMonitoring,
     UsesTLS,
     UsesVolume,
     rule,
 )
 
 
-class MariaDBSpec(RunSpec, UsesVolume, UsesTLS):
+class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """MariaDB: the SQL server in which every service keeps its state."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

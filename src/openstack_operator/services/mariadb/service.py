@@ -8,6 +8,7 @@ from datetime import timedelta
 from ... import agents, kube, parts
 from ...parts.cluster import volume
 from ...plan import Context, Plan, Step, UnsupportedError
+from . import exporter
 from .cluster import REPLICATION, Galera, container, files, observed
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .model import MariaDBSpec
@@ -43,7 +44,11 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     cnf = {"99-openstack.cnf": text}
     conf = parts.written(ctx, {**cnf, **files()} if is_cluster else cnf, directory="/etc/mysql/mariadb.conf.d")
     server = _server(ctx, cluster, creds, conf, members, certificate)
-    endpoint = cluster.endpoint({"mysql": PORT}, labels=members.primary_labels if members else {})
+    endpoint = cluster.endpoint(
+        {"mysql": PORT},
+        labels=members.primary_labels if members else {},
+        extra_objects=exporter.monitors(ctx, certificate),
+    )
     clustered = (members.record, server, members.roles) if members else (server,)
     return Plan(
         *parts.policies(
@@ -96,12 +101,18 @@ def _server(
         cpu="100m",
     )
     main = container(cluster, main, conf, members.record) if members else main
+    has_exporter = exporter.has_exporter(ctx)
+    programs, env = (["mariadb/metrics_account.sh"], {"METRICS_USER": exporter.ACCOUNT}) if has_exporter else ([], {})
     if certificate:
-        words, programs = main.command or entry.command, ("tls/reload_on_change.sh", "mariadb/start.sh")
-        command = agents.shell(*programs, words=words, options="-c")
-        main = replace(main, command=command, env={**main.env, "TLS_FOLDER": TLS})
+        programs, env = [*programs, "tls/reload_on_change.sh", "mariadb/start.sh"], {**env, "TLS_FOLDER": TLS}
+    elif has_exporter:
+        programs = [*programs, "mariadb/run.sh"]
+    if programs:
+        command = agents.shell(*programs, words=main.command or entry.command, options="-c")
+        main = replace(main, command=command, env={**main.env, **env})
+    sidecars = [exporter.exporter(ctx, certificate)] if has_exporter else []
     # It writes what it holds in memory before it ends; killed, it would have to recover.
-    template = cluster.template(main, config=conf, grace=120, watched=members is not None)
+    template = cluster.template(main, *sidecars, config=conf, grace=120, watched=members is not None)
     server = cluster.step(
         template,
         ports={"mysql": PORT, **(REPLICATION if members else {})},

@@ -1,0 +1,3 @@
+#!/bin/sh
+# Becomes the server: the arguments are its command.
+exec "$@"
