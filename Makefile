@@ -229,7 +229,8 @@ suites: venv ## When each of the longer suites ran last, and how: what never ran
 	@$(PY) -m tests.suites list
 
 .PHONY: generate
-generate: venv ## CRDs, RBAC and the field reference from the models; which test proves which field of c5c3's
+generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's
 	$(VENV)/bin/openstack-operator generate
+	$(PY) -m dashboards
 	$(PY) -m tests.proofs --write
 	$(PY) -m images.patches > docs/reference/patches.md

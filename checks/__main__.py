@@ -1,5 +1,6 @@
 """Check the objects of the samples and of the charts with kubeconform and kube-score, the charts with helm, the
-bundle with OLM's validators, and the alerts of a monitored cloud with promtool: `python -m checks`.
+bundle with OLM's validators, and the alerts of a monitored cloud and the queries of dashboards with promtool:
+`python -m checks`.
 """
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from dashboards.files import RANGE, built, queries
 from localcluster.build import CHECKS, PROMTOOL, BuildError, ensure
 
 from . import alerts, bundle, charts, schemas
@@ -48,6 +50,9 @@ def main() -> int:
             promtool = ensure(PROMTOOL) / "promtool"
             count = alerts.check(promtool, alerts.parse_objects(_render_monitored_cloud()), Path(folder))
             print(f"promtool: {count} alerts fire when they should, and only then")
+            panels = list(queries(built()))
+            alerts.check_queries(promtool, [each.expression.replace(RANGE, "1m") for each in panels], Path(folder))
+            print(f"promtool: {len(panels)} queries of dashboards are PromQL")
             return exit_status or int(bool(faults))
     except (BuildError, alerts.AlertsError, bundle.BundleError, charts.ChartError) as error:
         print(error, file=sys.stderr)

@@ -215,6 +215,13 @@ class AlertsError(Exception):
     """A rule that promtool refuses, or that does not fire as it should, with promtool's words."""
 
 
+def check_queries(promtool: Path, expressions: Iterable[str], folder: Path) -> None:
+    """Raise AlertsError for expressions that Prometheus cannot parse."""
+    rules = [{"record": f"query:{number}", "expr": each} for number, each in enumerate(expressions)]
+    (folder / _RULES).write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}), encoding="utf-8")
+    _run(promtool, folder, "check", "rules", _RULES)
+
+
 def check(promtool: Path, documents: Iterable[Mapping[str, Any]], folder: Path) -> int:
     """Try each alert of the PrometheusRules among the documents, with files in `folder`; return how many there are.
 
@@ -230,10 +237,14 @@ def check(promtool: Path, documents: Iterable[Mapping[str, Any]], folder: Path) 
     content = {"rule_files": [_RULES], "evaluation_interval": "1m", "tests": tests}
     (folder / _TESTS).write_text(yaml.safe_dump(content), encoding="utf-8")
     for command in (("check", "rules", "--lint=all", "--lint-fatal", _RULES), ("test", "rules", _TESTS)):
-        result = subprocess.run([promtool, *command], cwd=folder, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise AlertsError(f"promtool {' '.join(command)}:\n{result.stdout}{result.stderr}")
+        _run(promtool, folder, *command)
     return len(rules)
+
+
+def _run(promtool: Path, folder: Path, *command: str) -> None:
+    result = subprocess.run([promtool, *command], cwd=folder, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise AlertsError(f"promtool {' '.join(command)}:\n{result.stdout}{result.stderr}")
 
 
 def _healthy(rules: Mapping[str, Any]) -> dict[str, Any]:

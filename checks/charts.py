@@ -122,6 +122,7 @@ def _everything() -> Object:
         "crds": {"c5c3": True},
         "labelsInjector": {"enabled": True},
         "metrics": {"readers": [prometheus], "certificateSecretName": "metrics-tls", "serviceMonitor": monitor},
+        "dashboards": {"enabled": True, "annotations": {"grafana_folder": "OpenStack"}},
         "networkPolicy": {"apiServerPorts": [443, 7443]},
         "logging": {"level": "debug", "format": "console"},
         "extraArgs": ["--cluster-domain=cluster.example"],

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("src", "chaos", "cloud", "localcluster", "images", "operators", "bench", "checks", "publish")
+FOLDERS = ("src", "chaos", "cloud", "localcluster", "images", "operators", "bench", "checks", "publish", "dashboards")
 
 _WORDS = """
 found told held kept known shown made asked wanted given left taken drawn settled named seen gone own there apart among

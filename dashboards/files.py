@@ -35,6 +35,9 @@ generatorOptions:
 configMapGenerator:
 """
 
+RANGE = "$__rate_interval"
+"""Variable of Grafana in the place of a length of time; the others are values of labels."""
+
 Object = dict[str, Any]
 
 

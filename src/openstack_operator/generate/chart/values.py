@@ -117,6 +117,17 @@ class Metrics(Values):
     """ServiceMonitor of Prometheus' operator."""
 
 
+class Dashboards(Values):
+    """Dashboards of Grafana for clouds and the operator, each a ConfigMap."""
+
+    enabled: bool = False
+    """Create the ConfigMaps, which the sidecar of Grafana's chart finds."""
+    labels: dict[str, str] = {"grafana_dashboard": "1"}
+    """Labels by which Grafana finds them."""
+    annotations: dict[str, str] = {}
+    """Annotations, for example `grafana_folder: OpenStack`."""
+
+
 class NetworkPolicy(Values):
     """NetworkPolicies of the operator's pods, and of those of the labels injector."""
 
@@ -166,6 +177,8 @@ class OperatorValues(Values):
     """Labels injector: a program that gives each pod the labels of its node, in the namespace `labels-injector`."""
     metrics: Metrics = Metrics()
     """Metrics of the operator, by HTTPS, for accounts that may read them."""
+    dashboards: Dashboards = Dashboards()
+    """Dashboards of Grafana for clouds and the operator, each a ConfigMap."""
     network_policy: NetworkPolicy = NetworkPolicy()
     """NetworkPolicies of the operator's pods, and of those of the labels injector."""
     pod_disruption_budget: PodDisruptionBudget = PodDisruptionBudget()
