@@ -134,7 +134,7 @@ def overview() -> Dashboard:
 
 def service() -> Dashboard:
     """Return the dashboard of one service."""
-    this = f'{_CLOUD}, name="$service"'
+    service_labels = f'{_CLOUD}, name="$service"'
     api = f'{_API}, job=~"$namespace/$service-.+"'
     code = f"sum by (code) (rate({_RESPONSES}{{{api}}}[{_RATE}]))"
     pods = f'{_CLOUD}, pod=~"$service-.+", container!="", container!="POD"'
@@ -144,9 +144,9 @@ def service() -> Dashboard:
         NAMESPACE,
         variable("service", "Service", 'label_values(openstack_operator_resource_ready{namespace="$namespace"}, name)'),
         State=[
-            number("Ready", f"min(openstack_operator_resource_ready{{{this}}})", bad="<1"),
-            number("Pods", f"sum(max by ({_WORKLOAD}) ({_READY}{{{this}}}))"),
-            number("Pods missing", f"sum({_missing(this)})", bad=">0"),
+            number("Ready", f"min(openstack_operator_resource_ready{{{service_labels}}})", bad="<1"),
+            number("Pods", f"sum(max by ({_WORKLOAD}) ({_READY}{{{service_labels}}}))"),
+            number("Pods missing", f"sum({_missing(service_labels)})", bad=">0"),
             number("Requests a second", f"sum(rate({_RESPONSES}{{{api}}}[{_RATE}]))", unit="reqps", text=_NO_PROXY),
             number(
                 "Answered with 5xx",
@@ -157,16 +157,16 @@ def service() -> Dashboard:
             ),
             number(
                 "Next end of a certificate",
-                f"min(openstack_operator_certificate_expiry_timestamp_seconds{{{this}}}) - time()",
+                f"min(openstack_operator_certificate_expiry_timestamp_seconds{{{service_labels}}}) - time()",
                 unit="s",
                 bad="<604800",
             ),
             rows(
                 "Conditions that are not True",
-                f'openstack_operator_resource_condition{{{this}, status!="True"}} == 1',
+                f'openstack_operator_resource_condition{{{service_labels}, status!="True"}} == 1',
                 ["kind", "type", "status"],
             ),
-            graph("Pods that are ready", Query(f"max by (workload) ({_READY}{{{this}}})", "{{workload}}")),
+            graph("Pods that are ready", Query(f"max by (workload) ({_READY}{{{service_labels}}})", "{{workload}}")),
         ],
         API=[
             graph(

@@ -42,23 +42,27 @@ def _panel(answers: Sequence[Answer]) -> str:
     query = answers[0][0]
     match query.kind:
         case "timeseries":
-            shown, kind = _graph(answers, query.unit), ""
+            content, kind = _graph(answers, query.unit), ""
         case "stat":
             values = [_text(float(each["value"][1]), query.unit) for each in answers[0][1]]
-            shown, kind = f"<b>{escape(', '.join(values) or 'none')}</b>", "number"
+            content, kind = f"<b>{escape(', '.join(values) or 'none')}</b>", "number"
         case _:
-            shown, kind = _table(answers[0][1]), ""
-    return f'<div class="panel {kind}">{escape(query.panel)}{shown}</div>'
+            content, kind = _table(answers[0][1]), ""
+    return f'<div class="panel {kind}">{escape(query.panel)}{content}</div>'
 
 
-def _table(found: Sequence[Series]) -> str:
-    names = [name for name in ("kind", "name", "workload", "type", "status") if any(name in s["metric"] for s in found)]
-    cells = ("".join(f"<td>{escape(each['metric'].get(name, ''))}" for name in names) for each in found)
-    return f"<table>{''.join(f'<tr>{row}' for row in cells)}</table>" if found else "<p>no rows</p>"
+def _table(series_list: Sequence[Series]) -> str:
+    names = [
+        name for name in ("kind", "name", "workload", "type", "status") if any(name in s["metric"] for s in series_list)
+    ]
+    cells = ("".join(f"<td>{escape(each['metric'].get(name, ''))}" for name in names) for each in series_list)
+    return f"<table>{''.join(f'<tr>{row}' for row in cells)}</table>" if series_list else "<p>no rows</p>"
 
 
 def _graph(answers: Sequence[Answer], unit: str) -> str:
-    lines = [(_legend(query.legend, each["metric"]), _points(each)) for query, found in answers for each in found]
+    lines = [
+        (_legend(query.legend, each["metric"]), _points(each)) for query, series_list in answers for each in series_list
+    ]
     points = [point for _, line in lines for point in line]
     if not points:
         return "<p>no data</p>"
@@ -69,16 +73,16 @@ def _graph(answers: Sequence[Answer], unit: str) -> str:
         x = _MARGIN + (at - begin) / ((end - begin) or 1) * (_WIDTH - _MARGIN)
         return f"{x:.1f},{_HEIGHT - value / top * _HEIGHT + 8:.1f}"
 
-    drawn = [f'<svg width="{_WIDTH}" height="{_HEIGHT + 16}">']
+    elements = [f'<svg width="{_WIDTH}" height="{_HEIGHT + 16}">']
     for share in (0, 0.5, 1):
         y = _HEIGHT - share * _HEIGHT + 8
-        drawn.append(f'<line x1="{_MARGIN}" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#2c3235"/>')
-        drawn.append(f'<text x="0" y="{y + 4}">{escape(_text(top * share, unit))}</text>')
+        elements.append(f'<line x1="{_MARGIN}" x2="{_WIDTH}" y1="{y}" y2="{y}" stroke="#2c3235"/>')
+        elements.append(f'<text x="0" y="{y + 4}">{escape(_text(top * share, unit))}</text>')
     for index, (_, line) in enumerate(lines):
         path = " ".join(place(at, value) for at, value in line)
-        drawn.append(f'<polyline fill="none" stroke="{_color(index)}" stroke-width="1.5" points="{path}"/>')
+        elements.append(f'<polyline fill="none" stroke="{_color(index)}" stroke-width="1.5" points="{path}"/>')
     legend = "".join(f'<i style="background:{_color(i)}"></i>{escape(name)}' for i, (name, _) in enumerate(lines))
-    return f"{''.join(drawn)}</svg><div class=legend>{legend}</div>"
+    return f"{''.join(elements)}</svg><div class=legend>{legend}</div>"
 
 
 def _points(series: Series) -> list[tuple[float, float]]:

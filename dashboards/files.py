@@ -84,9 +84,9 @@ def _contents() -> dict[str, str]:
 def stale(folder: Path) -> list[Path]:
     """Return the files in the folder that differ from what the code makes, or that it does not make."""
     contents = _contents()
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
-    differ = {name for name, text in contents.items() if name not in there or (folder / name).read_text() != text}
-    return [folder / name for name in sorted(differ | (there - contents.keys()))]
+    existing = {path.name for path in folder.iterdir()} if folder.is_dir() else set[str]()
+    differ = {name for name, text in contents.items() if name not in existing or (folder / name).read_text() != text}
+    return [folder / name for name in sorted(differ | (existing - contents.keys()))]
 
 
 def write(folder: Path) -> list[Path]:

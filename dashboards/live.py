@@ -1,7 +1,8 @@
 """Ask a Prometheus that reads a cloud for each panel's data, and draw what it answers: `python -m dashboards.live`.
 
-It needs a Prometheus that its operator runs in the namespace `monitoring` of the cluster, as tests/e2e/on_providers
-does, and prints the panels without data. The pages are in build/dashboards.
+It needs a Prometheus that its operator runs in the namespace `monitoring` of the cluster, or with `--start` begins with
+an embedded cluster, a monitored cloud and that Prometheus. It prints the panels without data; the pages are in
+build/dashboards.
 """
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
@@ -25,6 +26,7 @@ from cloud.kubernetes import ROOT, Kubernetes, existing_cluster
 
 from . import drawing
 from .files import PanelQuery, built, queries
+from .start import GALERA, start
 
 PAGES = ROOT / "build" / "dashboards"
 METRICS = Path(__file__).with_name("metrics.txt")
@@ -39,6 +41,18 @@ _RECORDED = re.compile(
 _LEFT_OUT = re.compile(
     r"(mysql_(info_schema|perf)|mysql_global_variables_(?!max_connections)|etcd_debugging|.+_created$).*"
 )
+
+_SELDOM = {
+    "ALERTS",
+    "controller_runtime_reconcile_panics_total",
+    "kubelet_volume_stats_available_bytes",
+    "kubelet_volume_stats_capacity_bytes",
+    "kubelet_volume_stats_used_bytes",
+    "openstack_operator_refused_objects_total",
+}
+"""Metrics that exist once an alert fires, something fails, or a volume has a driver that kubelets can measure: those of
+the embedded cluster have none.
+"""
 
 Ask = Callable[[str, Mapping[str, str]], Any]
 """Returns the data of an answer of Prometheus' API to a path with parameters."""
@@ -80,9 +94,9 @@ def check(ask: Ask, variables: Mapping[str, Mapping[str, str]]) -> list[str]:
     without_data, answers = list[str](), dict[str, list[tuple[PanelQuery, list[dict[str, Any]]]]]()
     for query in queries(built()):
         values = {"__rate_interval": "1m", **variables[query.dashboard]}
-        found = results(ask, query, values)
-        answers.setdefault(query.dashboard, []).append((query, found))
-        if not found and query.kind != "table":
+        series_list = results(ask, query, values)
+        answers.setdefault(query.dashboard, []).append((query, series_list))
+        if not series_list and query.kind != "table":
             without_data.append(f"{query.dashboard} / {query.panel}: {substituted(query.expression, values)}")
     for name, each in answers.items():
         values = ", ".join(f"{key} {value}" for key, value in variables[name].items())
@@ -105,8 +119,7 @@ def defaults(namespace: str, node: str, clusters: Mapping[str, str]) -> dict[str
 def record(ask: Ask) -> int:
     """Write the names of the metrics that Prometheus has, and return how many there are."""
     all_names: list[str] = ask("label/__name__/values", {})
-    # One that fires is there only while one does.
-    names = {name for name in all_names if _RECORDED.fullmatch(name) and not _LEFT_OUT.fullmatch(name)} | {"ALERTS"}
+    names = {name for name in all_names if _RECORDED.fullmatch(name) and not _LEFT_OUT.fullmatch(name)} | _SELDOM
     METRICS.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
     return len(names)
 
@@ -115,14 +128,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return 1 if a panel has no data."""
     parser = argparse.ArgumentParser(prog="python -m dashboards.live", description=__doc__)
     parser.add_argument("-n", "--namespace", default="openstack", help="of the cloud (%(default)s)")
-    parser.add_argument("--mariadb", default="mariadb", help="of the namespace, to look at (%(default)s)")
+    parser.add_argument("--mariadb", help="of the namespace, to look at (mariadb; with --start, a cluster of three)")
+    parser.add_argument("--start", action="store_true", help="begin with a monitored cloud in an embedded cluster")
     parser.add_argument("--record", action="store_true", help=f"write {METRICS.name}, the names of all metrics")
     options = parser.parse_args(arguments)
+    if options.start:
+        start(PAGES)
+        # Rates need samples of a minute.
+        time.sleep(60)
     cluster = existing_cluster()
     ask, node = prometheus(cluster), cluster.items("nodes")[0]["metadata"]["name"]
     if options.record:
         print(f"{record(ask)} metrics")
-    clusters = {"mariadb": options.mariadb, "rabbitmq": "rabbitmq", "etcd": "etcd"}
+    mariadb: str = options.mariadb or (GALERA if options.start else "mariadb")
+    clusters = {"mariadb": mariadb, "rabbitmq": "rabbitmq", "etcd": "etcd"}
     without_data = check(ask, defaults(options.namespace, node, clusters))
     for line in without_data:
         print(f"no data: {line}")

@@ -259,6 +259,20 @@ def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: 
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "base", "path", "value", "expected", "also"),
+    [
+        *in_both(
+            "logging.format",
+            "json",
+            {child(name, "spec.logging.format"): "json" for name in EVERYWHERE},
+        ),
+    ],
+)
+def test_logging(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+    check(kind, base, path, value, expected, also)
+
+
 MADE = (("PrometheusRule", ""),)
 
 

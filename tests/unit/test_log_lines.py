@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from openstack_operator.kube import last_log
@@ -165,6 +167,20 @@ CASES = {
     "nothing but closing lines": ("spawned uWSGI master process (pid: 1)\ngoodbye to uWSGI.\n", "goodbye to uWSGI."),
     "nothing but good news": (f"{OSLO} INFO nova [-] done\n", f"{OSLO} INFO nova [-] done"),
     "nothing": ("\n", ""),
+}
+
+
+def as_json(message: str, level: str = "ERROR", traceback: str = "") -> str:
+    """The same as oslo.log's JSONFormatter writes it: one line."""
+    lines = traceback.split("\n") if traceback else None
+    return json.dumps({"message": message, "levelname": level, "name": "nova", "traceback": lines, "context": {}})
+
+
+CASES |= {
+    "JSON: an error": (f"{as_json('cannot go on')}\n{as_json('ends', 'INFO')}\n", "ERROR nova cannot go on"),
+    "JSON: an exception": (as_json("Unhandled", "CRITICAL", f"{FRAMES}{NO_NUMBER}\n"), f"CRITICAL nova {NO_NUMBER}"),
+    "JSON of another program": ('{"level": "warn"}', '{"level": "warn"}'),
+    "JSON that is cut off": ('{"message": "half', '{"message": "half'),
 }
 
 

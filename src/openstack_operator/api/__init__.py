@@ -55,6 +55,7 @@ from .model import (
     rule,
 )
 from .node_fields import EACH, FOLDER, NodeField, node_fields
+from .observability import Logging, Monitoring, UsesLogging, UsesMonitoring
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     ANY_PURPOSE,
@@ -116,7 +117,6 @@ from .spec import (
     GatewayParent,
     HttpApi,
     Ingress,
-    Monitoring,
     NetworkPolicies,
     PodSettings,
     Purge,
@@ -125,7 +125,6 @@ from .spec import (
     Scalable,
     ServiceSpec,
     Upgrade,
-    UsesMonitoring,
     UsesStorageClass,
     UsesTLS,
     UsesVolume,
@@ -228,6 +227,7 @@ __all__ = [
     "KeystoneRef",
     "KeystoneSecretRef",
     "Labels",
+    "Logging",
     "LoginSecretRef",
     "MappingRules",
     "MariaDBRef",
@@ -293,6 +293,7 @@ __all__ = [
     "UsesDatabase",
     "UsesIdentity",
     "UsesKeyManager",
+    "UsesLogging",
     "UsesMessaging",
     "UsesMonitoring",
     "UsesNotifications",

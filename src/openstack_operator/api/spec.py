@@ -29,6 +29,7 @@ from .fields import (
     immutable_optional,
 )
 from .model import CalledOtherwise, Model, Rule, by_group, rule
+from .observability import UsesMonitoring
 from .refs import Dependency, PKIRef, SecretRef
 
 
@@ -259,23 +260,6 @@ class NetworkPolicies(Model):
     """Further clients of every port, each a Kubernetes NetworkPolicyPeer: for monitoring, backups, or an operator whose
     pods have other labels than its manifest. Databases, brokers and caches apply this and `nodes` also without
     `enabled`."""
-
-
-class Monitoring(Model):
-    """Metrics for Prometheus."""
-
-    enabled: bool = False
-    """Serve metrics at a separate port, for MariaDB, RabbitMQ, etcd and the TLS proxies of APIs with `tls`; and create
-    a PodMonitor for each, if the cluster has the Prometheus operator. A change replaces their pods."""
-    labels: Labels = {}
-    """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
-
-
-class UsesMonitoring(Model):
-    """Mixed into the spec of a service that can serve metrics."""
-
-    monitoring: Monitoring = Monitoring()
-    """Metrics for Prometheus."""
 
 
 def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _LEVELS = r"DEBUG|INFO|NOTICE|NOTE|AUDIT|WARN|WARNING|ERR|ERROR|ALERT|CRITICAL|FATAL|EMER|EMERG"
 _GRAVE = {"ERR", "ERROR", "ALERT", "CRITICAL", "FATAL", "EMER", "EMERG"}
@@ -71,10 +73,26 @@ def cause_line(log: str) -> str:
 
 
 def _parse(raw: str) -> _Line:
+    if raw.startswith("{") and (line := _parse_json(raw)):
+        return line
     for form in _FORMATS:
         if match := form.match(raw):
             return _Line(raw, match["level"].upper(), match["text"] or "")
     return _Line(raw, "", raw)
+
+
+def _parse_json(raw: str) -> _Line | None:
+    """Return a line of oslo.log's JSON, of which a traceback is a part; None for another one."""
+    try:
+        record: Any = json.loads(raw)
+        level, name, text = (str(record[field]) for field in ("levelname", "name", "message"))
+        traceback = record.get("traceback")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    # Its last line names the exception.
+    frames = [str(line) for line in traceback if line] if isinstance(traceback, list) else []
+    text = frames[-1].strip() if frames else text
+    return _Line(f"{level} {name} {text}", level.upper(), text)
 
 
 def _is_error(line: _Line) -> bool:

@@ -138,9 +138,9 @@ def token_cache(fixed_options: Sections) -> Sections:
     return {"keystone_authtoken": {"token_cache_time": 60}} if cached else {}
 
 
-def defaults() -> Sections:
+def defaults(*, json_logs: bool = False) -> Sections:
     """Defaults that users may change: logs to standard error, locks on a writable path."""
     return {
-        "DEFAULT": {"use_stderr": True},
+        "DEFAULT": {"use_stderr": True, **({"use_json": True} if json_logs else {})},
         "oslo_concurrency": {"lock_path": "/tmp/lock"},  # noqa: S108  (an emptyDir of the pod)
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import agents, kube
 from ...plan import Context, Object, ReleaseEntry
+from ..run.config import logs_json
 from ..run.monitoring import METRICS, monitored, watched
 from ..secrets.tls import Certified, certified
 
@@ -83,7 +84,7 @@ def front(
     env = {**_ADDRESS, self_url_env: self_url} if self_url_env else {}
     if not certificate:
         return Front(certificate=certificate, env={**env, **(_PROXIED if clients.proxied else {})})
-    entry = ctx.release["haproxy"]
+    entry, logged = ctx.release["haproxy"], _LOGGED_AS_JSON if logs_json(ctx) else _LOGGED
     beside = kube.Container(
         # In the group of the API, so that the pod has one group for its volumes.
         entry=replace(entry, gid=backend.gid),
@@ -92,8 +93,8 @@ def front(
         env={
             **_PROXY_ENV,
             **({"VERIFIES_PEERS": "true"} if self_url_env else {}),
-            "CONFIG": _config(port, plain=not certificate.required, clients=clients)
-            + (_peers(ctx.host(service), port) if self_url_env else "")
+            "CONFIG": _config(port, plain=not certificate.required, clients=clients, logged=logged)
+            + (_peers(ctx.host(service), port, logged) if self_url_env else "")
             + (_EXPORTED if monitored(ctx) else ""),
         },
         ports={METRICS: _METRICS} if monitored(ctx) else {},
@@ -122,9 +123,17 @@ _LOGGED = """\
     log stdout format raw daemon
     log-format "%ci %HM %HPO %ST %TR/%Tw/%Tc/%Tr/%Ta %tsc"
 """
+# The same as an object, with the id by which the API's own log names the request.
+_LOGGED_AS_JSON = """\
+    log stdout format raw daemon
+    http-request set-var(txn.path) path,json(utf8s)
+    http-response set-var(txn.request) res.hdr(x-openstack-request-id),json(utf8s)
+    log-format '{"client":"%ci","method":"%HM","path":"%[var(txn.path)]","status":%ST,\
+"request_id":"%[var(txn.request)]","ms":{"receive":%TR,"queue":%Tw,"connect":%Tc,"answer":%Tr,"total":%Ta},"ended":"%tsc"}'
+"""
 
 
-def _config(port: int, *, plain: bool, clients: Clients) -> str:
+def _config(port: int, *, plain: bool, clients: Clients, logged: str) -> str:
     """haproxy.cfg. Each connection carries one request, as it does without the proxy: closing an idle one while its
     client sends the next request would make that request fail.
     """
@@ -168,12 +177,12 @@ backend plain
 
 frontend encrypted
     bind unix@{_RUN}/encrypted mode 600 accept-proxy ssl crt {_CERTIFICATE}/tls.crt alpn http/1.1
-{_LOGGED}    http-request set-header X-Forwarded-Proto https
+{logged}    http-request set-header X-Forwarded-Proto https
     default_backend api
 
 frontend plain
     bind unix@{_RUN}/plain mode 600 accept-proxy
-{_LOGGED}    http-request set-header X-Forwarded-Proto http{unknown}
+{logged}    http-request set-header X-Forwarded-Proto http{unknown}
     default_backend api
 
 backend api
@@ -194,7 +203,7 @@ frontend metrics
 """
 
 
-def _peers(name: str, port: int) -> str:
+def _peers(name: str, port: int, logged: str) -> str:
     """More of haproxy.cfg: requests of the API to `/<address of a pod>/...` at a port only for its pod go to that pod
     by TLS. The certificate is verified for the name of the Service `name`, since it does not contain the address.
     """
@@ -204,7 +213,7 @@ def _peers(name: str, port: int) -> str:
     return f"""
 frontend peers
     bind 127.0.0.1:{_PEERS}
-{_LOGGED}    http-request set-dst path,field(2,/)
+{logged}    http-request set-dst path,field(2,/)
     http-request set-dst-port int({port})
     http-request replace-path /[^/]*(/.*) \\1
     default_backend peers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, oslo
-from ...api import Sections, logins
+from ...api import Logging, Sections, logins
 from ...plan import Context, OptionsError, Step
 from ..connect.caches import cache_mounts
 from ..secrets.tls import TRUST, authority, trusts
@@ -35,11 +35,20 @@ class Config(Step):
         return [*kube.files("config", self.secret, self.directory, *self.files), *self.extra_mounts]
 
 
+def logs_json(ctx: Context[Any]) -> bool:
+    """Return True if programs are to log objects of JSON."""
+    logging: Logging | None = getattr(ctx.spec, "logging", None)
+    return logging is not None and logging.format == "json"
+
+
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
     """The merged sections; `fixed_options` are those that only the operator sets. Raises OptionsError where the user
     sets one of them.
     """
-    usual = oslo.merge(oslo.options.defaults(), oslo.options.token_cache(fixed_options), defaults or {})
+    json_logs = logs_json(ctx)
+    usual = oslo.merge(
+        oslo.options.defaults(json_logs=json_logs), oslo.options.token_cache(fixed_options), defaults or {}
+    )
     return layered(usual, ctx.spec.config, fixed_options)
 
 

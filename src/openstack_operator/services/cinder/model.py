@@ -25,6 +25,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesKeyManager,
+    UsesLogging,
     UsesMessaging,
 )
 from .backend_model import Backend, BackendName, Backup, VolumeTypeName
@@ -73,7 +74,7 @@ class Coordination(Model):
     """Etcd for the locks, which several pods of one backend need; unset keeps them in files of each pod."""
 
 
-class CinderSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity, UsesKeyManager):
+class CinderSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Cinder: volumes, their snapshots and backups."""
 
     # A backend takes unset fields from here, and each has the configuration.

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
+from ...api import Column, Logging, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
 from .model import (
     CEPH,
     CephStorageTemplate,
@@ -95,6 +95,8 @@ class Global(Model):
     """Encryption of all connections."""
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
+    logging: Logging = Logging()
+    """Logs of all services."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
 

@@ -14,6 +14,7 @@ from ...api import (
     Exposure,
     Hostname,
     Labels,
+    Logging,
     Model,
     Monitoring,
     Name,
@@ -262,6 +263,8 @@ class ControlPlaneSpec(Model):
     """Restriction of connections to the pods of all services."""
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
+    logging: Logging = Logging()
+    """Logs of all services."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
     mariadb: MariaDBTemplate = MariaDBTemplate()

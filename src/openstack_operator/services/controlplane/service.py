@@ -327,4 +327,5 @@ def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, A
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies} if policies else {}),
         **({"monitoring": metrics} if spec.monitoring.enabled else {}),
+        **({"logging": {"format": spec.logging.format}} if spec.logging.format != "text" else {}),
     }

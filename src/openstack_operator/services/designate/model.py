@@ -26,6 +26,7 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesLogging,
     UsesMessaging,
     UsesVolume,
     immutable,
@@ -250,7 +251,7 @@ class Quotas(Model):
     """Number of records of a record set."""
 
 
-class DesignateSpec(ServiceSpec, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class DesignateSpec(ServiceSpec, UsesLogging, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Designate: zones and records of DNS. Its mini DNS hands zones to the servers, by transfers that a key
     signs. Central and producer always run one pod each, since several would need a coordination server."""
 

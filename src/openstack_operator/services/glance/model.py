@@ -24,6 +24,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesKeyManager,
+    UsesLogging,
     UsesNotifications,
     UsesStorageClass,
     by_group,
@@ -172,7 +173,7 @@ def _immutable_location(change: str, field: str) -> Rule:
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
 
-class GlanceSpec(ServiceSpec, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager):
+class GlanceSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

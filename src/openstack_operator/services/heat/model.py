@@ -17,6 +17,7 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesLogging,
     UsesMessaging,
 )
 
@@ -30,7 +31,7 @@ class StackPurge(Purge):
     """Time of the removal, as a cron expression in UTC."""
 
 
-class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class HeatSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates. It encrypts logins and
     hidden parameters of stacks with a key in the Secret `<name>-encryption`. **Without this Secret no stack that exists
     can be updated or deleted**: keep a copy outside of the cluster."""

@@ -23,6 +23,7 @@ from ...api import (
     SecretKeyRef,
     ServiceSpec,
     UsesDatabase,
+    UsesLogging,
     UsesNotifications,
     immutable_optional,
     rule,
@@ -96,7 +97,7 @@ class Catalog(Model):
     Secret `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
 
 
-class KeystoneSpec(ServiceSpec, UsesDatabase, UsesNotifications, CachesResults):
+class KeystoneSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

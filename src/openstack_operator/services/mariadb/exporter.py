@@ -40,7 +40,8 @@ def exporter(ctx: Context[MariaDBSpec], certificate: parts.Certified) -> kube.Co
         ports={METRICS: _PORT},
         mounts=(*certificate.mounts(TLS), *kube.scratch("/run/mysqld", _RUN)),
         # It lives without the server, too.
-        alive=kube.Probe(tcp=_PORT),
+        # Each connection that ends without a handshake would be a line in its log.
+        alive=kube.Probe(http=("/", _PORT), tls=True) if certificate else kube.Probe(tcp=_PORT),
         memory="24Mi",
         # Image and resources of the spec are those of the server. Another image may have no exporter.
         settings=kube.settings(ctx.spec.model_copy(update={"image": None, "resources": None})),

@@ -26,6 +26,7 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesLogging,
     UsesMessaging,
     bounded,
     rule,
@@ -182,7 +183,7 @@ class ExternalDNS(Model):
     and /116 of IPv6."""
 
 
-class NeutronSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class NeutronSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
 
     # The metadata agent has it, too.

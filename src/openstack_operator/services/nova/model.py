@@ -34,6 +34,7 @@ from ...api import (
     Url,
     UsesIdentity,
     UsesKeyManager,
+    UsesLogging,
     UsesMessaging,
     immutable,
     immutable_optional,
@@ -245,7 +246,7 @@ def _called_once(name: str) -> Rule:
     )
 
 
-class NovaSpec(ServiceSpec, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
+class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))

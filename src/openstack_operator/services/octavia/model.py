@@ -19,6 +19,7 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
+    UsesLogging,
 )
 from .amphora_model import Amphora
 
@@ -47,7 +48,7 @@ class LoadBalancerPurge(Purge):
     """Time of the removal, as a cron expression in UTC."""
 
 
-class OctaviaSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+class OctaviaSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Octavia: load balancers for TCP, UDP and SCTP. OVN carries them out on the nodes, so no servers run for
     them. For HTTP and TLS, there is the provider amphora, with a server for each load balancer. Members of a project
     may create and change its load balancers, readers may look at them."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...api import Column, HttpApi, Resource, Scale, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity
+from ...api import Column, HttpApi, Resource, Scale, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity, UsesLogging
 
 
-class PlacementSpec(ServiceSpec, UsesDatabase, UsesCache, UsesIdentity):
+class PlacementSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Placement: inventories of resources, and who has claimed them."""
 
     api: HttpApi = HttpApi()

@@ -1,0 +1,40 @@
+"""Fields about what a service tells of itself: metrics and logs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .fields import Labels
+from .model import Model
+
+
+class Monitoring(Model):
+    """Metrics for Prometheus."""
+
+    enabled: bool = False
+    """Serve metrics at a separate port, for MariaDB, RabbitMQ, etcd and the TLS proxies of APIs with `tls`; and create
+    a PodMonitor for each, if the cluster has the Prometheus operator. A change replaces their pods."""
+    labels: Labels = {}
+    """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
+
+
+class UsesMonitoring(Model):
+    """Mixed into the spec of a service that can serve metrics."""
+
+    monitoring: Monitoring = Monitoring()
+    """Metrics for Prometheus."""
+
+
+class Logging(Model):
+    """Logs of programs, which go to standard error."""
+
+    format: Literal["text", "json"] = "text"
+    """Form of a line; `json` is for programs that collect logs: an object with message, level, time and the ids of the
+    request. A change replaces the pods."""
+
+
+class UsesLogging(Model):
+    """Mixed into the spec of a service whose programs log by oslo.log."""
+
+    logging: Logging = Logging()
+    """Logs of the programs."""
