@@ -208,6 +208,10 @@ e2e-install: venv ## The chart, kustomize, OLM and Flux install the operator fro
 	$(PY) -m operators build source-controller helm-controller olm opm
 	$(E2E) tests/e2e/on_install
 
+.PHONY: e2e-hypervisors
+e2e-hypervisors: venv ## A cloud whose hypervisors know it by two Secrets alone, as those of another cluster do
+	$(E2E) tests/e2e/on_hypervisors
+
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
 	$(PY) -m localcluster build --only apiserver

@@ -12,14 +12,21 @@ from .parts.expose.ignored import ignored_exposure, ignored_monitoring
 from .parts.expose.short_name import with_short_name
 from .parts.run.config_check import check_options
 from .plan import C5C3, Listens, Service
-from .services import controlplane, credentialrotation, ovnnetwork, pki, secretaggregate
+from .services import controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
 from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
 
 IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients)
 """Functions that name fields without effect in the specs of all kinds."""
 
-_SERVICES = (controlplane.SERVICE, pki.SERVICE, *CLOUD_SERVICES, credentialrotation.SERVICE, secretaggregate.SERVICE)
+_SERVICES = (
+    controlplane.SERVICE,
+    pki.SERVICE,
+    *CLOUD_SERVICES,
+    hypervisorcluster.SERVICE,
+    credentialrotation.SERVICE,
+    secretaggregate.SERVICE,
+)
 
 
 def _as_c5c3(service: Service, variant: C5C3) -> Service:

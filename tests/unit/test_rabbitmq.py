@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from cryptography import x509
 
 from openstack_operator import kube
-from openstack_operator.plan import Object, Release, SpecError, key
+from openstack_operator.plan import InstalledKinds, Object, Plan, Release, SpecError, UnsupportedError, key
+from openstack_operator.services.pki.model import PKI
+from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.services.rabbitmq.config import rabbitmq_conf
 from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.services.rabbitmq.providers import KIND
 from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context
 
@@ -151,3 +156,46 @@ def test_wired_keys_are_refused(name: str) -> None:
 def test_what_takes_more_than_a_line_is_refused(user: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"spec\.config\..*: expected a key of rabbitmq\.conf"):
         rabbitmq_conf(user)
+
+
+def outside(release: Release, spec: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    """The plan of a broker with TLS and a port for clients outside, which Kubernetes has assigned."""
+    by = plan_pki(context(PKI, release=release))
+    secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in by.objects if obj["kind"] == "Secret"}
+    service = {"spec": {"ports": [{"port": 5671, "nodePort": 30671}]}}
+    common = {"tls": {"pkiRef": {"name": "pki"}}, "remoteAccess": {"host": "192.0.2.10"}}
+    given: dict[str, Any] = {"published": {"PKI": by.outcome.published}, "secrets": secrets}
+    given["children"] = {("Service", "rabbitmq-remote"): service}
+    return plan(context(RABBITMQ, {**common, **(spec or {})}, release=release, **given, **changes))
+
+
+@pytest.mark.security
+def test_clients_outside_reach_the_port_with_tls_alone(release: Release) -> None:
+    made = outside(release)
+    objects = {key(obj): obj for obj in made.objects}
+    service = objects["Service", "rabbitmq-remote"]["spec"]
+    assert (service["type"], [each["port"] for each in service["ports"]]) == ("NodePort", [5671])
+    open_ports = [
+        [each["port"] for each in rule["ports"]]
+        for rule in objects["NetworkPolicy", "rabbitmq-server"]["spec"]["ingress"]
+        if "from" not in rule
+    ]
+    assert open_ports == [[5671]]
+    certificate = x509.load_pem_x509_certificate(
+        kube.secret_data(objects["Secret", "rabbitmq-tls"])["tls.crt"].encode()
+    )
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert ip_address("192.0.2.10") in names.get_values_for_type(x509.IPAddress)
+    assert made.outcome.published["remoteServer"] == "192.0.2.10:30671"
+
+
+@pytest.mark.security
+def test_without_tls_no_client_outside_reaches_it(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"^spec\.tls: clients outside of the cluster use TLS alone"):
+        planned(release, {"remoteAccess": {"host": "192.0.2.10"}})
+
+
+def test_a_broker_of_another_operator_has_no_access_from_outside(release: Release) -> None:
+    spec = {"provider": "rabbitmq-cluster-operator"}
+    with pytest.raises(UnsupportedError, match=r"^spec\.remoteAccess: only a builtin broker has it"):
+        outside(release, spec, installed_kinds=InstalledKinds([KIND]))

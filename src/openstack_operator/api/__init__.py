@@ -103,6 +103,7 @@ from .refs import (
     secret_uses,
     whole_secrets,
 )
+from .remote_access import RemoteAccess
 from .resource import Column, Resource, Scale, handle
 from .schema import STATUS, crd, model_schema, structural
 from .spec import (
@@ -265,6 +266,7 @@ __all__ = [
     "Ref",
     "Region",
     "ReleaseName",
+    "RemoteAccess",
     "RemoteIdAttribute",
     "Replicas",
     "Resource",

@@ -13,11 +13,12 @@ from .expose.policies import IngressRule, policies
 from .names import release_entry
 from .run.config import Config, config, options, written
 from .run.upgrades import completion, preflight, schema
-from .run.workloads import ProgramSettings, Workers, api, job, state, worker
+from .run.workloads import Api, ProgramSettings, Workers, api, job, state, worker
 from .secrets.credentials import Credentials, credentials
 from .secrets.tls import Certified, certified
 
 __all__ = [
+    "Api",
     "Certified",
     "Cluster",
     "Config",

@@ -16,4 +16,4 @@ def title(component: str) -> str:
 
 def release_entry(ctx: Context[Any], component: str) -> ReleaseEntry:
     """The release's entry of a component of this service: Nova and `api` give `nova-api`."""
-    return ctx.release[f"{ctx.kind.lower()}-{component}"]
+    return ctx.release[f"{(ctx.programs or ctx.kind).lower()}-{component}"]

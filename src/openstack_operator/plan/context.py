@@ -144,6 +144,8 @@ class Context(Generic[SpecT]):
     """Function that returns the release of another spec. Raises SpecError where there is no such release or profile."""
     running_release: str = ""
     """Release that last ran completely, by the status; empty for a new resource and for kinds without a release."""
+    programs: str = ""
+    """Kind whose programs its pods run, if that is another kind than its own."""
     permissions: Permissions = NO_PERMISSIONS
     """Permissions beyond the namespace that the operator's administrator grants."""
 

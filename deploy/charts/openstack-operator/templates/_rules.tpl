@@ -143,6 +143,7 @@
   - glances/finalizers
   - heats/finalizers
   - horizons/finalizers
+  - hypervisorclusters/finalizers
   - keystoneapplicationcredentials/finalizers
   - keystonedomains/finalizers
   - keystoneidentityproviders/finalizers
@@ -178,6 +179,7 @@
   - glances/status
   - heats/status
   - horizons/status
+  - hypervisorclusters/status
   - keystoneapplicationcredentials/status
   - keystonedomains/status
   - keystoneidentityproviders/status
@@ -220,6 +222,7 @@
 - apiGroups:
   - openstack.k8s.io
   resources:
+  - hypervisorclusters
   - openstackcontrolplanes
   verbs:
   - get

@@ -39,7 +39,11 @@ SECTION = "neutron"
 def changed_lately(nova: Any, conf: Any, resource: str) -> Any:
     """Return Nova's answer about `resource` of this node, without records that had no change for five minutes."""
     since = (datetime.now(UTC) - timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    endpoint = {"service_type": "compute", "interface": "internal", "region_name": conf[SECTION].region_name}
+    endpoint = {
+        "service_type": "compute",
+        "interface": conf[SECTION].valid_interfaces,
+        "region_name": conf[SECTION].region_name,
+    }
     url = f"/{resource}host={HOST}&changes-since={since}"
     return nova.get(url, endpoint_filter=endpoint, microversion="2.59").json()
 

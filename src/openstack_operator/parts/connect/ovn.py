@@ -19,6 +19,8 @@ OVN_NODE_FILES = "chassis-tls"
 """Component of the certificates of nodes, and so the name of their folder."""
 OVN_NODE_TLS = "nodeCertificates"
 """Key under which an OVNNetwork publishes that each of its nodes has a certificate of its own."""
+OVN_REMOTE = "southbound"
+"""Key of the address in a Secret for nodes of another Kubernetes cluster."""
 OVN_NODES = "nodes"
 """Key under which an OVNCluster publishes the labels of its nodes: label=value[,label=value]."""
 _FILES = {"private_key": "tls.key", "certificate": "tls.crt", "ca_cert": "ca.crt"}
@@ -46,6 +48,11 @@ def ovn_client_copy(ctx: Context[Any], ref: Ref) -> tuple[Object, ...]:
     return (kube.secret(ctx, ctx.name("ovn-client"), {file: stored[file] for file in _FILES.values()}),)
 
 
+def node_keys(node: str) -> tuple[str, str]:
+    """Return the keys under which a Secret for nodes of another cluster has a node's key and certificate."""
+    return f"node-{node}.key", f"node-{node}.crt"
+
+
 def ovn_node_mounts() -> tuple[kube.Mount, ...]:
     """Return the files of a node's own certificate, for a program on that node."""
     return (node_folder(OVN_NODE_FILES, OVN_TLS),)
@@ -63,7 +70,7 @@ def ovn_mounts(network: ResolvedRef, *, on_node: bool = False) -> tuple[kube.Mou
 
 def ovn_options(network: ResolvedRef, *databases: str) -> Mapping[str, str]:
     """Options of a section [ovn] for each database, `nb` or `sb`; none if they use plain text."""
-    if OVN_CLIENT not in network.published:
+    if not {OVN_CLIENT, OVN_NODE_TLS} & network.published.keys():
         return {}
     return {f"ovn_{name}_{option}": f"{OVN_TLS}/{file}" for name in databases for option, file in _FILES.items()}
 

@@ -33,6 +33,7 @@ from .coordinates import address, keystone_login, login, remembered, schema_of
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on
+from .transport import rabbit_url
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -127,16 +128,10 @@ def messaging(
     vhost = ctx.name(name) if name else at.get("vhost") or "/"
     return Messaging(
         name="Messaging",
-        url=_rabbit(listed, vhost, at.trust),
+        url=rabbit_url(listed, vhost, at.trust),
         clustered=len(members) > 1,
         ports=frozenset(port for _, port in members),
     )
-
-
-def _rabbit(hosts: str, vhost: str, trust: str) -> str:
-    # Parameters of the URL win over the options of the same names, so that each broker has its own.
-    tls = f"?ssl=true&ssl_ca_file={trust}&ssl_enforce_hostname_verification=true" if trust else ""
-    return f"rabbit://{hosts}/{quote(vhost, safe='')}{tls}"
 
 
 def _vhost(
@@ -147,7 +142,7 @@ def _vhost(
     objects = vhost_on(ctx, broker, vhost, name or "messaging", creds, password, limit=limit)
     at = ctx.refs[broker]
     host = f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
-    url = _rabbit(host, vhost, trust_of(at.published))
+    url = rabbit_url(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
     server = f"RabbitMQ/{broker.name}"
     return Messaging(name="Messaging", objects=objects, after=(creds,), url=url, server=server, clustered=clustered)
@@ -183,6 +178,8 @@ class Identity(Step):
 
     options: Mapping[str, str]
     """keystoneauth options, fit for any section that logs in as this user."""
+    interface: str = "internal"
+    """Interface of the catalog by which it calls other services."""
 
     @property
     def trust(self) -> dict[str, str]:

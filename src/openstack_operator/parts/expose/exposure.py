@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube
-from ...api import Expose, Gateway, Ingress, UsesTLS
+from ...api import Expose, Gateway, Ingress, RemoteAccess, UsesTLS
 from ...plan import Context, Kind, Object, SpecError, Step
 from ..secrets.issued import CERT_MANAGER, check_issuer
 from ..secrets.tls import TRUSTED, Certified
@@ -46,6 +46,18 @@ def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
     live = ctx.children.get(("Service", kube.fitting(service)), {})
     addresses = (live.get("status") or {}).get("loadBalancer", {}).get("ingress") or [{}]
     return expose.host or addresses[0].get("hostname") or addresses[0].get("ip") or ""
+
+
+def entrance(
+    ctx: Context[Any], component: str, ports: Mapping[str, int], target: Mapping[str, str], at: RemoteAccess
+) -> tuple[Object, str]:
+    """Service `<owner>-<component>` for clients outside, with one port, and `HOST:PORT` by which they call it; an empty
+    string until Kubernetes has assigned a port or address.
+    """
+    [port] = ports.values()
+    url = public_url(ctx, component, port, Expose(type=at.type, host=at.host), "any")
+    service = kube.service(ctx, ctx.name(component), dict(ports), dict(target), type_=at.type)
+    return service, (url or "").removeprefix("any://")
 
 
 def last_public_url(ctx: Context[Any], component: str, expose: Expose) -> str:

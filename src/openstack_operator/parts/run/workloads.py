@@ -21,7 +21,7 @@ from .size import Size, size_of
 
 def state(ctx: Context[Any]) -> str:
     """The home of a service's state in its image."""
-    return f"/var/lib/{ctx.kind.lower()}"
+    return f"/var/lib/{(ctx.programs or ctx.kind).lower()}"
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,8 @@ class ProgramSettings:
     """Processes of an API."""
     exposed: bool = True
     """True if clients outside reach an API as the spec says."""
+    expose: Expose | None = None
+    """Access for clients outside in place of the one in the spec."""
     alone: bool = False
     """True if a worker's pod has to be gone before another one starts."""
     stable: bool = False
@@ -154,7 +156,7 @@ def api(
     """
     spec, name = ctx.spec, ctx.name(component)
     entry = release_entry(ctx, program.release_component or component)
-    expose: Expose = spec.expose if program.exposed else Expose()
+    expose: Expose = program.expose or (spec.expose if program.exposed else Expose())
     homes = () if any(mount.path == state(ctx) for mount in program.mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
     ending, last = ({"preStop": _hook(name, port)} for name in ("await_clients", "await_proxy"))
@@ -187,7 +189,7 @@ def api(
         after=(config, *tls.certificate.pending, *after),
         objects=(
             pods,
-            *_reached(ctx, component, port, expose, exposed=program.exposed),
+            *_reached(ctx, component, port, expose, exposed=program.exposed or program.expose is not None),
             *tls.watched,
             *size.autoscaler(ctx, pods),
         ),

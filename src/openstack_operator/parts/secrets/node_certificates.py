@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ same for each node (decision 0023)."""
 
 _LIFE = timedelta(days=90)
 """A node that left cannot use its certificate for longer: no program reads a list of revoked ones."""
-_LONGEST_NAME = 64
+LONGEST_NODE_NAME = 64
 """Characters of a common name (RFC 5280, ub-common-name)."""
 NODE_VOLUME = "node-certificate"
 """Name of the volume by which a pod mounts the files of its node."""
@@ -33,10 +33,31 @@ class _Nodes:
 
     ctx: Context[Any]
     component: str
-    authority: OwnAuthority
-    trusted: str
+    issuer: NodeIssuer
     entry: ReleaseEntry
     settings: PodSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeIssuer:
+    """Source of the certificates of nodes."""
+
+    issue: Callable[[str, pki.Pair | None], pki.Pair]
+    """Returns the certificate of a node by its name, given the one that it has."""
+    trusted: str
+    """Authorities that the programs of nodes trust, in PEM."""
+    after: tuple[Step, ...] = ()
+    """Steps that a certificate waits for."""
+
+
+def own_issuer(ctx: Context[Any], authority: OwnAuthority, trusted: str) -> NodeIssuer:
+    """Return the issuer of client certificates by an authority, whose common names are the nodes' names."""
+
+    def issue(node: str, current: pki.Pair | None) -> pki.Pair:
+        request = pki.Request(common=node, names=frozenset({node}), calls=True, serves=False, life=_LIFE)
+        return pki.certificate(current, request, authority.signer, ctx.draw, ctx.now)
+
+    return NodeIssuer(issue=issue, trusted=trusted, after=(authority.step,))
 
 
 def node_certificates(
@@ -44,28 +65,27 @@ def node_certificates(
     component: str,
     nodes: Mapping[str, str],
     *,
-    authority: OwnAuthority,
-    trusted: str,
+    issuer: NodeIssuer,
     entry: ReleaseEntry,
     settings: PodSettings,
 ) -> tuple[Step, Step]:
-    """Make a Secret `<owner>-<component>-<node>` for each node, with a client certificate whose common name is the
-    node's name, and a Job on that node that stores `tls.crt`, `tls.key` and `ca.crt` (`trusted`) in its folder. A
-    kubelet may read the Secrets of pods on its own node alone (Node authorization), so no node gets another one's key.
+    """Make a Secret `<owner>-<component>-<node>` for each node, with the certificate by `issuer`, and a Job on that
+    node that stores `tls.crt`, `tls.key` and `ca.crt` in its folder. A kubelet may read the Secrets of pods on its own
+    node alone (Node authorization), so no node gets another one's key.
 
     `nodes` gives the uid of each node, since one that was installed again under its name needs the files again.
     `entry` and `settings` give the Job its image, which has a shell.
     """
-    group = _Nodes(ctx=ctx, component=component, authority=authority, trusted=trusted, entry=entry, settings=settings)
-    short = {name: uid for name, uid in sorted(nodes.items()) if len(name) <= _LONGEST_NAME}
+    group = _Nodes(ctx=ctx, component=component, issuer=issuer, entry=entry, settings=settings)
+    short = {name: uid for name, uid in sorted(nodes.items()) if len(name) <= LONGEST_NODE_NAME}
     files = {name: _files(group, name) for name in short}
     jobs = {name: _job(group, name, uid, files[name]) for name, uid in short.items()}
     secrets = tuple(_secret(group, name, files[name], jobs[name]) for name in short)
     pairs = [pki.Pair(each["tls.key"], each["tls.crt"]) for each in files.values()]
     wake = min(filter(None, (pki.change(pair, ctx.now) for pair in pairs)), default=None)
-    issued = Step(name="NodeCertificates", objects=secrets, guarded=True, after=(authority.step,), wake=wake)
+    issued = Step(name="NodeCertificates", objects=secrets, guarded=True, after=issuer.after, wake=wake)
     long = ", ".join(name for name in sorted(nodes) if name not in short)
-    text = f"node {long}: its name has more than {_LONGEST_NAME} characters, the most that a certificate takes"
+    text = f"node {long}: its name has more than {LONGEST_NODE_NAME} characters, the most that a certificate takes"
     # One node without a network is no failure of the cloud.
     verdict = Verdict(State.READY, f"{text}; give it a shorter one") if long else None
     return issued, Step(name="NodeFiles", objects=tuple(jobs.values()), after=(issued,), verdict=verdict)
@@ -84,9 +104,8 @@ def _live_secret(group: _Nodes, node: str) -> Object | None:
 def _files(group: _Nodes, node: str) -> dict[str, str]:
     stored = kube.secret_data(_live_secret(group, node))
     current = pki.Pair(stored["tls.key"], stored["tls.crt"]) if stored.keys() >= {"tls.key", "tls.crt"} else None
-    request = pki.Request(common=node, names=frozenset({node}), calls=True, serves=False, life=_LIFE)
-    pair = pki.certificate(current, request, group.authority.signer, group.ctx.draw, group.ctx.now)
-    return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": group.trusted}
+    pair = group.issuer.issue(node, current)
+    return {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": group.issuer.trusted}
 
 
 def _digest(files: Mapping[str, str]) -> str:

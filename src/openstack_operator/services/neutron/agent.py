@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ... import agents, kube, oslo, parts
 from ...parts.connect.ovn import OVN_TLS, ovn_defaults, ovn_mounts
 from ...plan import Context, Step
-from .config import agent_conf, network
+from .config import agent_conf, metadata_api, network
 from .full_names import full_names
 from .model import NeutronSpec
 from .refill import remark
@@ -16,14 +19,17 @@ NAME = "metadata-agent"
 LISTENS = kube.Probe.of_worker(["grep", "-qs", " 00010000 .*/var/lib/neutron/metadata_proxy$", "/proc/net/unix"])
 
 
-def metadata_agent(ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...]) -> tuple[Step, Step]:
-    """Return the agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API."""
+def metadata_agent(
+    ctx: Context[NeutronSpec], secret: str, *, after: tuple[Step, ...], api: Mapping[str, Any] | None = None
+) -> tuple[Step, Step]:
+    """Return the agent's configuration and its DaemonSet; `secret` is shared with Nova's metadata API, which is that of
+    the spec, or the one that the options in `api` say.
+    """
+    options = agent_conf(ctx, secret, metadata_api(ctx) if api is None else api)
     conf = parts.written(
         ctx,
         {
-            "neutron.conf": oslo.render(
-                parts.options(ctx, agent_conf(ctx, secret), defaults=ovn_defaults(network(ctx)))
-            ),
+            "neutron.conf": oslo.render(parts.options(ctx, options, defaults=ovn_defaults(network(ctx)))),
             "neutron_ovn_metadata_agent.ini": "# Every option is in neutron.conf.\n" + remark(ctx),
         },
         suffix=f"{NAME}-config",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ... import oslo, parts
 from ...api import Sections
@@ -132,15 +133,23 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
     }
 
 
-def agent_conf(ctx: Context[NeutronSpec], secret: str) -> Sections:
-    """Return options of the metadata agent: no database, no broker, no password except the shared `secret`."""
+def metadata_api(ctx: Context[NeutronSpec]) -> Mapping[str, Any]:
+    """Return options by which the metadata agent calls Nova's metadata API."""
+    return {
+        "nova_metadata_host": ctx.spec.metadata_host or ctx.host(f"{ctx.spec.metadata_agent.nova_ref.name}-metadata"),
+        "nova_metadata_port": 8775,
+        **_metadata_tls(ctx),
+    }
+
+
+def agent_conf(ctx: Context[NeutronSpec], secret: str, api: Mapping[str, Any]) -> Sections:
+    """Return options of the metadata agent: no database, no broker, no password except the `secret` that it shares with
+    the metadata `api`, which is known by its options.
+    """
     at = network(ctx)
     return {
         "DEFAULT": {
-            "nova_metadata_host": ctx.spec.metadata_host
-            or ctx.host(f"{ctx.spec.metadata_agent.nova_ref.name}-metadata"),
-            "nova_metadata_port": 8775,
-            **_metadata_tls(ctx),
+            **api,
             "metadata_proxy_shared_secret": secret,
             "metadata_workers": 0,
         },

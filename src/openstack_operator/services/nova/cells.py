@@ -38,22 +38,35 @@ class CellInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CellNodes:
+    """Values of a cell that its compute nodes need."""
+
+    name: str
+    shares: Sequence[str]
+    """Values of the label `openstack-cell` on its nodes."""
+    messaging: sources.Messaging
+    console: str
+    """URL of the proxy to the cell's consoles."""
+    after: tuple[Step, ...] = ()
+    """Its conductor, if that runs beside the nodes: nova-compute waits ten seconds for one that does not listen yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CellPlan:
     """A cell's steps, and the values that its compute nodes need."""
 
-    name: str
+    nodes: CellNodes
     database: sources.Database
-    shares: Sequence[str]
-    """Values of the label `openstack-cell` on its nodes."""
     steps: tuple[Step, ...]
-    messaging: sources.Messaging
     mapping: tuple[Step, ...]
     """Steps that put it into the map of cells, which API and scheduler read once, when they start."""
     files: parts.Config
     """Secret with the connection of its schema."""
-    conductor: Step
-    console: str
-    """URL of the proxy to the cell's consoles."""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the cell."""
+        return self.nodes.name
 
 
 def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPlan:
@@ -93,17 +106,8 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     proxy_conf = console_conf(ctx, name, reader, caller, console_tls)
     console, proxy, url = _console(ctx, component, proxy_conf, tls, consoles, after=(*after, reader, caller))
     steps = (db, bus, *setup, conf, conductor, reader, caller, proxy_conf, console, proxy)
-    return CellPlan(
-        name=name,
-        database=db,
-        shares=cell.shares,
-        steps=steps,
-        messaging=bus,
-        mapping=tuple(setup),
-        files=setup[0],
-        conductor=conductor,
-        console=url,
-    )
+    nodes = CellNodes(name=name, shares=cell.shares, messaging=bus, console=url, after=(conductor,))
+    return CellPlan(nodes=nodes, database=db, steps=steps, mapping=tuple(setup), files=setup[0])
 
 
 def _messaging(ctx: Context[NovaSpec], cell: Cell, creds: parts.Credentials) -> sources.Messaging:
@@ -202,10 +206,12 @@ def passwords(spec: NovaSpec) -> list[str]:
     """Return the names of the passwords of all accounts, users and virtual hosts that the operator makes."""
     names = [] if spec.database.secret_ref else ["api-database", "cell0-database"]
     names += sources.password_names(spec)
-    if spec.compute.enabled and not spec.keystone.auth_url:
+    if spec.has_nodes and not spec.keystone.auth_url:
         names.append(COMPUTE_PASSWORD)
     for cell in spec.cells:
         servers = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
         kinds = [kind for kind, server in servers.items() if not server.secret_ref]
         names += [f"{part}-{kind}" for kind in kinds for part in (cell.name, f"{cell.name}--console")]
+        if cell.is_elsewhere and "messaging" in kinds:
+            names.append(f"{cell.name}--elsewhere-messaging")
     return names

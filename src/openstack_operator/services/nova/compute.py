@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import agents, kube, oslo, parts
@@ -12,7 +12,7 @@ from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
-from .cells import COMPUTE_PASSWORD, CellInputs, CellPlan
+from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
 from .consoles import Consoles
 from .migration import LIBVIRT, PORT, Migration
@@ -24,19 +24,55 @@ _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
 
 
-def plan_compute(ctx: Context[NovaSpec], cells: list[CellPlan], inputs: CellInputs, migration: Migration) -> Group:
+@dataclass(frozen=True, kw_only=True)
+class NodeInputs:
+    """Values that the programs of all compute nodes share."""
+
+    identity: sources.Identity
+    notifications: sources.Messaging | None
+    dependencies: tuple[Step, ...]
+    """Steps that must be ready before nodes take servers."""
+    consoles: Consoles
+    migration: Migration
+
+
+def node_user(ctx: Context[NovaSpec], credentials: parts.Credentials) -> sources.Identity:
+    """Return the user of compute nodes."""
+    return sources.identity(ctx, credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
+
+
+def plan_compute(
+    ctx: Context[NovaSpec],
+    cells: list[CellPlan],
+    inputs: CellInputs,
+    user: sources.Identity | None,
+    migration: Migration,
+) -> Group:
     """Plan the compute nodes of all cells, and a job per number of nodes that ends when all of them are discovered."""
-    if not ctx.spec.compute.enabled:
-        return Group("Compute", ())
-    disks = plan_disks(ctx)
-    options = oslo.merge(disks.options, migration.options)
-    user = sources.identity(ctx, inputs.credentials, COMPUTE_PASSWORD, program="compute", roles=_ROLES)
-    node_inputs = replace(inputs, identity=user, dependencies=(*inputs.dependencies, *inputs.peers, user))
-    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, node_inputs, disks, options)]
+    if user is None or not ctx.spec.compute.enabled:
+        return Group("Compute", (user,) if user else ())
+    node_inputs = NodeInputs(
+        identity=user,
+        notifications=inputs.notifications,
+        dependencies=(*inputs.dependencies, *inputs.peers, user),
+        consoles=inputs.consoles,
+        migration=migration,
+    )
+    programs, daemons = node_programs(ctx, [cell.nodes for cell in cells], node_inputs)
     nodes = sum(kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).desired for cell in cells)
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
-    libvirt = _libvirt(ctx, disks, migration, inputs.consoles)
-    return Group("Compute", (user, *disks.steps, *migration.steps, libvirt, *daemons, *discovery))
+    return Group("Compute", (user, *programs, *daemons, *discovery))
+
+
+def node_programs(
+    ctx: Context[NovaSpec], cells: Sequence[CellNodes], inputs: NodeInputs
+) -> tuple[list[Step], list[Step]]:
+    """Return the steps of libvirt on all nodes, and those of nova-compute in each cell."""
+    disks = plan_disks(ctx)
+    options = oslo.merge(disks.options, inputs.migration.options)
+    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, inputs, disks, options)]
+    libvirt = _libvirt(ctx, disks, inputs.migration, inputs.consoles)
+    return [*disks.steps, *inputs.migration.steps, libvirt], daemons
 
 
 def node_network_refs(spec: NovaSpec) -> list[Ref]:
@@ -106,7 +142,7 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
 
 
 def _nova_compute(
-    ctx: Context[NovaSpec], cell: CellPlan, inputs: CellInputs, disks: Disks, options: Sections
+    ctx: Context[NovaSpec], cell: CellNodes, inputs: NodeInputs, disks: Disks, options: Sections
 ) -> tuple[Step, ...]:
     """Plan nova-compute on the nodes of one cell, with its configuration."""
     name = f"{cell.name}-compute"
@@ -145,8 +181,7 @@ def _nova_compute(
         securityContext={"fsGroup": parts.release_entry(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
-    # A conductor that does not listen yet costs nova-compute ten seconds: it waits that long for the first answer.
-    after = (conf, *disks.steps, *inputs.dependencies, cell.conductor)
+    after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
     return base, conf, Step(name="NovaCompute", objects=(daemons,), after=after)
 
 

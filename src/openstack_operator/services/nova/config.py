@@ -55,7 +55,7 @@ def api_database(connection: str) -> Sections:
 
 def clients(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
     """Return the options by which a Nova process calls other services: as that user, at their internal endpoints."""
-    internal = {"region_name": ctx.spec.region, "valid_interfaces": "internal", **user.trust}
+    internal = {"region_name": ctx.spec.region, "valid_interfaces": user.interface, **user.trust}
     client = {**user.options, **internal}
     return {
         "service_user": {**user.options, "send_service_user_token": True},
@@ -75,11 +75,11 @@ def control(ctx: Context[NovaSpec], user: sources.Identity, credentials: parts.C
     return {
         **keystone_authtoken(ctx, user.options, credentials, SERVICE_TYPE),
         **caches.cache(ctx),
-        "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": _shared_secret(ctx)},
+        "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": shared_secret(ctx)},
     }
 
 
-def _shared_secret(ctx: Context[NovaSpec]) -> str:
+def shared_secret(ctx: Context[NovaSpec]) -> str:
     """Return the secret with which Neutron's metadata agents sign their requests."""
     secret = ctx.refs[ctx.spec.neutron_ref]["metadataSecret"]
     try:

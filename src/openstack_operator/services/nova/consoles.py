@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ... import kube, oslo, parts, pki
 from ...api import Sections
@@ -19,6 +19,8 @@ from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
 
 _NODE, _PROXY = "/etc/openstack-consoles", "/etc/openstack-console"
+NODE_FILES = ("ca-cert.pem", "server-cert.pem", "server-key.pem")
+"""Files of a node: the authority, the certificate and its key."""
 
 # Tables that nova.console.websocketproxy reads: a token, its server with what every look at a server joins
 # (nova.db.main.api._build_instance_get), and versions of nova-compute where [upgrade_levels] compute is auto.
@@ -45,6 +47,8 @@ class Consoles:
     node: tuple[kube.Mount, ...] = ()
     """Mounts of libvirt, whose QEMUs encrypt where it finds certificates."""
     proxy: tuple[kube.Mount, ...] = ()
+    node_files: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Files of the certificate that all nodes share."""
 
     def options(self, *, required: bool) -> Sections:
         """Return a proxy's options. It reaches servers that started without a certificate unless TLS is required."""
@@ -74,7 +78,7 @@ def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
     """Plan the authority, a certificate for all nodes and one for all proxies. Raises UnsupportedError where TLS
     is required of images that do not have it.
     """
-    if not ctx.spec.compute.enabled:
+    if not ctx.spec.has_nodes:
         return Consoles()
     if ctx.spec.image_profile != "debian":
         if ctx.spec.tls and ctx.spec.tls.required:
@@ -85,16 +89,22 @@ def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
     # No client calls these names: they say whose certificate it is, and which of the two.
     compute = pki.Request(common="compute", names=frozenset({"compute.invalid"}))
     novncproxy = pki.Request(common="novncproxy", names=frozenset({"novncproxy.invalid"}), calls=True, serves=False)
-    node = _certificate(ctx, "console-node", compute, ca, ("ca-cert.pem", "server-cert.pem", "server-key.pem"))
+    node = _certificate(ctx, "console-node", compute, ca, NODE_FILES)
     proxy = _certificate(ctx, "console-proxy", novncproxy, ca, ("ca.crt", "tls.crt", "tls.key"))
     return Consoles(
         authority=ca,
         steps=(ca.step, node, proxy),
-        node=(
-            kube.folder("consoles", node.objects[0]["metadata"]["name"], f"{MOUNT_PATH}/consoles", mode=0o400),
-            kube.in_memory("consoles-files", _NODE),
-        ),
+        node=node_mounts(node.objects[0]["metadata"]["name"]),
+        node_files=kube.secret_data(node.objects[0]),
         proxy=(kube.folder("console", proxy.objects[0]["metadata"]["name"], _PROXY),),
+    )
+
+
+def node_mounts(secret: str) -> tuple[kube.Mount, ...]:
+    """Return the mounts of libvirt for a Secret with NODE_FILES."""
+    return (
+        kube.folder("consoles", secret, f"{MOUNT_PATH}/consoles", mode=0o400),
+        kube.in_memory("consoles-files", _NODE),
     )
 
 

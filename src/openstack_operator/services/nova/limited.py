@@ -11,8 +11,8 @@ from ... import parts
 from ...parts.connect.sources import Database, Messaging
 from ...plan import Context, Object, Step
 
-_LIMITED = "_LIMITED"
-"""Suffix of the account's name. No Kubernetes name contains these characters, so no other resource uses the name."""
+_LIMITED, ELSEWHERE = "_LIMITED", "_ELSEWHERE"
+"""Suffixes of accounts' names. No Kubernetes name contains these characters, so no other resource uses the name."""
 
 
 def reader(
@@ -32,8 +32,8 @@ def reader(
         return base
     schema = urlsplit(base.url).path.removeprefix("/")
     spec = {"mariadbRef": _ref(base.server), "database": schema, "readableTables": [*tables]}
-    objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema, spec)
-    url = _login(base.url, creds, password, schema)
+    objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema + _LIMITED, spec)
+    url = _login(base.url, creds, password, schema + _LIMITED)
     # A barrier: programs that run with another account keep it until this one exists.
     return replace(base, objects=objects, after=(creds, *after), url=url, barrier=True)
 
@@ -43,20 +43,22 @@ def caller(
     creds: parts.Credentials,
     password: str,
     base: Messaging,
-    permissions: Mapping[str, Any],
+    permissions: Mapping[str, Any] | None,
     *,
     name: str,
+    suffix: str = _LIMITED,
 ) -> Messaging:
-    """Return the virtual host of `base` by a user with those `permissions` of a RabbitMQVhost: RabbitMQVhost
-    `<owner>-<name>`. If others make the users, `base` itself.
+    """Return the virtual host of `base` by a user with those `permissions` of a RabbitMQVhost, or with all:
+    RabbitMQVhost `<owner>-<name>`. If others make the users, `base` itself.
     """
     if not base.server:
         return base
     vhost = unquote(urlsplit(base.url).path.removeprefix("/"))
+    limits = {"permissions": permissions} if permissions else {}
     # The virtual host stays when this user goes.
-    spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, "permissions": permissions, "deletionPolicy": "Retain"}
-    objects = _accounts(ctx, creds, password, "RabbitMQVhost", ctx.name(name), vhost, spec)
-    url = _login(base.url, creds, password, vhost)
+    spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, **limits, "deletionPolicy": "Retain"}
+    objects = _accounts(ctx, creds, password, "RabbitMQVhost", ctx.name(name), vhost + suffix, spec)
+    url = _login(base.url, creds, password, vhost + suffix)
     return replace(base, objects=objects, after=(creds, base), url=url, barrier=True)
 
 
@@ -79,7 +81,7 @@ def _accounts(
             ctx,
             kind,
             each.resource(name),
-            {**spec, "user": each.called(called + _LIMITED), "passwordSecretRef": creds.ref(each.key)},
+            {**spec, "user": each.called(called), "passwordSecretRef": creds.ref(each.key)},
         )
         for each in creds.of(password)
     )
@@ -88,5 +90,5 @@ def _accounts(
 def _login(url: str, creds: parts.Credentials, password: str, called: str) -> str:
     """Return the same URL with another account."""
     at = urlsplit(url)
-    account = f"{creds.of(password)[0].called(called + _LIMITED)}:{quote(creds[password], safe='')}"
+    account = f"{creds.of(password)[0].called(called)}:{quote(creds[password], safe='')}"
     return at._replace(netloc=f"{account}@{at.netloc.rpartition('@')[2]}").geturl()

@@ -26,6 +26,7 @@ from ...api import (
     Name,
     NeutronRef,
     PlacementRef,
+    RemoteAccess,
     Resource,
     Rule,
     Scalable,
@@ -84,6 +85,10 @@ class ComputeRef(Model):
 
     name: NodeShare
     """Value of the label `openstack-cell` on these nodes."""
+    elsewhere: bool = False
+    """These nodes are in another Kubernetes cluster. The operator writes Secret `<name>-<cell>-hypervisors` with what a
+    HypervisorCluster there needs. The APIs have to be exposed, and the broker and `metadata` need `remoteAccess`, all
+    with TLS."""
 
 
 class Cell(Model):
@@ -105,6 +110,11 @@ class Cell(Model):
     """More nodes of this cell, besides the nodes that have the cell's name as their label. If your hypervisors form
     clusters with names, label the nodes of each cluster with its name. Nodes that have servers stay in their cell: do
     not change this name later."""
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return True if nodes of another Kubernetes cluster belong to this cell."""
+        return self.compute_ref is not None and self.compute_ref.elsewhere
 
     @property
     def shares(self) -> list[str]:
@@ -246,6 +256,13 @@ def _called_once(name: str) -> Rule:
     )
 
 
+class MetadataApi(HttpApi):
+    """The API from which instances read data about themselves."""
+
+    remote_access: RemoteAccess | None = None
+    """Access for metadata agents of other Kubernetes clusters, at the Service `<name>-metadata`; unset is none."""
+
+
 class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
@@ -267,7 +284,7 @@ class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdent
     """Cinder whose volumes instances may have; unset is a cloud without volumes."""
     api: HttpApi = HttpApi()
     """The Compute API."""
-    metadata: HttpApi = HttpApi()
+    metadata: MetadataApi = MetadataApi()
     """The API from which instances read data about themselves."""
     scheduler: Scheduler = Scheduler()
     """The scheduler, which chooses nodes."""
@@ -279,6 +296,11 @@ class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdent
     """Cells that hold compute nodes. cell0, which holds servers that got no node, always exists and is not listed."""
     compute: Compute = Compute()
     """Programs on compute nodes."""
+
+    @property
+    def has_nodes(self) -> bool:
+        """Return True if there are compute nodes, in this Kubernetes cluster or in another one."""
+        return self.compute.enabled or any(cell.is_elsewhere for cell in self.cells)
 
     @model_validator(mode="before")
     @classmethod

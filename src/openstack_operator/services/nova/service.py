@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 from urllib.parse import urlsplit
@@ -13,8 +14,9 @@ from ...parts.connect.sources import database, messaging
 from ...plan import Context, Group, Plan, Step
 from . import config, external, jobs
 from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status
-from .compute import ingress_rules, node_network_refs, plan_compute
+from .compute import ingress_rules, node_network_refs, node_user, plan_compute
 from .consoles import plan_consoles
+from .elsewhere import metadata_access, plan_elsewhere
 from .migration import plan_migration
 from .model import NovaSpec
 
@@ -72,13 +74,12 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=pods
     )
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
-    metadata = parts.api(
-        ctx, "metadata", 8775, conf, settings=spec.metadata, health="/", after=after_cells, program=_METADATA
-    )
+    metadata = _metadata_api(ctx, conf, after=after_cells)
     entry = parts.catalog(ctx, config.SERVICE_TYPE, "Compute", api, path="/v2.1", after=(*peers, user, api))
     migration = plan_migration(ctx)
+    node_login = node_user(ctx, creds) if spec.has_nodes else None
     schemas = {each.name: each.files for each in cells}
-    compute = plan_compute(ctx, cells, inputs, migration)
+    compute = plan_compute(ctx, cells, inputs, node_login, migration)
     programs = (conductor, scheduler, api, metadata, *(each for each in compute.steps if isinstance(each, Step)))
     completion = jobs.completion(ctx, conf, schemas, after=programs)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
@@ -98,6 +99,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         conductor,
         Group("Cells", [*consoles.steps, *chain.from_iterable(each.steps for each in cells)]),
         compute,
+        *plan_elsewhere(ctx, cells, inputs, node_login, metadata),
         scheduler,
         api,
         metadata,
@@ -110,3 +112,8 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         details={"cells": [status(ctx, each) for each in cells]},
         preflight=parts.preflight(ctx, conf),
     )
+
+
+def _metadata_api(ctx: Context[NovaSpec], conf: parts.Config, *, after: Sequence[Step]) -> parts.Api:
+    program = metadata_access(ctx, _METADATA)
+    return parts.api(ctx, "metadata", 8775, conf, settings=ctx.spec.metadata, health="/", after=after, program=program)

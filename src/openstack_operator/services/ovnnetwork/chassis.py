@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube
 from ...api import PodSettings
-from ...parts.connect.ovn import OVN_NODE_FILES
-from ...parts.secrets.node_certificates import node_certificates
+from ...parts.connect.ovn import OVN_NODE_FILES, ovn_node_mounts
+from ...parts.secrets.node_certificates import NodeIssuer, node_certificates
 from ...plan import READY, Context, Group, ReleaseEntry, SpecError, State, Step, Verdict, key
 from .model import ContainerSettings, OVNNetworkSpec
 from .nodes import Overrides, nodes_to_certify, selector
-from .tls import TLS
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 _PORT = 6640
@@ -22,17 +21,24 @@ _PORT = 6640
 
 
 def chassis(
-    ctx: Context[OVNNetworkSpec], southbound: str, tls: TLS, overrides: Overrides | None, *, after: tuple[Step, ...]
+    ctx: Context[OVNNetworkSpec],
+    southbound: str,
+    issuer: NodeIssuer | None,
+    overrides: Overrides | None,
+    *,
+    nodes: Collection[str] | None = None,
+    after: tuple[Step, ...],
 ) -> Group:
     """Return DaemonSets `<owner>-gateway` and `<owner>-chassis`: for nodes that connect to physical networks, and for
-    the others; with the settings of single nodes, if there are `overrides`.
+    the others; with the settings of single nodes, if there are `overrides`. With TLS, `issuer` makes a certificate for
+    each node, or for `nodes` alone.
 
     They differ only in their nodes and labels, so that a node that becomes a gateway keeps its networks.
     """
     spec = ctx.spec
     if not spec.chassis.enabled:
         return Group("Controllers", [])
-    nodes = selector(spec)
+    labels_of_all = selector(spec)
     configs, extra, mounts = ([overrides.config], [overrides.chassis], overrides.mounts) if overrides else ([], [], ())
     after = (*after, *configs)
     labels = spec.gateway.node_selector
@@ -41,30 +47,34 @@ def chassis(
         "OVS_EXTERNAL_ADDRESS": spec.external_bridge.address or "",
     }
     common = _environment(ctx, southbound)
+    certificate = ovn_node_mounts() if issuer else ()
     settings = kube.settings(spec, spec.chassis)
-    steps = [_daemons(ctx, "gateway", common | gateway, settings, {**nodes, **labels}, tls, mounts, after)]
+    steps = [
+        _daemons(ctx, "gateway", common | gateway, settings, {**labels_of_all, **labels}, certificate, mounts, after)
+    ]
     if labels:
         try:
             affinity = kube.lacking(settings.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         chassis_settings = settings.model_copy(update={"affinity": affinity})
-        steps.append(_daemons(ctx, "chassis", common, chassis_settings, nodes, tls, mounts, after))
-    extra += _node_certificates(ctx, tls, steps)
+        steps.append(_daemons(ctx, "chassis", common, chassis_settings, labels_of_all, certificate, mounts, after))
+    extra += _node_certificates(ctx, issuer, steps, nodes)
     return Group("Controllers", [*configs, *steps, *extra, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
 
 
-def _node_certificates(ctx: Context[OVNNetworkSpec], tls: TLS, steps: Sequence[Step]) -> list[Step]:
-    """Return the steps of a certificate for each node that runs a controller."""
-    if tls.chassis is None:
+def _node_certificates(
+    ctx: Context[OVNNetworkSpec], issuer: NodeIssuer | None, steps: Sequence[Step], nodes: Collection[str] | None
+) -> list[Step]:
+    """Return the steps of a certificate for each node that runs a controller, or for those of `nodes` among them."""
+    if issuer is None:
         return []
     daemons = [obj for step in steps for obj in step.objects]
     issued, stored = node_certificates(
         ctx,
         OVN_NODE_FILES,
-        nodes_to_certify(ctx, daemons),
-        authority=tls.chassis,
-        trusted=tls.server.files["ca.crt"],
+        {name: uid for name, uid in nodes_to_certify(ctx, daemons).items() if nodes is None or name in nodes},
+        issuer=issuer,
         entry=ctx.release["ovn-controller"],
         settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
     )
@@ -119,11 +129,11 @@ def _daemons(
     env: Mapping[str, Any],
     settings: PodSettings,
     nodes: Mapping[str, str],
-    tls: TLS,
+    certificate: tuple[kube.Mount, ...],
     node_mounts: tuple[kube.Mount, ...],
     after: tuple[Step, ...],
 ) -> Step:
-    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *tls.on_nodes)
+    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *certificate)
     template = kube.pod(
         ctx,
         component,

@@ -19,13 +19,16 @@ from ...api import (
     Name,
     PodSettings,
     QuorumReplicas,
+    RemoteAccess,
     Resource,
     Resources,
     RunSpec,
+    SecretRef,
     StorageSize,
     UsesStorageClass,
     UsesTLS,
     UsesVolume,
+    immutable_presence,
     lasting_count,
     rule,
 )
@@ -75,6 +78,31 @@ class Chassis(AgentSettings):
     """Database of Open vSwitch. `image` and `resources` of `chassis` itself are those of the switch."""
     controller: ContainerSettings = ContainerSettings()
     """ovn-controller, which configures the switch."""
+
+
+ChassisName = Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+"""Name of a node, as long as a certificate takes it."""
+
+
+class RemoteChassis(RemoteAccess):
+    """Nodes of other Kubernetes clusters that join this OVN, and the Service `<name>-remote` by which they reach the
+    southbound database. Needs `tls`."""
+
+    nodes: Annotated[
+        list[ChassisName], Field(min_length=1, max_length=256, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ]
+    """Names of these nodes in their cluster. Each gets a certificate in the Secret `<name>-remote-chassis`, and can
+    write to the database under that name alone, so no other node of this OVN may have it."""
+
+
+class ExternalDatabases(Model):
+    """Databases of this OVN in another Kubernetes cluster."""
+
+    on_nodes = ("secret_ref",)
+
+    secret_ref: SecretRef
+    """A Secret with what the OVNNetwork there has in its Secret `<name>-remote-chassis`: `southbound`, `ca.crt`, and
+    `node-NAME.crt` and `node-NAME.key` for each node."""
 
 
 class Members(PodSettings, UsesStorageClass):
@@ -133,6 +161,14 @@ class Fabric(Model):
 class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
+    rules = (
+        immutable_presence("external", "the place of the databases"),
+        rule(
+            "!has(self.external) || !has(self.remoteChassis)",
+            "the OVN with the databases admits nodes of other clusters; remove one",
+            ".remoteChassis",
+        ),
+    )
     # Fields that `chassis` leaves unset are taken from here.
     on_nodes = ("image", "tolerations")
 
@@ -147,6 +183,11 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     """The database of flows, which the nodes read."""
     chassis: Chassis = Chassis()
     """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
+    remote_chassis: RemoteChassis | None = None
+    """Nodes of other Kubernetes clusters that join this OVN; unset is none."""
+    external: ExternalDatabases | None = None
+    """Databases in another Kubernetes cluster, whose `remoteChassis` names the nodes of this one: only `chassis` and
+    other fields about nodes have an effect. You cannot set or unset it later."""
 
     def members(self, database: str) -> int:
         """Return the number of members of the northbound (nb) or the southbound (sb) database."""

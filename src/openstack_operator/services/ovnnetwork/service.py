@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import kube, parts
 from ...parts.cluster import ordered_member
 from ...plan import Context, Plan, Step, UnsupportedError
-from . import recovery, relay
+from . import elsewhere, recovery, relay, remote
 from .chassis import chassis
 from .cluster_model import Integration
 from .databases import NORTHBOUND, SOUTHBOUND, DatabaseGroup, members, open_ports, pods
@@ -21,6 +21,8 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     (`tcp:host:port[,tcp:host:port]`, or `ssl:…`), and clientSecret (keys `tls.crt`, `tls.key`, `ca.crt`) for these.
     """
     spec = ctx.spec
+    if spec.external:
+        return elsewhere.plan(ctx, spec.external.secret_ref)
     max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
     if max_members != 1 and spec.image_profile == "kolla":
         raise UnsupportedError(
@@ -40,6 +42,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     is_changing = any(record.is_recovering or record.is_switching_to_tls for record in records)
     overrides = node_overrides(ctx) if neutron else None
     endpoints = entries(ctx, tls, neutron) if neutron else Entries()
+    controllers = chassis(ctx, nodes, tls.nodes, overrides, after=(sb.members_step, *relays))
     return Plan(
         *parts.policies(ctx, *_ingress_rules(ctx, tls)),
         *tls.steps,
@@ -48,7 +51,8 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
         *endpoints.steps,
         _northd(ctx, nb, sb, tls),
         *relays,
-        chassis(ctx, nodes, tls, overrides, after=(sb.members_step, *relays)),
+        controllers,
+        *remote.remote_chassis(ctx, tls.nodes, controllers, tuple(relays)),
         endpoint=northbound,
         published={
             "northbound": northbound,
@@ -77,6 +81,7 @@ def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.Ingress
             parts.IngressRule(target, [*open_ports(SOUTHBOUND, tls).values()], "nodes")
             for target in (targets if ctx.spec.chassis.enabled else ())
         ),
+        *remote.ingress_rules(ctx),
     ]
 
 

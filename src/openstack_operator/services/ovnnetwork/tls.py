@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ... import kube, parts, pki
-from ...parts.connect.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS, ovn_node_mounts
+from ...parts.connect.ovn import OVN_CLIENT, OVN_NODE_TLS, OVN_TLS
 from ...parts.secrets.authorities import OwnAuthority, own_authority
+from ...parts.secrets.node_certificates import NodeIssuer, own_issuer
 from ...plan import READY, Context, Object, SpecError, Step, UnsupportedError
 from .model import OVNNetworkSpec
 
@@ -22,6 +23,8 @@ class TLS:
     """Certificate for other clients of the databases: a client with one of this authority can write."""
     chassis: OwnAuthority | None = None
     """Authority of the nodes' certificates, which relays alone trust; None while nodes use plain text."""
+    nodes: NodeIssuer | None = None
+    """Issuer of the nodes' certificates by that authority."""
     relay: Step | None = None
     """The Secret of the relays: the certificate with both authorities."""
 
@@ -34,11 +37,6 @@ class TLS:
     def clients(self) -> tuple[kube.Mount, ...]:
         """Return the mounts of a client of a database, once it has to use TLS."""
         return self.mounts if self.server.published else ()
-
-    @property
-    def on_nodes(self) -> tuple[kube.Mount, ...]:
-        """Return the mounts of a program on a node, which has its own certificate."""
-        return ovn_node_mounts() if self.chassis else ()
 
     @property
     def on_relays(self) -> tuple[kube.Mount, ...]:
@@ -80,7 +78,7 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
         parts.certified(ctx, ctx.name("relay"), workloads=sets, name=name, also=also, calls=True)
         for name in ("tls", "client-tls")
     )
-    if not server.published or not ctx.spec.chassis.enabled:
+    if not server.published or not (ctx.spec.chassis.enabled or ctx.spec.remote_chassis):
         return TLS(server, client)
     live = ctx.live("Deployment", "relay")
     readers = kube.judge(live) if live else READY
@@ -89,7 +87,7 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
     files = {**{name: server.files[name] for name in ("tls.crt", "tls.key")}, "ca.crt": trusted}
     secret = kube.annotated(kube.secret(ctx, ctx.name("relay-tls"), files), server.authorities_since)
     step = Step(name="Certificate", objects=(secret,), after=(*server.steps, chassis.step))
-    return TLS(server, client, chassis, step)
+    return TLS(server, client, chassis, own_issuer(ctx, chassis, server.files["ca.crt"]), step)
 
 
 def peer_schemes(stored: str, tls: TLS, live: Object | None, *, is_single: bool, all_use_tls: bool) -> str:

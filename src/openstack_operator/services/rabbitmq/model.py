@@ -11,6 +11,7 @@ from ...api import (
     ExternalBroker,
     Options,
     QuorumReplicas,
+    RemoteAccess,
     Resource,
     Rule,
     RunSpec,
@@ -43,6 +44,9 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Address of the broker, with provider external."""
     replicas: QuorumReplicas = 1
     """Members of the cluster. You can add members later, but not remove any: the others would wait for them."""
+    remote_access: RemoteAccess | None = None
+    """Service `<name>-remote` for clients outside the Kubernetes cluster, as nova-compute of another one, by TLS alone
+    (5671); its host is in the certificate. Needs `tls`. Unset is none."""
     config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator
     sets itself is refused."""

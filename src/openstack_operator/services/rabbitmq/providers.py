@@ -8,7 +8,7 @@ from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
 from ...parts.run.monitoring import monitor
-from ...plan import Context, IgnoredFields, Kind, Plan, Step, ignored_verdict
+from ...plan import Context, IgnoredFields, Kind, Plan, Step, UnsupportedError, ignored_verdict
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
 
@@ -40,6 +40,9 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     operator makes virtual hosts and users, which cannot check a certificate of ours: with TLS our actuators make them.
     """
     spec, name = ctx.spec, ctx.name()
+    if spec.remote_access:
+        text = f"only a builtin broker has it; make a Service of your own for the broker of {OPERATOR}"
+        raise UnsupportedError("spec.remoteAccess", text)
     certificate = parts.certified(ctx, name, workloads=[(KIND, name)], members=f"{name}-nodes")
     resource = delegate.resource(ctx, "RabbitmqCluster", name, API, _spec(ctx, certificate))
     server = Step(name="Server", objects=(kube.annotated(resource, {_LEGACY: "true"}),), after=certificate.steps)

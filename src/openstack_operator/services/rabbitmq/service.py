@@ -15,6 +15,7 @@ from .distribution import Distribution, distribution
 from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
 from .providers import provided
+from .remote import remote_entrance
 
 _STATE, _SECRET = "/var/lib/rabbitmq", "/etc/rabbitmq/secret"
 _LISTENS = "rabbitmq/listens.sh"
@@ -30,6 +31,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     if plan_of_provider := provided(ctx):
         return plan_of_provider
     name, cluster, is_single = ctx.name(), parts.cluster(ctx), spec.replicas == 1
+    remote = remote_entrance(ctx)
     # Only a server without any data makes its first user; the account belongs to the volume.
     creds = parts.credentials(
         ctx,
@@ -40,7 +42,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         of_data=True,
     )
     certificate = parts.certified(
-        ctx, name, workloads=[cluster.key], members=cluster.service, also=[cluster.wildcard], calls=True
+        ctx, name, workloads=[cluster.key], members=cluster.service, also=[cluster.wildcard, *remote.names], calls=True
     )
     inter_node = distribution(cluster, certificate, is_single=is_single)
     listeners = Listeners(plain=not certificate.required, tls=bool(certificate), monitored=spec.monitoring.enabled)
@@ -58,12 +60,12 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     host, is_tls = cluster.host, bool(certificate.published)
     port = AMQPS if is_tls else AMQP
     return Plan(
-        *parts.policies(ctx, parts.IngressRule("server", [EPMD, DISTRIBUTION], "members")),
+        *parts.policies(ctx, parts.IngressRule("server", [EPMD, DISTRIBUTION], "members"), *remote.rules),
         creds,
         *certificate.steps,
         conf,
         Group(server.name, [order, server] if order else [server]),
-        cluster.endpoint(listeners.ports, extra_objects=monitors),
+        cluster.endpoint(listeners.ports, extra_objects=(*monitors, *remote.objects)),
         endpoint=f"{host}:{port}",
         published={
             "host": host,
@@ -73,6 +75,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
             # Clients of several members have more to do than wait for a single one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
             **certificate.published,
+            **(remote.published if is_tls else {}),
         },
         members=status,
     )

@@ -1,0 +1,25 @@
+"""Access for programs outside of the Kubernetes cluster that belong to the cloud."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from .fields import Hostname
+from .model import Model, Rule, rule
+
+
+class RemoteAccess(Model):
+    """A Service for clients outside the Kubernetes cluster, beside the one for clients within."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "(has(self.type) && self.type == 'LoadBalancer') || has(self.host)",
+            "a NodePort needs the name or address of a node; set host",
+            ".host",
+        ),
+    )
+
+    type: Literal["NodePort", "LoadBalancer"] = "NodePort"
+    """Type of the Service."""
+    host: Hostname | None = None
+    """Name or address by which these clients call the Service; unset is what the load balancer reports."""

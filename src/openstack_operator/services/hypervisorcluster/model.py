@@ -1,0 +1,53 @@
+"""Spec of a HypervisorCluster."""
+
+from __future__ import annotations
+
+from ...api import AgentSettings, Column, Model, OVNNetworkRef, Resource, RunSpec, SecretRef, Sections
+from ..nova.model import Compute
+
+
+class MetadataAgent(AgentSettings):
+    """The agent that gives instances their metadata, on the compute nodes."""
+
+    enabled: bool = True
+    """Run the agent."""
+
+
+class HypervisorClusterSpec(RunSpec):
+    """Compute nodes of a cloud whose control plane runs in another Kubernetes cluster."""
+
+    # The Secret says whose orders the programs on nodes take.
+    on_nodes = ("control_plane_secret_ref", "image", "tolerations", "config")
+
+    control_plane_secret_ref: SecretRef
+    """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
+    Secrets or by hand; the operator has no access to the other cluster."""
+    ovn_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
+    """OVNNetwork of this namespace with the switches of these nodes, whose databases are in the other cluster
+    (`external`)."""
+    config: Sections = {}
+    """Options for nova-compute, merged over the operator's defaults: section, option, value. An option the operator
+    sets itself is refused."""
+    compute: Compute = Compute()
+    """libvirt and nova-compute on the nodes labeled `openstack-compute-node=enabled`."""
+    metadata_agent: MetadataAgent = MetadataAgent()
+    """The agent that gives instances their metadata."""
+
+
+class HypervisorClusterStatus(Model):
+    """Observed state of a HypervisorCluster besides its conditions."""
+
+    compute_nodes: int = 0
+    """Nodes whose nova-compute is connected to the broker."""
+
+
+HYPERVISOR_CLUSTER = Resource(
+    kind="HypervisorCluster",
+    plural="hypervisorclusters",
+    spec=HypervisorClusterSpec,
+    status=HypervisorClusterStatus,
+    columns=(
+        Column("Secret", ".spec.controlPlaneSecretRef.name"),
+        Column("Nodes", ".status.computeNodes", "integer"),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Hypervisors that know a cloud by two Secrets alone."""
