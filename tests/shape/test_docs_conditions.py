@@ -10,6 +10,7 @@ from openstack_operator.actuators import ovn
 from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
 from openstack_operator.plan import (
+    CONFIG_VALID,
     FIELDS_IGNORED,
     IMAGE_PROFILE,
     PAUSED,
@@ -28,6 +29,8 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
 TABLES = PAGE.partition("<!-- conditions -->")[2].partition("<!-- end -->")[0]
 CASES = (ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml")
+
+OF_MANY_KINDS = {CONFIG_VALID, FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY}
 
 
 def rows() -> dict[str, list[str]]:
@@ -58,7 +61,7 @@ def reported() -> dict[str, set[str]]:
             if planned.plan:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
-                found[kind] |= {*planned.plan.outcome.extra_conditions} - {FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY}
+                found[kind] |= {*planned.plan.outcome.extra_conditions} - OF_MANY_KINDS
     # Of actuators' kinds, which have no plan: what one tells besides Ready.
     found["OVNChassis"] = {ovn.CONNECTED}
     return dict(found)
@@ -70,7 +73,7 @@ def test_every_condition_is_described() -> None:
 
 def test_the_conditions_of_all_kinds_are_described() -> None:
     assert set(conditions(Plan(), {})) == {"Ready"}
-    for name in ("Ready", "Reconciling", "Stalled", FIELDS_IGNORED, IMAGE_PROFILE, PAUSED, SINGLE_COPY):
+    for name in ("Ready", "Reconciling", "Stalled", PAUSED, *OF_MANY_KINDS):
         assert f"| `{name}` |" in PAGE
 
 
@@ -92,6 +95,7 @@ def test_every_reason_is_described() -> None:
         "RunFailed",
         "NodesTaken",
     }
+    named |= {"InvalidOptions", "DeprecatedOptions", "OptionsValid", "UnknownOptions"}
     named |= {*POD_REASONS, "ProgressDeadlineExceeded"}
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:
