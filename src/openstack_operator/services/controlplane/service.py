@@ -14,6 +14,7 @@ from ...api import ServiceSpec, Template, UsesMessaging, UsesNotifications, Uses
 from ...parts.connect.remote import API
 from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
+from ...parts.remarks import of_resources
 from ...plan import (
     HIGHLY_AVAILABLE,
     CloudPhase,
@@ -36,7 +37,6 @@ from .encryption import CONDITION, Encryption, authorities, encryption
 from .images import image_cache, images_cached
 from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
-from .remarks import of_resources
 from .storage import disk_storage, storage
 from .unsupported import unsupported_fields, unsupported_services
 from .upgrade import releases

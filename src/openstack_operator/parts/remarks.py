@@ -1,16 +1,15 @@
-"""Conditions of the resources of a cloud that name fields, as the cloud's user wrote these."""
+"""Conditions of resources made from templates that name fields, as the user of the owner wrote these."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ... import kube
-from ...plan import CONFIG_VALID, FIELDS_IGNORED, Context, Object, State, Verdict, ignored_verdict
-from .model import ControlPlaneSpec
+from .. import kube
+from ..plan import CONFIG_VALID, FIELDS_IGNORED, Context, Object, State, Verdict, ignored_verdict
 
 
-def of_resources(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
+def of_resources(ctx: Context[Any]) -> Mapping[str, Verdict]:
     """Return the conditions with the fields that resources ignore, and with what is to be said of their options."""
     ignored = ignored_verdict(*(_message(*each) for each in _reports(ctx, FIELDS_IGNORED)))
     reports = sorted(_reports(ctx, CONFIG_VALID), key=lambda report: report[1]["status"] == "True")
@@ -22,7 +21,7 @@ def of_resources(ctx: Context[ControlPlaneSpec]) -> Mapping[str, Verdict]:
     return {**ignored, CONFIG_VALID: Verdict(state, text, first["reason"])}
 
 
-def _reports(ctx: Context[ControlPlaneSpec], type_: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+def _reports(ctx: Context[Any], type_: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:
     """Yield each resource that says something in a condition, and the condition."""
     for child in ctx.children.values():
         condition = kube.conditions(child).get(type_)
