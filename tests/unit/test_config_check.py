@@ -165,6 +165,22 @@ def test_an_option_that_only_the_release_before_had_is_refused(release: Release)
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "name"),
+    [
+        ("level", "pa$word", "$word"),
+        ("levels", ["a", "${placement.nothing}"], "$placement.nothing"),
+        ("key", "pa$word", "a name behind a dollar sign"),
+        ("odd", "$debug $DEFAULT.debug ${placement.max_candidates} $$word \\$word $", ""),
+    ],
+)
+def test_a_dollar_sign_that_refers_to_no_option_is_named(option: str, value: Any, name: str, release: Release) -> None:
+    verdict = check(release, {"config": {"DEFAULT": {option: value[-1:] if isinstance(value, list) else value}}})
+    text = f"spec.config.DEFAULT.{option}: has {name} in it, and programs fail, as there is no such option"
+    assert verdict
+    assert verdict.message.startswith(text) if name else (verdict.message, verdict.reason) == ("", "OptionsValid")
+
+
 def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
     backend = {"name": "debug", "driver": "a.Driver", "options": {"reserved_percentage": 101}}
     with pytest.raises(OptionsError) as error:

@@ -27,7 +27,7 @@ KnownOptions = Mapping[str, Mapping[str, str]]
 class Finding(NamedTuple):
     """A remark on an option that is written, or on a section if the option is empty."""
 
-    kind: Literal["unknown", "removed", "deprecated", "invalid"]
+    kind: Literal["unknown", "unresolved", "removed", "deprecated", "invalid"]
     section: str
     option: str
     text: str
@@ -81,15 +81,27 @@ def _examine_option(
         since = f" (deprecated since {rules['since']})" if "since" in rules else ""
         reason = f": {textwrap.shorten(rules['removal'], _LONGEST, placeholder=' …')}" if rules["removal"] else ""
         yield Finding("deprecated", section, option, f"goes in a later release{since}{reason}")
-    if expected := _fault(rules, value):
+    entries: list[Any] = value if isinstance(value, list) else [value]
+    names = [name for entry in entries for name in values.option_names(value_text(entry))]
+    for name in (each for each in names if not _has_option(catalog, section, each)):
+        shown = "a name behind a dollar sign" if rules.get("secret") else f"${name}"
+        text = f"has {shown} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
+        yield Finding("unresolved", section, option, text)
+    if expected := _fault(rules, entries):
         yield Finding("invalid", section, option, expected, is_secret=bool(rules.get("secret")))
 
 
-def _fault(rules: values.Rules, value: Any) -> str:
-    """Return what an option takes if this value is none of it; empty if it is one, or depends on other options."""
+def _has_option(catalog: KnownOptions, section: str, name: str) -> bool:
+    """Return True if oslo.config finds an option of that name, seen from a section: there, or in DEFAULT."""
+    place, _, option = name.rpartition(".")
+    sections = [place] if place else [section, "DEFAULT"]
+    return any(option in catalog[each] for each in catalog if _section(each) in map(_section, sections))
+
+
+def _fault(rules: values.Rules, entries: list[Any]) -> str:
+    """Return what an option takes if these values are none of it; empty if they are, or depend on other options."""
     if "type" not in rules:
         return ""
-    entries: list[Any] = value if isinstance(value, list) else [value]
     texts = [values.parse_text(value_text(entry)) for entry in entries]
     if all(text is None or values.reads(rules, text) for text in texts) and (rules.get("multi") or len(texts) <= 1):
         return ""

@@ -15,7 +15,7 @@ Rules = Mapping[str, Any]
 _WITHOUT_COMMA = frozenset(
     {"Boolean", "Float", "HostAddress", "HostDomain", "Hostname", "IPAddress", "Integer", "Port", "Range"}
 )
-_PLACEHOLDER = re.compile(r"\$(?:(\$)|[_a-z][._a-z0-9]*|\{[_a-z][._a-z0-9]*\})", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\$(?:(\$)|([_a-z][._a-z0-9]*)|\{([_a-z][._a-z0-9]*)\})", re.IGNORECASE)
 _TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no")
 
 
@@ -36,6 +36,12 @@ def parse_text(text: str) -> str | None:
     if any(match[1] is None for match in _PLACEHOLDER.finditer(value)):
         return None
     return _PLACEHOLDER.sub("$", value)
+
+
+def option_names(text: str) -> list[str]:
+    """Return the names of options, some with their section before a dot, of which a value contains the values."""
+    matches = _PLACEHOLDER.finditer(text.replace("\\$", "$$"))
+    return [name for match in matches if (name := match[2] or match[3])]
 
 
 def has_gap(text: str) -> bool:

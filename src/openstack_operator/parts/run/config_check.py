@@ -62,6 +62,8 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
                     yield Remark("wrong", place, f"{ctx.kind} {ctx.release.name} has this option no more; remove it")
                 case "unknown":
                     yield Remark("unknown", place, f"{ctx.kind} {ctx.release.name} ignores it: {finding.text}")
+                case "unresolved":
+                    yield Remark("unknown", place, finding.text)
                 case "deprecated":
                     yield Remark("deprecated", place, finding.text)
 
