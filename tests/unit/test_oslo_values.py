@@ -172,6 +172,18 @@ def test_text_is_read_from_a_file_as_by_oslo_config(tmp_path: Path, text: str) -
         assert read == conf.option
 
 
+def test_a_program_fails_on_the_value_of_no_option(tmp_path: Path) -> None:
+    """So a dollar sign in a password is named, unless it is escaped."""
+    path = tmp_path / "a.conf"
+    path.write_text(oslo.render({"DEFAULT": {"option": "pa$word"}}), encoding="utf-8")
+    conf = cfg.ConfigOpts()
+    conf.register_opts([cfg.StrOpt("option")])
+    conf([], default_config_files=[str(path)])
+    with pytest.raises(cfg.NoSuchOptError):
+        _ = conf.option
+    assert values.option_names("pa$word ${a.b} $$c \\$d $") == ["word", "a.b"]
+
+
 def test_a_type_that_is_not_oslo_configs_own_takes_any_value() -> None:
     class Odd(types.String):
         """A type of a package, with rules of its own."""

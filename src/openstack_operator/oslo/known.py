@@ -84,8 +84,8 @@ def _examine_option(
     entries: list[Any] = value if isinstance(value, list) else [value]
     names = [name for entry in entries for name in values.option_names(value_text(entry))]
     for name in (each for each in names if not _has_option(catalog, section, each)):
-        shown = "a name behind a dollar sign" if rules.get("secret") else f"${name}"
-        text = f"has {shown} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
+        reference = "a name behind a dollar sign" if rules.get("secret") else f"${name}"
+        text = f"has {reference} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
         yield Finding("unresolved", section, option, text)
     if expected := _fault(rules, entries):
         yield Finding("invalid", section, option, expected, is_secret=bool(rules.get("secret")))
