@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -58,8 +59,9 @@ class ReleaseFiles:
             raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
         file = self._current(files[name])
         if profile not in file.parsed:
-            earlier = [lists for each in sorted(files) if each < name and (lists := self._options(each))]
-            file.parsed[profile] = parse(file.content, profile, self._options(name), earlier[-1] if earlier else {})
+            # An upgrade may leave one release out.
+            earlier = _merge(self._options(each) for each in files if each < name)
+            file.parsed[profile] = parse(file.content, profile, self._options(name), earlier)
         return file.parsed[profile]
 
     def _options(self, release: str) -> OptionLists:
@@ -114,6 +116,16 @@ def _options(text: str) -> dict[str, dict[str, dict[str, str]]]:
         elif line:
             options = sections.setdefault(line, {})
     return services
+
+
+def _merge(all_lists: Iterable[OptionLists]) -> OptionLists:
+    """Return the options that one of the lists has."""
+    merged: dict[str, dict[str, dict[str, str]]] = {}
+    for lists in all_lists:
+        for service, sections in lists.items():
+            for section, options in sections.items():
+                merged.setdefault(service, {}).setdefault(section, {}).update(options)
+    return merged
 
 
 def _version(path: Path) -> Version | None:

@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 def examine(
     catalog: KnownOptions, written: Mapping[str, Mapping[str, Any]], earlier: KnownOptions | None = None
 ) -> Iterator[Finding]:
-    """Yield what is to be said of the written options; `earlier` are those of the release before. A section and an
+    """Yield what is to be said of the written options; `earlier` are those of the releases before. A section and an
     option may be written in each way that oslo.config reads.
     """
     names = {_section(name): name for name in catalog}

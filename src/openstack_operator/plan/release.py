@@ -47,7 +47,7 @@ class Release:
     options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
     """Options that programs know; empty where they are not listed."""
     earlier_options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
-    """Those that programs of the last release before it knew, if these are listed."""
+    """Those that programs of a release before it knew."""
 
     def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
