@@ -224,3 +224,17 @@ def test_releases_are_in_order() -> None:
     assert is_earlier("2024.2", "2025.1")
     assert not is_earlier("2025.1", "2025.1")
     assert is_earlier("2025.1", "mine")
+
+
+def test_an_option_that_the_new_release_has_no_more_fails_its_check(releases: Mapping[str, Release]) -> None:
+    lists = {"placement": {"DEFAULT": {"debug": "", "old": ""}}}
+    running = replace(releases[OLD], options=lists)
+    target = replace(releases[NEW], options={"placement": {"DEFAULT": {"debug": ""}}}, earlier_options=lists)
+    plan = planned({OLD: running, NEW: target}, config={"DEFAULT": {"old": True}})
+    assert not image(plan).endswith(NEW)
+    check = step(plan, "Preflight")
+    assert check
+    assert check.verdict
+    assert check.verdict.state is State.FAILED
+    text = "spec.config.DEFAULT.old: Placement 2026.1 has this option no more; remove it"
+    assert check.verdict.message == f"not with release {NEW}: {text}"
