@@ -45,6 +45,12 @@ def add_commands(commands: Any) -> None:
     )
     logs.set_defaults(execute=_logs)
 
+    _add_drawings(commands)
+    _add_support(commands)
+
+
+def _add_drawings(commands: Any) -> None:
+    """Add the commands that draw a cloud."""
     graph = commands.add_parser("graph", help="draw which resources of a namespace need which")
     _cluster_options(graph)
     graph.add_argument("-o", "--output", choices=("text", "mermaid", "svg"), default="text", help="%(default)s")
@@ -55,6 +61,9 @@ def add_commands(commands: Any) -> None:
     timeline.add_argument("-o", "--output", choices=("text", "json", "svg"), default="text", help="%(default)s")
     timeline.set_defaults(execute=_draw)
 
+
+def _add_support(commands: Any) -> None:
+    """Add the commands for work on a cloud."""
     bundle = commands.add_parser("support-bundle", help="write the state of a cloud, without secrets, into an archive")
     bundle.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write, a new file (.tar.gz)")
     _cluster_options(bundle)

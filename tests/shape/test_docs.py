@@ -262,7 +262,7 @@ def commands(text: str) -> list[str]:
 def lacks_namespace(command: str) -> bool:
     """Whether a command leaves it to chance in which namespace it looks for something that is in one."""
     verb, *words = command.partition(" -- ")[0].split()[1:]
-    if verb not in VERBS or NAMESPACES & set(words) or "-f" in words:
+    if verb not in VERBS or NAMESPACES & set(words) or {"-f", "-k"} & set(words):
         return False
     named = [word for word in words if not word.startswith("-")][verb == "rollout" :]
     if not named or named[0] == "…":

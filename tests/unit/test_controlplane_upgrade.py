@@ -23,7 +23,7 @@ def cloud(images: Release, live: Mapping[Key, Object] | None = None, running: st
         return replace(images, name=str(getattr(spec, "release", OLD)))
 
     given = {"tls": {"enabled": False}, "release": NEW, **spec}
-    named = replace(images, name=given["release"])
+    named = replace(images, name=str(given["release"]))
     return plan(
         context(
             CONTROL_PLANE,

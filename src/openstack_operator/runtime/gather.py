@@ -50,6 +50,7 @@ from .errors import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
+from .report import running_release
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
 from .store import Cached, Request, Store
@@ -202,7 +203,7 @@ class Gatherer:
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
             servers=self._servers,
-            running_release=_running_release(resource, owner),
+            running_release=running_release(owner) if resource.has_release else "",
             permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict, recheck_after=recheck_after)
@@ -395,9 +396,3 @@ def refuse_placeholders(children: Iterable[tuple[Kind, Cached]]) -> None:
                 "Apply your own manifests alone, not what render prints"
             )
             raise SpecError(f"Secret/{child.meta.name}", message)
-
-
-def _running_release(resource: Resource[Any], owner: Cached) -> str:
-    """Return the release that last ran completely, by the status of a resource."""
-    status = owner.decode().get("status") or {} if resource.has_release else {}
-    return str(status.get("release", ""))

@@ -11,9 +11,9 @@ from ... import oslo, parts
 from ...parts.connect import sources
 from ...parts.connect.key_manager import key_manager_steps
 from ...parts.connect.sources import database, messaging
-from ...plan import Context, Group, Plan, Step
+from ...plan import UPGRADE, Context, Group, Plan, Step
 from . import config, external, jobs
-from .cells import CellInputs, check_schemas_distinct, passwords, plan_cell, schema_name, status
+from .cells import CellInputs, CellPlan, check_schemas_distinct, passwords, plan_cell, schema_name, status
 from .compute import ingress_rules, node_network_refs, node_user, plan_compute
 from .consoles import plan_consoles
 from .elsewhere import metadata_access, plan_elsewhere
@@ -23,6 +23,7 @@ from .model import NovaSpec
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
 _API = parts.ProgramSettings(memory="192Mi", workers=_WORKERS)
+_NAMED = parts.ProgramSettings(stable=True)
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
 _METADATA = parts.ProgramSettings(exposed=False, workers=replace(_WORKERS, processes=2))
@@ -66,22 +67,24 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
     after_schema = (*dependencies, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
-    pods = parts.ProgramSettings(stable=True)
     conductor = parts.worker(
-        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=pods
+        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=_NAMED
     )
     scheduler = parts.worker(
-        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=pods
+        ctx,
+        "scheduler",
+        scheduler_conf,
+        settings=spec.scheduler,
+        after=after_cells,
+        ready=bus.connected,
+        program=_NAMED,
     )
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
     metadata = _metadata_api(ctx, conf, after=after_cells)
     entry = parts.catalog(ctx, config.SERVICE_TYPE, "Compute", api, path="/v2.1", after=(*peers, user, api))
     migration = plan_migration(ctx)
     node_login = node_user(ctx, creds) if spec.has_nodes else None
-    schemas = {each.name: each.files for each in cells}
     compute = plan_compute(ctx, cells, inputs, node_login, migration)
-    programs = (conductor, scheduler, api, metadata, *(each for each in compute.steps if isinstance(each, Step)))
-    completion = jobs.completion(ctx, conf, schemas, after=programs)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
         *parts.policies(ctx, *ingress_rules(ctx), on_nodes=node_network_refs(spec)),
@@ -104,7 +107,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         api,
         metadata,
         entry,
-        Group("Upgrade", completion),
+        _completion(ctx, conf, cells, compute, conductor, scheduler, api, metadata),
         *([Group("Authorities", replacements)] if replacements else ()),
         endpoint=f"{api.public}/v2.1",
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
@@ -112,6 +115,15 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         details={"cells": [status(ctx, each) for each in cells]},
         preflight=parts.preflight(ctx, conf),
     )
+
+
+def _completion(
+    ctx: Context[NovaSpec], conf: parts.Config, cells: Sequence[CellPlan], compute: Group, *programs: Step
+) -> Group:
+    """Plan the last step of an upgrade, after these programs and those of compute nodes; empty without an upgrade."""
+    files = {each.name: each.files for each in cells}
+    nodes = (each for each in compute.steps if isinstance(each, Step))
+    return Group(UPGRADE, jobs.completion(ctx, conf, files, after=(*programs, *nodes)))
 
 
 def _metadata_api(ctx: Context[NovaSpec], conf: parts.Config, *, after: Sequence[Step]) -> parts.Api:
