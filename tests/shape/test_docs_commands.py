@@ -241,8 +241,38 @@ def test_patches_and_paths_name_fields_that_exist() -> None:
     assert count > 10
 
 
+REFUSED = {".spec.keystone.fernet.rotationSchedul"}
+"""Fields in manifests by which a page shows what `validate` says."""
+
+
+def manifests(page: Path) -> Iterator[tuple[str, str, Any]]:
+    """Resources on a page, as apiVersion, kind and content; also parts that say that they are of a control plane."""
+    for block in re.finditer(r"^( *)```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        text = "\n".join(line.removeprefix(block[1]) for line in block[2].splitlines())
+        with contextlib.suppress(yaml.YAMLError):  # an ellipsis stands for something
+            for document in yaml.safe_load_all(text):
+                if isinstance(document, dict) and "kind" in document:
+                    yield document.get("apiVersion", ""), document["kind"], document
+                elif text.startswith("# in the spec of the OpenStackControlPlane"):
+                    yield "openstack.k8s.io/v1alpha1", "OpenStackControlPlane", {"spec": document}
+
+
+def test_manifests_have_fields_that_exist() -> None:
+    by_type = {(resource.api_version, resource.kind): resource for resource in RESOURCES}
+    count = 0
+    for page in PAGES:
+        for api_version, kind, manifest in manifests(page):
+            if resource := by_type.get((api_version, kind)):
+                schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+                assert set(unknown(manifest, schema)) <= REFUSED, page
+                count += 1
+    assert count > 10
+
+
 def unknown(value: Any, schema: Mapping[str, Any], path: str = "") -> list[str]:
     """Paths in a value that a definition does not have."""
+    if isinstance(value, list):
+        return [fault for inner in value for fault in unknown(inner, schema.get("items", {}), path)]
     if not isinstance(value, dict) or schema.get("x-kubernetes-preserve-unknown-fields"):
         return []
     faults: list[str] = []
