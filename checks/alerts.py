@@ -55,6 +55,8 @@ _EXPIRY = f"openstack_operator_certificate_expiry_timestamp_seconds{{{_CERTIFICA
 _START = f"openstack_operator_certificate_start_timestamp_seconds{{{_CERTIFICATE}}}"
 _FREE = f"kubelet_volume_stats_available_bytes{{{_CLAIM}}}"
 _SIZE = f"kubelet_volume_stats_capacity_bytes{{{_CLAIM}}}"
+_CONNECTED = f'mysql_global_status_threads_connected{{namespace="{NAMESPACE}", pod="mariadb-server-0"}}'
+_ALLOWED = f'mysql_global_variables_max_connections{{namespace="{NAMESPACE}", pod="mariadb-server-0"}}'
 _LEADER = f"leader_election_master_status{{{_OPERATOR}}}"
 _DEPTH = f'workqueue_depth{{{_OPERATOR}, name="services"}}'
 _PASSES = f'controller_runtime_reconcile_total{{{_OPERATOR}, controller="Keystone", result="success"}}'
@@ -76,6 +78,8 @@ HEALTHY: Mapping[str, str] = {
     _EXPIRY: f"{10 * _DAY}x{_LENGTH}",
     f"openstack_operator_certificate_start_timestamp_seconds{{{_OF_A_DAY}}}": f"0x{_LENGTH}",
     f"openstack_operator_certificate_expiry_timestamp_seconds{{{_OF_A_DAY}}}": f"{_DAY}x{_LENGTH}",
+    _CONNECTED: f"79x{_LENGTH}",
+    _ALLOWED: f"100x{_LENGTH}",
     _FREE: f"11x{_LENGTH}",
     _SIZE: f"100x{_LENGTH}",
     _LEADER: f"1x{_LENGTH}",
@@ -178,6 +182,12 @@ FAULTS = (
         {_FREE: f"9x{_LENGTH}"},
         {"namespace": NAMESPACE, "persistentvolumeclaim": "data-mariadb-server-0"},
         "9% of the volume of data-mariadb-server-0 are free",
+    ),
+    Fault(
+        "OpenStackDatabaseConnections",
+        {_CONNECTED: f"90x{_LENGTH}"},
+        {"namespace": NAMESPACE, "pod": "mariadb-server-0"},
+        "mariadb-server-0 has 90% of the clients that it may have",
     ),
     Fault("OpenStackNotReady", {_IS_READY: f"0x{_LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
     Fault(

@@ -176,7 +176,7 @@ def as_json(message: str, level: str = "ERROR", traceback: str = "") -> str:
     return json.dumps({"message": message, "levelname": level, "name": "nova", "traceback": lines, "context": {}})
 
 
-CASES |= {
+JSON_CASES = {
     "JSON: an error": (f"{as_json('cannot go on')}\n{as_json('ends', 'INFO')}\n", "ERROR nova cannot go on"),
     "JSON: an exception": (as_json("Unhandled", "CRITICAL", f"{FRAMES}{NO_NUMBER}\n"), f"CRITICAL nova {NO_NUMBER}"),
     "JSON of another program": ('{"level": "warn"}', '{"level": "warn"}'),
@@ -184,9 +184,9 @@ CASES |= {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *JSON_CASES])
 def test_the_line_that_tells_the_cause(name: str) -> None:
-    log, line = CASES[name]
+    log, line = (CASES | JSON_CASES)[name]
     assert cause_line(log) == line
 
 

@@ -246,6 +246,8 @@ OF_OTHERS = {
     "haproxy_backend_response_time_average_seconds",
     "kubelet_volume_stats_available_bytes",
     "kubelet_volume_stats_capacity_bytes",
+    "mysql_global_status_threads_connected",
+    "mysql_global_variables_max_connections",
     "rabbitmq_alarms_memory_used_watermark",
     "rabbitmq_alarms_free_disk_space_watermark",
     "rabbitmq_unreachable_cluster_peers_count",

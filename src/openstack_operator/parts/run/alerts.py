@@ -76,6 +76,17 @@ def _database(cloud: str) -> Iterator[Alert]:
         minutes=3,
         summary="no member of {{ $labels.workload }} serves clients: no API works",
     )
+    clients, allowed = (
+        f"max by (namespace, pod) (mysql_global_{name}{{{cloud}}})"
+        for name in ("status_threads_connected", "variables_max_connections")
+    )
+    yield Alert(
+        name="OpenStackDatabaseConnections",
+        expression=f"{clients} / {allowed} > 0.8",
+        minutes=10,
+        summary="{{ $labels.pod }} has {{ $value | humanizePercentage }} of the clients that it may have",
+        severity="warning",
+    )
     yield Alert(
         name="OpenStackVolumeNearlyFull",
         expression=f"min by (namespace, persistentvolumeclaim) (kubelet_volume_stats_available_bytes{{{cloud}}}"
