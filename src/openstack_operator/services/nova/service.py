@@ -23,7 +23,7 @@ from .model import NovaSpec
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
 _API = parts.ProgramSettings(memory="192Mi", workers=_WORKERS)
-_NAMED = parts.ProgramSettings(stable=True)
+_PODS = parts.ProgramSettings(stable=True)
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
 _METADATA = parts.ProgramSettings(exposed=False, workers=replace(_WORKERS, processes=2))
@@ -68,16 +68,10 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     after_schema = (*dependencies, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
     conductor = parts.worker(
-        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=_NAMED
+        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=_PODS
     )
     scheduler = parts.worker(
-        ctx,
-        "scheduler",
-        scheduler_conf,
-        settings=spec.scheduler,
-        after=after_cells,
-        ready=bus.connected,
-        program=_NAMED,
+        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=_PODS
     )
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
     metadata = _metadata_api(ctx, conf, after=after_cells)
