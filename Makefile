@@ -38,8 +38,8 @@ SAMPLE ?= minimal
 REGISTRY ?=
 
 .PHONY: cloud
-cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample, REGISTRY=local pulls images
-	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(findstring command,$(origin REGISTRY)),--registry $(REGISTRY))
+cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample, RELEASE=2026.1 another OpenStack, REGISTRY=local pulls images
+	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(findstring command,$(origin RELEASE)),--release $(RELEASE)) $(if $(findstring command,$(origin REGISTRY)),--registry $(REGISTRY))
 
 .PHONY: proof
 proof: venv ## Boots a server in the cloud that runs

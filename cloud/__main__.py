@@ -18,7 +18,7 @@ from rich.markup import escape
 
 from localcluster.target import target
 
-from . import proof, registry
+from . import deploy, proof, registry
 from .kubernetes import ROOT, CloudError, existing_cluster, module
 from .session import MINIMAL, Session
 from .stopwatch import Stopwatch
@@ -26,9 +26,9 @@ from .stopwatch import Stopwatch
 REPORT = ROOT / "build" / "cloud.json"
 
 
-def up(sample: Path, nodes: int, timeout: float, *, pulls: bool) -> None:
+def up(sample: Path, nodes: int, timeout: float, *, pulls: bool, release: str = deploy.RELEASE) -> None:
     """From nothing to a server that answers; with `pulls`, nodes pull all images from a registry beside the cluster."""
-    session = Session.start(sample, nodes, pulls=pulls)
+    session = Session.start(sample, nodes, pulls=pulls, release=release)
     cloud = session.converge(sample, timeout=timeout)
     facts = session.prove(cloud)
     session.watch.write(REPORT, proof=facts)
@@ -75,7 +75,8 @@ def main() -> int:
     try:
         match arguments.command:
             case "up":
-                up(arguments.sample, arguments.nodes, arguments.timeout, pulls=bool(arguments.registry))
+                pulls, release = bool(arguments.registry), arguments.release
+                up(arguments.sample, arguments.nodes, arguments.timeout, pulls=pulls, release=release)
             case "proof":
                 prove_again(arguments.namespace, console)
             case _:
@@ -96,6 +97,8 @@ def _arguments() -> argparse.Namespace:
     start.add_argument("--sample", type=Path, default=MINIMAL)
     start.add_argument("--nodes", type=int, default=1, metavar="N", help="of the cluster on this machine (%(default)s)")
     start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
+    releases = sorted(path.stem for path in (ROOT / "releases").glob("*.yaml"))
+    start.add_argument("--release", choices=releases, default=deploy.RELEASE, help="of OpenStack (%(default)s)")
     start.add_argument("--registry", choices=[registry.LOCAL], help="pull images from a registry started here")
     proved = commands.add_parser("proof", help="boot a server in the cloud that runs")
     proved.add_argument("--namespace", default="openstack")

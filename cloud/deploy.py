@@ -20,6 +20,8 @@ OPERATOR_NAMESPACE = "openstack-operator"
 BUILD = "OPERATOR_BUILD"
 VERSION = "app.kubernetes.io/version"
 RELEASES = "openstack-operator-releases"
+RELEASE = "2025.1"
+"""The release of OpenStack that a cloud has unless it names another."""
 
 OPTIONAL = (
     "valkey",
@@ -54,8 +56,8 @@ def documents(path: Path) -> list[Object]:
     return [doc for doc in objects if doc]
 
 
-def images(sample: Path) -> list[str]:
-    """The images of this checkout that a sample needs; Kolla's come from a registry of their own."""
+def images(sample: Path, release: str = RELEASE) -> list[str]:
+    """The images of this checkout that a sample in this release needs; Kolla's come from a registry of their own."""
     spec = _plane(documents(sample), sample)["spec"]
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
@@ -63,7 +65,8 @@ def images(sample: Path) -> list[str]:
     federated = spec.get("keystone", {}).get("federation", {}).get("enabled")
     enabled |= {image for image, service in BESIDE.items() if service in enabled}
     unused = {*OPTIONAL, *BESIDE, FEDERATION} - enabled - ({FEDERATION} if federated else set())
-    return [name for name in json.loads(module("images", "list")) if name not in unused]
+    listed = json.loads(module("images", "list", f"--release={release}"))
+    return [name for name in listed if name.removesuffix(f"-{release}") not in unused]
 
 
 def cabled(sample: Path) -> bool:
@@ -80,9 +83,10 @@ def asks_for_c5c3(sample: Path) -> bool:
     return makes_one or any(group.endswith("c5c3.io") for group in groups) or bool(os.environ.get("C5C3"))
 
 
-def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> None:
-    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the release
-    data and the operator's Deployment, rolled out. Raises CloudError with why its pods do not start.
+def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, release: str = RELEASE) -> None:
+    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the data of
+    the default release and of `release`, and the operator's Deployment, rolled out. Raises CloudError with why its pods
+    do not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
     paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
@@ -90,7 +94,7 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False) -> No
     # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
-        objects = pool.submit(operator, cluster.registry, replicas, cluster.login)
+        objects = pool.submit(operator, cluster.registry, replicas, cluster.login, release)
         shares = [crds[0::2], crds[1::2], access()]
         for share in [pool.submit(cluster.apply, *objs) for objs in shares]:
             share.result()
@@ -117,7 +121,9 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
     return []
 
 
-def operator(registry: str, replicas: int = 1, login: Login | None = None) -> list[Object]:
+def operator(
+    registry: str, replicas: int = 1, login: Login | None = None, release: str = RELEASE
+) -> list[Object]:
     """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
     `registry` if set, which its pods pull with the login.
     """
@@ -128,11 +134,13 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None) -> li
     origin = [f"--registry={registry}"] if registry else []
     with ThreadPoolExecutor() as pool:
         variables = login.environment() if login else None
-        listed, pinned = (
-            pool.submit(module, "images", command, *origin, environment=variables) for command in ("list", "release")
-        )
+        listed = pool.submit(module, "images", "list", *origin, environment=variables)
+        pinned = {
+            f"{name}.yaml": pool.submit(module, "images", "release", name, *origin, environment=variables)
+            for name in sorted({RELEASE, release})
+        }
     image = json.loads(listed.result())["operator"]
-    data = {"2025.1.yaml": pinned.result()}
+    data = {name: text.result() for name, text in pinned.items()}
     for doc in manifests:
         if doc["kind"] == "Deployment":
             doc["spec"]["replicas"] = replicas
@@ -142,7 +150,7 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None) -> li
             container["env"].append({"name": BUILD, "value": image.partition("@")[0].rpartition(":")[2]})
     if login:
         manifests = [with_pull_secret(doc) if doc["kind"] == "ServiceAccount" else doc for doc in manifests]
-    release = {
+    releases = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": RELEASES, "namespace": OPERATOR_NAMESPACE},
@@ -152,7 +160,7 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None) -> li
     return [
         *(doc for doc in manifests if doc["kind"] != "Deployment"),
         *([login.pull_secret(OPERATOR_NAMESPACE)] if login else []),
-        release,
+        releases,
         *(d for d in manifests if d["kind"] == "Deployment"),
     ]
 
@@ -169,12 +177,16 @@ def version(cluster: Kubernetes) -> str:
     return "+".join([template["metadata"]["labels"][VERSION], *builds])
 
 
-def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = None) -> Object:
+def control_plane(
+    cluster: Kubernetes, sample: Path, namespace: str | None = None, release: str = RELEASE
+) -> Object:
     """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
-    returns the control plane.
+    returns the control plane. It has this release, if that is another than the default one.
     """
     objects = documents(sample)
     plane = _plane(objects, sample)
+    if release != RELEASE:
+        plane["spec"]["release"] = release
     if namespace:
         for doc in objects:
             doc["metadata"]["name" if doc["kind"] == "Namespace" else "namespace"] = namespace

@@ -27,12 +27,15 @@ class Session:
     cluster: Kubernetes
     watch: Stopwatch
     console: Console
+    release: str = deploy.RELEASE
 
     @classmethod
-    def start(cls, sample: Path = MINIMAL, nodes: int = 1, *, pulls: bool = False) -> Session:
+    def start(
+        cls, sample: Path = MINIMAL, nodes: int = 1, *, pulls: bool = False, release: str = deploy.RELEASE
+    ) -> Session:
         """The operator runs, in the user's own cluster or one of `nodes` nodes started here, and its nodes can have all
-        images `sample` needs: loaded onto them, or with `pulls` from a registry beside the cluster. `INSTALL` in the
-        environment names a way to install it from what a release pushes there.
+        images `sample` needs in this release: loaded onto them, or with `pulls` from a registry beside the cluster.
+        `INSTALL` in the environment names a way to install it from what is pushed there.
 
         Raises CloudError for `pulls` or `INSTALL` with another than the embedded cluster.
         """
@@ -45,7 +48,7 @@ class Session:
                 f" of your own, set {own.REGISTRY} to a registry of your own. Nothing was done."
             )
         watch = Stopwatch(console)
-        images = deploy.images(sample)
+        images = deploy.images(sample, release)
         if target().kind == "existing":
             cluster = _own_cluster(watch, sample, images)
         else:
@@ -53,14 +56,14 @@ class Session:
         replicas, c5c3 = min(nodes, 2), deploy.asks_for_c5c3(sample)
         if installer:
             with watch.step(f"make a release and push it to {cluster.registry}"):
-                release = ways.publish(cluster, images, replicas=replicas)
+                pushed = ways.publish(cluster, images, replicas=replicas)
             with watch.step(f"install the operator ({installer})"):
-                ways.prepare(cluster, release)
-                ways.INSTALLERS[installer](cluster, release, c5c3=c5c3)
+                ways.prepare(cluster, pushed)
+                ways.INSTALLERS[installer](cluster, pushed, c5c3=c5c3)
         else:
             with watch.step("install the operator"):
-                deploy.install(cluster, replicas, c5c3=c5c3)
-        return cls(cluster, watch, console)
+                deploy.install(cluster, replicas, c5c3=c5c3, release=release)
+        return cls(cluster, watch, console, release)
 
     def converge(
         self, sample: Path, namespace: str | None = None, timeout: float = 600, in_vain: Callable[[], str] = str
@@ -69,7 +72,7 @@ class Session:
         `in_vain` says why it will not be.
         """
         began = time.time()
-        plane = deploy.control_plane(self.cluster, sample, namespace)
+        plane = deploy.control_plane(self.cluster, sample, namespace, self.release)
         meta, expose = plane["metadata"], plane["spec"]["expose"]
         on = f" on {expose['host']}" if expose.get("host") else ""
         self.console.print(f"    APIs are exposed by {expose.get('type', 'ClusterIP')}{on}", highlight=False)

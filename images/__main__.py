@@ -24,13 +24,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         match options.command:
             case "build":
-                _build(options.names, pristine=options.pristine)
+                _build(_chosen(options.names, options.release), pristine=options.pristine)
             case "load":
-                _load(options.names, pristine=options.pristine)
+                _load(_chosen(options.names, options.release), pristine=options.pristine)
             case "push":
-                _push(options.registry, options.names, pristine=options.pristine)
+                _push(options.registry, _chosen(options.names, options.release), pristine=options.pristine)
             case "list":
-                references = _references(options.registry, catalog.deployed(), pristine=options.pristine)
+                references = _references(options.registry, _chosen([], options.release), pristine=options.pristine)
                 print(json.dumps(references, indent=2))
             case "release":
                 text = (catalog.ROOT / "releases" / f"{options.name}.yaml").read_text(encoding="utf-8")
@@ -57,12 +57,14 @@ def _options() -> argparse.ArgumentParser:
     for name, text in some.items():
         command = commands.add_parser(name, help=text)
         _add_pristine(command)
+        _add_release(command)
         if name == "push":
             command.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
         command.add_argument("names", nargs="*", metavar="NAME", help=f"default: all that pods run. One of: {names}")
     listing = commands.add_parser("list", help="image → reference, as JSON")
     release = commands.add_parser("release", help="a release file with the tags filled in")
-    release.add_argument("name", nargs="?", default="2025.1")
+    release.add_argument("name", nargs="?", default=catalog.RELEASE)
+    _add_release(listing)
     for command in (listing, release):
         command.add_argument(
             "--registry", type=registry.prefix, default=catalog.PREFIX, help="where nodes pull from; default: nowhere"
@@ -73,6 +75,12 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_release(command: argparse.ArgumentParser) -> None:
+    choices = sorted(path.stem for path in (catalog.ROOT / "releases").glob("*.yaml"))
+    text = f"of OpenStack, one of {', '.join(choices)}; default: {catalog.RELEASE}"
+    command.add_argument("--release", choices=choices, default=catalog.RELEASE, help=text, metavar="RELEASE")
+
+
 def _add_pristine(command: argparse.ArgumentParser) -> None:
     text = (
         "without the patches of images/patches; PRISTINE=1 does the same for all commands, as in `PRISTINE=1 make e2e`"
@@ -80,29 +88,32 @@ def _add_pristine(command: argparse.ArgumentParser) -> None:
     command.add_argument("--pristine", action="store_true", default=catalog.is_pristine(), help=text)
 
 
-def _chosen(names: list[str]) -> list[str]:
-    unknown = sorted(set(names) - set(catalog.names()))
-    if unknown:
-        raise CommandError(f"there is no image {', '.join(unknown)}; choose from {', '.join(catalog.names())}")
-    return names or list(catalog.deployed())
+def _chosen(names: list[str], release: str) -> list[str]:
+    """Return the images of these names; without, all that pods of the release run. Of an image that each release has,
+    the name alone means that of this one.
+    """
+    if not names:
+        return catalog.of_release(release)
+    known = catalog.names()
+    chosen = [catalog.name_in(name, release) for name in names]
+    if unknown := sorted(set(chosen) - set(known)):
+        raise CommandError(f"there is no image {', '.join(unknown)}; choose from {', '.join(known)}")
+    return chosen
 
 
-def _build(names: list[str], *, pristine: bool) -> None:
-    chosen = _chosen(names)
+def _build(chosen: list[str], *, pristine: bool) -> None:
     build(engine(), chosen, pristine=pristine)
     for name in chosen:
         print(catalog.reference(name, pristine=pristine))
 
 
-def _load(names: list[str], *, pristine: bool) -> None:
-    chosen = _chosen(names)
+def _load(chosen: list[str], *, pristine: bool) -> None:
     builder = engine()
     build(builder, chosen, pristine=pristine)
     archive.load(builder, chosen, pristine=pristine)
 
 
-def _push(target: str, names: list[str], *, pristine: bool) -> None:
-    chosen = _chosen(names)
+def _push(target: str, chosen: list[str], *, pristine: bool) -> None:
     builder = engine()
     build(builder, chosen, pristine=pristine)
     registry.push(builder, target, chosen, pristine=pristine)

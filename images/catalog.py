@@ -6,11 +6,11 @@ import functools
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from images import patches
+from images import locks, patches
 from openstack_operator import __version__
 
 FOLDER = Path(__file__).parent
@@ -22,6 +22,9 @@ DEBIAN = "debian"
 
 SUITE = "trixie"
 
+RELEASE = "2025.1"
+"""The default release of OpenStack, which is Debian's."""
+
 TOOLS = frozenset({"amphora", "guest"})
 """Images that only build something; no pod runs them."""
 
@@ -29,9 +32,15 @@ FOR_TESTS = frozenset({"ceph-rook"})
 """Images that pods of other operators run in tests, and no pod of a cloud."""
 
 _LABEL = "org.opencontainers.image"
-_BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w-]+):build\b")
+_BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w.-]+):build\b")
 """An image of ours in a release file."""
+_OF_RELEASE = re.compile(r"(?P<recipe>.+)-(?P<release>\d{4}\.\d)")
+"""An image that is made for one release, of packages of the index: keystone-2026.1."""
 _PARENT = re.compile(rf"^ARG PARENT={PREFIX}/(?P<name>[\w-]+)$", re.MULTILINE)
+
+
+RECIPES = locks.FOLDER
+"""Recipes of such images. One makes the image for each release that has a lock file."""
 
 
 class File(NamedTuple):
@@ -48,9 +57,16 @@ def is_pristine() -> bool:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """All images with a Containerfile, each after its parent."""
-    parents = {path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}
-    order = [DEBIAN]
+    """All images with a Containerfile, each after its parent, those for one release after the others."""
+    recipes = [path.parent.name for path in RECIPES.glob("*/Containerfile")]
+    own = _sorted({path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}, [DEBIAN])
+    of_releases = {name: parent(name) for release in locks.releases() for name in (f"{r}-{release}" for r in recipes)}
+    return tuple(_sorted(of_releases, own)[1:])
+
+
+def _sorted(parents: dict[str, str], order: list[str]) -> list[str]:
+    """Return the order with the images of `parents` after it."""
+    order = list(order)
     while parents:
         ready = sorted(name for name, below in parents.items() if below in order)
         if not ready:
@@ -58,22 +74,51 @@ def names() -> tuple[str, ...]:
         order += ready
         for name in ready:
             del parents[name]
-    return tuple(order[1:])
+    return order
+
+
+def _of_release(name: str) -> tuple[str, str]:
+    """Return the recipe and the release of an image that is made for one; elsewhere the name and an empty release."""
+    match = _OF_RELEASE.fullmatch(name)
+    return (match["recipe"], match["release"]) if match else (name, "")
+
+
+def _folder(name: str) -> Path:
+    """The folder with the image's Containerfile."""
+    recipe, release = _of_release(name)
+    return RECIPES / recipe if release else FOLDER / name
+
+
+def name_in(image: str, release: str) -> str:
+    """Return the name of the image of a release, which is its own unless all releases have one."""
+    own = f"{image}-{release}"
+    return own if own in names() else image
 
 
 def deployed() -> tuple[str, ...]:
-    """The images pods run: those that are no other's mere foundation, no tool, and not for tests alone."""
+    """The images pods of the default release run: those that are no other's mere foundation, no tool, and not for tests
+    alone.
+    """
     foundations = {DEBIAN, "base", "oslo", "python"}
-    return tuple(name for name in names() if name not in foundations | TOOLS | FOR_TESTS)
+    return tuple(name for name in names() if name not in foundations | TOOLS | FOR_TESTS and not _of_release(name)[1])
+
+
+def of_release(release: str) -> list[str]:
+    """The images that pods of a release run. Raises FileNotFoundError for one without a file in releases/."""
+    text = (ROOT / "releases" / f"{release}.yaml").read_text(encoding="utf-8")
+    named = named_images(text)
+    return [name for name in names() if name in named]
 
 
 @functools.cache
 def parent(name: str) -> str:
-    """The image that this one stands on."""
-    match = _PARENT.search((FOLDER / name / "Containerfile").read_text(encoding="utf-8"))
+    """The image that this one stands on; that of the same release, if there is one."""
+    containerfile = _folder(name) / "Containerfile"
+    match = _PARENT.search(containerfile.read_text(encoding="utf-8"))
     if match is None:
-        raise ValueError(f"images/{name}/Containerfile: no line 'ARG PARENT={PREFIX}/...'")
-    return match["name"]
+        raise ValueError(f"{containerfile}: no line 'ARG PARENT={PREFIX}/...'")
+    below, (_, release) = match["name"], _of_release(name)
+    return f"{below}-{release}" if release and (RECIPES / below).is_dir() else below
 
 
 @functools.cache
@@ -82,11 +127,12 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
 
     Read once: what is built must be what the tag was made from, also when a file is edited meanwhile.
     """
+    recipe, release = _of_release(name)
+    if release:
+        return _files_of_release(name, recipe, release, pristine=pristine)
     context = _tree(FOLDER / name)
     if applied := [patch for patch in patches.patches() if name in patch.images]:
-        context |= {} if pristine else {f"patches/{path}": _file(patches.FOLDER / path) for path in _paths(applied)}
-        context["patches/apply"] = _file(patches.FOLDER / "apply")
-        context["patches/series"] = File("".join(f"{each.name}\n" for each in applied if not pristine).encode())
+        context |= _patches("patches", applied, pristine=pristine)
     if name == "python":
         context["requirements.lock"] = _file(ROOT / "requirements.lock")
     if name == "operator":
@@ -100,11 +146,34 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
     return context
 
 
-def _paths(applied: Iterable[patches.Patch]) -> Iterator[str]:
-    for patch in applied:
-        yield patch.name
-        if patch.check.exists():
-            yield str(patch.check.relative_to(patches.FOLDER))
+def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -> dict[str, File]:
+    """The files that the image of the default release has, too, the recipe's, and the packages that its parent lacks."""
+    context = (_tree(FOLDER / recipe) if (FOLDER / recipe).is_dir() else {}) | _tree(RECIPES / recipe)
+    applied = [patch for patch in patches.of_release(release) if recipe in patch.images]
+    # Python itself is Debian's.
+    for folder, of_debian in {"patches": False, "patches-of-debian": True}.items():
+        if some := [patch for patch in applied if patch.name.startswith("cpython/") == of_debian]:
+            context |= _patches(folder, some, pristine=pristine)
+    roots = context.pop("packages").content.decode().split()
+    text = locks.requirements(release, roots, _roots(parent(name)))
+    return context | ({"requirements.lock": File(text.encode())} if text else {})
+
+
+def _roots(name: str) -> list[str]:
+    """The packages that an image of a release and all below it are made of."""
+    recipe, release = _of_release(name)
+    if not release:
+        return []
+    return (RECIPES / recipe / "packages").read_text(encoding="utf-8").split() + _roots(parent(name))
+
+
+def _patches(folder: str, applied: Iterable[patches.Patch], *, pristine: bool) -> dict[str, File]:
+    """A folder of the context with these patches, and the program that applies them."""
+    series = [] if pristine else list(applied)
+    context = {f"{folder}/{path}": _file(file) for patch in series for path, file in patch.files()}
+    context[f"{folder}/apply"] = _file(patches.FOLDER / "apply")
+    context[f"{folder}/series"] = File("".join(f"{each.name}\n" for each in series).encode())
+    return context
 
 
 @functools.cache

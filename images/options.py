@@ -64,11 +64,12 @@ def _line(name: str, description: Mapping[str, Any]) -> str:
 def main() -> None:
     """Write the file of a release."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", default="2025.1")
+    parser.add_argument("--release", default=catalog.RELEASE)
     release = parser.parse_args().release
     path = ROOT / "releases" / "options" / f"{release}.txt"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text({service: options_of(service) for service in SERVICES}), encoding="utf-8")
+    images = {service: catalog.name_in(service, release) for service in SERVICES}
+    path.write_text(text({service: options_of(image) for service, image in images.items()}), encoding="utf-8")
     print(path.relative_to(ROOT))
 
 

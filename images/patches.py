@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from images import locks
+
 FOLDER = Path(__file__).parent / "patches"
+REMADE = locks.FOLDER / "patches"
 FIELDS = ("Reason", "Upstream", "Needed-until", "Images")
 """Fields of a header, all required. A line that begins with a space continues the one before it."""
 
@@ -19,6 +22,7 @@ class Patch(NamedTuple):
     """`<project>/<number>-<subject>.patch`. The names are the order in which an image applies its patches."""
     header: Mapping[str, str]
     diff: str
+    path: Path
 
     @property
     def images(self) -> list[str]:
@@ -30,6 +34,12 @@ class Patch(NamedTuple):
         """Program that the build runs after all patches of the image; most patches have none."""
         return (FOLDER / self.name).with_suffix(".check")
 
+    def files(self) -> Iterator[tuple[str, Path]]:
+        """Yield what a build needs of it, with its path in the build context."""
+        yield self.name, self.path
+        if self.check.exists():
+            yield str(self.check.relative_to(FOLDER)), self.check
+
 
 def read(path: Path) -> Patch:
     """Read a patch file. Raises ValueError for a header with other fields than `FIELDS`."""
@@ -38,12 +48,28 @@ def read(path: Path) -> Patch:
     header = {name: value for name, _, value in fields}
     if tuple(header) != FIELDS or not all(header.values()):
         raise ValueError(f"{path}: a header has the fields {', '.join(FIELDS)}, in this order")
-    return Patch(str(path.relative_to(path.parent.parent)), header, diff)
+    return Patch(str(path.relative_to(path.parent.parent)), header, diff, path)
 
 
 def patches() -> list[Patch]:
     """Return all patches, in the order in which they are applied."""
     return [read(path) for path in sorted(FOLDER.glob("*/*.patch"))]
+
+
+def of_release(release: str) -> list[Patch]:
+    """Return the patches for the images of a release that is made of packages of the index. The text of a patch in
+    images/pypi/patches is in place of the one for the default release.
+    """
+    without = not_needed(release)
+    names = {patch.name: patch for patch in patches()}
+    remade = {patch.name: patch for patch in (read(path) for path in sorted(REMADE.glob("*/*.patch")))}
+    return [remade.get(name, patch) for name, patch in names.items() if name.removesuffix(".patch") not in without]
+
+
+def not_needed(release: str) -> dict[str, str]:
+    """Return the names of patches that such a release does without, and why."""
+    lines = (locks.FOLDER / f"{release}.unpatched").read_text(encoding="utf-8").splitlines()
+    return {name: why for name, _, why in (line.partition(": ") for line in lines if line and line[0] != "#")}
 
 
 def page() -> str:

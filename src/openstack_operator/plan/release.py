@@ -48,6 +48,12 @@ class Release:
     """Options that programs know; empty where they are not listed."""
     earlier_options: OptionLists = field(default_factory=dict[str, Mapping[str, Mapping[str, str]]], compare=False)
     """Those that programs of a release before it knew."""
+    defaults: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(
+        default_factory=dict[str, Mapping[str, Mapping[str, Any]]]
+    )
+    """Options of services that have another default in this release than in others, by service and section; None for one
+    that the release lost.
+    """
 
     def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
@@ -95,7 +101,7 @@ def parse(
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
     release = str(data["release"])
     by_name = {name: _entry(entry, release) for name, entry in components.items()}
-    return Release(release, profile, by_name, options or {}, earlier_options or {})
+    return Release(release, profile, by_name, options or {}, earlier_options or {}, data.get("defaults", {}))
 
 
 def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:

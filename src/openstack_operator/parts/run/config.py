@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +42,22 @@ def logs_json(ctx: Context[Any]) -> bool:
 
 
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
-    """The merged sections; `fixed_options` are those that only the operator sets. Raises OptionsError where the user
-    sets one of them.
+    """The merged sections, as the release knows them; `fixed_options` are those that only the operator sets. Raises
+    OptionsError where the user sets one of them.
     """
-    json_logs = logs_json(ctx)
-    usual = oslo.merge(
-        oslo.options.defaults(json_logs=json_logs), oslo.options.token_cache(fixed_options), defaults or {}
-    )
-    return layered(usual, ctx.spec.config, fixed_options)
+    of_release = ctx.release.defaults.get(ctx.kind.lower(), {})
+    lost = {section: {name for name, value in values.items() if value is None} for section, values in of_release.items()}
+    common = oslo.options.defaults(json_logs=logs_json(ctx))
+    usual = oslo.merge(common, oslo.options.token_cache(fixed_options), defaults or {}, of_release)
+    return layered(_without(usual, lost), ctx.spec.config, _without(fixed_options, lost))
+
+
+def _without(sections: Sections, lost: Mapping[str, Collection[str]]) -> Sections:
+    """Return the sections without options that a release lost."""
+    return {
+        section: {name: value for name, value in values.items() if name not in lost.get(section, ())}
+        for section, values in sections.items()
+    }
 
 
 def layered(
