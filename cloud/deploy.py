@@ -121,9 +121,7 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
     return []
 
 
-def operator(
-    registry: str, replicas: int = 1, login: Login | None = None, release: str = RELEASE
-) -> list[Object]:
+def operator(registry: str, replicas: int = 1, login: Login | None = None, release: str = RELEASE) -> list[Object]:
     """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
     `registry` if set, which its pods pull with the login.
     """
@@ -177,9 +175,7 @@ def version(cluster: Kubernetes) -> str:
     return "+".join([template["metadata"]["labels"][VERSION], *builds])
 
 
-def control_plane(
-    cluster: Kubernetes, sample: Path, namespace: str | None = None, release: str = RELEASE
-) -> Object:
+def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = None, release: str = RELEASE) -> Object:
     """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
     returns the control plane. It has this release, if that is another than the default one.
     """

@@ -39,7 +39,9 @@ EXTRA_CONSTRAINTS = ("setuptools<81",)
 
 _ENTRY = re.compile(r"^([a-z0-9.-]+)==\S+")
 _VIA = re.compile(r"^    #(?: via)?\s+([a-z0-9.-]+)(?:\[.*\])?$")
-_USABLE = re.compile(r"-(?:py3|py2\.py3)-none-any\.whl$|-(?:cp313-cp313|cp3\d+-abi3|py3-none)-manylinux.*x86_64.*\.whl$")
+_USABLE = re.compile(
+    r"-(?:py3|py2\.py3)-none-any\.whl$|-(?:cp313-cp313|cp3\d+-abi3|py3-none)-manylinux.*x86_64.*\.whl$"
+)
 
 
 class Entry(NamedTuple):
@@ -58,7 +60,9 @@ def releases() -> tuple[str, ...]:
 def entries(release: str) -> dict[str, Entry]:
     """Return the packages of a lock file by name."""
     found: dict[str, Entry] = {}
-    for block in re.split(r"^(?=[a-z0-9])", (FOLDER / f"{release}.lock").read_text(encoding="utf-8"), flags=re.MULTILINE):
+    for block in re.split(
+        r"^(?=[a-z0-9])", (FOLDER / f"{release}.lock").read_text(encoding="utf-8"), flags=re.MULTILINE
+    ):
         if match := _ENTRY.match(block):
             lines = block.splitlines()
             needed_by = frozenset(via[1] for line in lines if (via := _VIA.match(line)))
@@ -96,13 +100,22 @@ def _compiled(release: str, constraints: Path) -> str:
         limits.write_text("\n".join([*official, *EXTRA_CONSTRAINTS]), encoding="utf-8")
         lock, files = Path(folder, "lock"), Path(folder, "pylock.toml")
         elsewhere = {*ELSEWHERE, *_remarks(release, "elsewhere")}
-        common = ["--quiet", "--only-binary=:all:", *(f"--no-binary={name}" for name in sorted(elsewhere)), "--no-python-downloads", f"--python-version={PYTHON}", f"--python-platform={PLATFORM}"]
+        common = [
+            "--quiet",
+            "--only-binary=:all:",
+            *(f"--no-binary={name}" for name in sorted(elsewhere)),
+            "--no-python-downloads",
+            f"--python-version={PYTHON}",
+            f"--python-platform={PLATFORM}",
+        ]
         compile_ = [sys.executable, "-m", "uv", "pip", "compile", *common]
         lock_options = ["--generate-hashes", "--no-emit-index-url", "--no-header", f"--constraints={limits}"]
         run([*compile_, *lock_options, str(FOLDER / f"{release}.in"), f"--output-file={lock}"])
         text = lock.read_text(encoding="utf-8")
         pins = Path(folder, "pins")
-        pins.write_text("".join(f"{match[0].split(' ')[0]}\n" for match in _ENTRY_LINES.finditer(text)), encoding="utf-8")
+        pins.write_text(
+            "".join(f"{match[0].split(' ')[0]}\n" for match in _ENTRY_LINES.finditer(text)), encoding="utf-8"
+        )
         run([*compile_, "--no-deps", "--format=pylock.toml", str(pins), f"--output-file={files}"])
         return _with_usable_hashes(text, tomllib.loads(files.read_text(encoding="utf-8")), elsewhere)
 

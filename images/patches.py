@@ -32,13 +32,14 @@ class Patch(NamedTuple):
     @property
     def check(self) -> Path:
         """Program that the build runs after all patches of the image; most patches have none."""
-        return (FOLDER / self.name).with_suffix(".check")
+        beside = self.path.with_suffix(".check")
+        return beside if beside.exists() else (FOLDER / self.name).with_suffix(".check")
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield what a build needs of it, with its path in the build context."""
         yield self.name, self.path
         if self.check.exists():
-            yield str(self.check.relative_to(FOLDER)), self.check
+            yield str(Path(self.name).with_suffix(".check")), self.check
 
 
 def read(path: Path) -> Patch:
@@ -82,6 +83,11 @@ def page() -> str:
         "images without them, and `PRISTINE=1 make e2e` tests a cloud of these. Kolla's images have none.",
         "`python -m images.patches` prints this page.",
         "",
+        "Images of OpenStack "
+        + " and ".join(locks.releases())
+        + " have them, too, but for those that [are not needed](#not-needed).",
+        "If the code of these releases differs, the patch has another text.",
+        "",
         "| patch | images | reason | reported upstream | needed until |",
         "| --- | --- | --- | --- | --- |",
     ]
@@ -89,7 +95,11 @@ def page() -> str:
         link = f"[{patch.name.removesuffix('.patch')}](../../images/patches/{patch.name})"
         reason, upstream, until, images = (patch.header[field] for field in FIELDS)
         upstream = re.sub(r"https://github\.com/(\S+/\S+)/(?:issues|pull)/(\d+)", r"[\1 \2](\g<0>)", upstream)
+        if (REMADE / patch.name).exists():
+            link += f" [{' '.join(locks.releases())}](../../images/pypi/patches/{patch.name})"
         lines.append(f"| {link} | {images} | {reason} | {upstream} | {until} |")
+    lines += ["", "## Not needed", "", "| release | patch | why |", "| --- | --- | --- |"]
+    lines += [f"| {each} | {name} | {why} |" for each in locks.releases() for name, why in not_needed(each).items()]
     return "\n".join(lines) + "\n"
 
 

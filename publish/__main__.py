@@ -35,8 +35,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Make a release; return the exit status."""
     options = _options().parse_args(arguments)
     try:
-        names = options.only or list(catalog.deployed())
-        folder = publish(options.registry, options.output / options.version, names, options.version, sbom=options.sbom)
+        releases = options.openstack or [catalog.RELEASE]
+        wanted = {name for each in releases for name in catalog.of_release(each)}
+        names = options.only or [name for name in catalog.names() if name in wanted]
+        target = options.output / options.version
+        folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom)
     except (CommandError, LookupError) as error:
         say(f"publish: {error}")
         return 1
@@ -50,6 +53,9 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("registry", type=registry.prefix, help="such as registry.example.org/team")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "release", help="folder (%(default)s)")
+    parser.add_argument(
+        "--openstack", action="append", metavar="RELEASE", help=f"of OpenStack, may be repeated ({catalog.RELEASE})"
+    )
     parser.add_argument(
         "--sbom", action=argparse.BooleanOptionalAction, default=True, help="list what is in each image (SPDX)"
     )
@@ -69,9 +75,17 @@ def _options() -> argparse.ArgumentParser:
     return parser
 
 
-def publish(target: str, folder: Path, names: Sequence[str], version: str = __version__, *, sbom: bool = True) -> Path:
-    """Push these images, charts and the bundle, and write manifests, the wheel, lists of contents, checksums and notes.
-    Returns the folder. Raises CommandError and LookupError.
+def publish(
+    target: str,
+    folder: Path,
+    names: Sequence[str],
+    of_releases: Sequence[str] = (catalog.RELEASE,),
+    version: str = __version__,
+    *,
+    sbom: bool = True,
+) -> Path:
+    """Push these images, charts and the bundle, and write manifests, the files of these releases of OpenStack, the
+    wheel, lists of contents, checksums and notes. Returns the folder. Raises CommandError and LookupError.
     """
     created = datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or run(["git", "log", "-1", "--format=%ct"])), UTC
@@ -81,8 +95,8 @@ def publish(target: str, folder: Path, names: Sequence[str], version: str = __ve
     registry.push(builder, target, names)
     references = registry.pinned(target, names)
     releases = {
-        path.name: catalog.resolved(path.read_text(encoding="utf-8"), references)
-        for path in sorted((ROOT / "releases").glob("*.yaml"))
+        f"{name}.yaml": catalog.resolved((ROOT / "releases" / f"{name}.yaml").read_text(encoding="utf-8"), references)
+        for name in of_releases
     }
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -51,9 +51,9 @@ class ReleaseFiles:
         self._read: dict[Path, _File] = {}
 
     def __call__(self, spec: Model) -> Release:
-        """The release of a spec; resources that run nothing get the newest one. Raises SpecError for an unknown one."""
+        """The release of a spec; one that names none gets the newest. Raises SpecError for an unknown one."""
         files = self._files()
-        name = str(getattr(spec, "release", max(files, default="")))
+        name = str(getattr(spec, "release", self._newest()))
         profile = str(getattr(spec, "image_profile", "debian"))
         if name not in files:
             raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
@@ -63,6 +63,11 @@ class ReleaseFiles:
             earlier = _merge(self._options(each) for each in files if each < name)
             file.parsed[profile] = parse(file.content, profile, self._options(name), earlier)
         return file.parsed[profile]
+
+    def _newest(self) -> str:
+        """Return the newest release of the first folder that has any: others may name images that nobody pushed."""
+        found = (sorted(path.stem for path in folder.glob("*.yaml")) for folder in self._folders)
+        return next((names[-1] for names in found if names), "")
 
     def _options(self, release: str) -> OptionLists:
         """Return the options of a release's programs, from the first folder that lists them."""

@@ -201,6 +201,22 @@ def test_another_spelling_of_a_wired_option_is_refused_too(section: str, option:
         parts.options(widget({"config": {"a": {"b-c": 1}}}), {"a": {"b_c": 2}})
 
 
+def test_a_release_has_other_defaults_and_lacks_options() -> None:
+    of_release = {
+        "widget": {"a": {"x": "of release", "y": "of release", "z": None}, "b": {"z": None}},
+        "gadget": {"a": {"w": 1}},
+    }
+    ctx = context(
+        WIDGET,
+        {"config": {"a": {"x": "user's"}}},
+        release=Release("2025.1", "debian", RELEASE.components, defaults=of_release),
+        published=CONTRACTS,
+    )
+    sections = parts.options(ctx, {"b": {"z": "fixed", "v": "fixed"}}, defaults={"a": {"y": "usual", "z": "usual"}})
+    assert sections["a"] == {"x": "user's", "y": "of release"}
+    assert sections["b"] == {"v": "fixed"}
+
+
 @pytest.mark.security
 @pytest.mark.parametrize(
     ("config", "message"),

@@ -46,7 +46,9 @@ def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | 
     OptionsError where the user sets one of them.
     """
     of_release = ctx.release.defaults.get(ctx.kind.lower(), {})
-    lost = {section: {name for name, value in values.items() if value is None} for section, values in of_release.items()}
+    lost = {
+        section: {name for name, value in values.items() if value is None} for section, values in of_release.items()
+    }
     common = oslo.options.defaults(json_logs=logs_json(ctx))
     usual = oslo.merge(common, oslo.options.token_cache(fixed_options), defaults or {}, of_release)
     return layered(_without(usual, lost), ctx.spec.config, _without(fixed_options, lost))
