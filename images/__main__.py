@@ -94,10 +94,10 @@ def _chosen(names: list[str], release: str) -> list[str]:
     """
     if not names:
         return catalog.of_release(release)
-    known = catalog.names()
+    all_names = catalog.names()
     chosen = [catalog.name_in(name, release) for name in names]
-    if unknown := sorted(set(chosen) - set(known)):
-        raise CommandError(f"there is no image {', '.join(unknown)}; choose from {', '.join(known)}")
+    if unknown := sorted(set(chosen) - set(all_names)):
+        raise CommandError(f"there is no image {', '.join(unknown)}; choose from {', '.join(all_names)}")
     return chosen
 
 

@@ -59,9 +59,9 @@ def is_pristine() -> bool:
 def names() -> tuple[str, ...]:
     """All images with a Containerfile, each after its parent, those for one release after the others."""
     recipes = [path.parent.name for path in RECIPES.glob("*/Containerfile")]
-    own = _sorted({path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}, [DEBIAN])
+    of_all = _sorted({path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}, [DEBIAN])
     of_releases = {name: parent(name) for release in locks.releases() for name in (f"{r}-{release}" for r in recipes)}
-    return tuple(_sorted(of_releases, own)[1:])
+    return tuple(_sorted(of_releases, of_all)[1:])
 
 
 def _sorted(parents: dict[str, str], order: list[str]) -> list[str]:
@@ -91,8 +91,8 @@ def _folder(name: str) -> Path:
 
 def name_in(image: str, release: str) -> str:
     """Return the name of the image of a release, which is its own unless all releases have one."""
-    own = f"{image}-{release}"
-    return own if own in names() else image
+    of_release = f"{image}-{release}"
+    return of_release if of_release in names() else image
 
 
 def deployed() -> tuple[str, ...]:
@@ -106,8 +106,8 @@ def deployed() -> tuple[str, ...]:
 def of_release(release: str) -> list[str]:
     """The images that pods of a release run. Raises FileNotFoundError for one without a file in releases/."""
     text = (ROOT / "releases" / f"{release}.yaml").read_text(encoding="utf-8")
-    named = named_images(text)
-    return [name for name in names() if name in named]
+    images = named_images(text)
+    return [name for name in names() if name in images]
 
 
 @functools.cache
@@ -147,7 +147,7 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
 
 
 def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -> dict[str, File]:
-    """The files that the image of the default release has, too, the recipe's, and the packages that its parent lacks."""
+    """Files that the image of the default release has, too, the recipe's, and the packages that its parent lacks."""
     context = (_tree(FOLDER / recipe) if (FOLDER / recipe).is_dir() else {}) | _tree(RECIPES / recipe)
     applied = [patch for patch in patches.of_release(release) if recipe in patch.images]
     # Python itself is Debian's.

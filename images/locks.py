@@ -1,7 +1,7 @@
 """Packages of the package index by release of OpenStack: `python -m images.locks RELEASE CONSTRAINTS`.
 
-Writes `images/pypi/RELEASE.lock`, with hashes, from `RELEASE.in` there and a copy of OpenStack's upper-constraints.txt of
-that release. Comments of the lock file say what needs each package, so that an image gets those it needs.
+Writes `images/pypi/RELEASE.lock`, with hashes, from `RELEASE.in` there and a copy of OpenStack's upper-constraints.txt
+of that release. Comments of the lock file say what needs each package, so that an image gets those it needs.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PLATFORM = "x86_64-manylinux_2_40"
 """Debian trixie's."""
 
 ELSEWHERE = frozenset({"certifi", "ncclient", "ovs", "python-ldap", "simplegeneric", "testresources"})
-"""Packages that no image takes from the index. certifi is Debian's, which trusts the authorities of the image. The others
-are there as source only: Debian has those that are used, and ncclient and testresources are not.
+"""Packages that no image takes from the index. certifi is Debian's, which trusts the authorities of the image. The
+others are there as source only: Debian has those that are used, and ncclient and testresources are not.
 """
 
 EXTRA_CONSTRAINTS = ("setuptools<81",)
@@ -59,7 +59,7 @@ def releases() -> tuple[str, ...]:
 @functools.cache
 def entries(release: str) -> dict[str, Entry]:
     """Return the packages of a lock file by name."""
-    found: dict[str, Entry] = {}
+    packages: dict[str, Entry] = {}
     for block in re.split(
         r"^(?=[a-z0-9])", (FOLDER / f"{release}.lock").read_text(encoding="utf-8"), flags=re.MULTILINE
     ):
@@ -67,27 +67,27 @@ def entries(release: str) -> dict[str, Entry]:
             lines = block.splitlines()
             needed_by = frozenset(via[1] for line in lines if (via := _VIA.match(line)))
             text = "".join(f"{line}\n" for line in lines if not line.lstrip().startswith("#"))
-            found[match[1]] = Entry(text, needed_by)
-    return found
+            packages[match[1]] = Entry(text, needed_by)
+    return packages
 
 
 def closure(release: str, roots: Iterable[str]) -> set[str]:
     """Return the names of these packages and of all that they need. Raises KeyError for one that is not locked."""
-    known = entries(release)
+    packages = entries(release)
     names, new = set[str](), set(roots)
-    if unknown := new - known.keys():
+    if unknown := new - packages.keys():
         raise KeyError(f"images/pypi/{release}.lock lacks {', '.join(sorted(unknown))}")
     while new:
         names |= new
-        new = {name for name, entry in known.items() if name not in names and entry.needed_by & names}
+        new = {name for name, entry in packages.items() if name not in names and entry.needed_by & names}
     return names
 
 
 def requirements(release: str, roots: Iterable[str], present: Iterable[str]) -> str:
     """Return the lock file of an image: the packages that it needs and its parents, with the roots `present`, lack."""
-    known = entries(release)
+    packages = entries(release)
     names = closure(release, roots) - closure(release, present)
-    return "".join(known[name].text for name in sorted(names))
+    return "".join(packages[name].text for name in sorted(names))
 
 
 def _compiled(release: str, constraints: Path) -> str:

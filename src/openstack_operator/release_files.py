@@ -65,9 +65,9 @@ class ReleaseFiles:
         return file.parsed[profile]
 
     def _newest(self) -> str:
-        """Return the newest release of the first folder that has any: others may name images that nobody pushed."""
-        found = (sorted(path.stem for path in folder.glob("*.yaml")) for folder in self._folders)
-        return next((names[-1] for names in found if names), "")
+        """Return the newest release of the first folder that has any; others may name images that no registry has."""
+        names_by_folder = (sorted(path.stem for path in folder.glob("*.yaml")) for folder in self._folders)
+        return next((names[-1] for names in names_by_folder if names), "")
 
     def _options(self, release: str) -> OptionLists:
         """Return the options of a release's programs, from the first folder that lists them."""

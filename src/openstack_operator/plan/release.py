@@ -51,8 +51,8 @@ class Release:
     defaults: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(
         default_factory=dict[str, Mapping[str, Mapping[str, Any]]]
     )
-    """Options of services that have another default in this release than in others, by service and section; None for one
-    that the release lost.
+    """Options of services that have another default in this release than in others, by service and section; None for
+    one that the release lost.
     """
 
     def __getitem__(self, component: str) -> ReleaseEntry:
