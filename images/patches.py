@@ -10,7 +10,6 @@ from typing import NamedTuple
 from images import locks
 
 FOLDER = Path(__file__).parent / "patches"
-REMADE = locks.FOLDER / "patches"
 FIELDS = ("Reason", "Upstream", "Needed-until", "Images")
 """Fields of a header, all required. A line that begins with a space continues the one before it."""
 
@@ -23,17 +22,13 @@ class Patch(NamedTuple):
     header: Mapping[str, str]
     diff: str
     path: Path
+    check: Path
+    """Program that the build runs after all patches of the image; most patches have none."""
 
     @property
     def images(self) -> list[str]:
         """Images that apply it, without those on top of them."""
         return self.header["Images"].split()
-
-    @property
-    def check(self) -> Path:
-        """Program that the build runs after all patches of the image; most patches have none."""
-        beside = self.path.with_suffix(".check")
-        return beside if beside.exists() else (FOLDER / self.name).with_suffix(".check")
 
     def files(self) -> Iterator[tuple[str, Path]]:
         """Yield what a build needs of it, with its path in the build context."""
@@ -49,7 +44,7 @@ def read(path: Path) -> Patch:
     header = {name: value for name, _, value in fields}
     if tuple(header) != FIELDS or not all(header.values()):
         raise ValueError(f"{path}: a header has the fields {', '.join(FIELDS)}, in this order")
-    return Patch(str(path.relative_to(path.parent.parent)), header, diff, path)
+    return Patch(str(path.relative_to(path.parent.parent)), header, diff, path, path.with_suffix(".check"))
 
 
 def patches() -> list[Patch]:
@@ -58,13 +53,27 @@ def patches() -> list[Patch]:
 
 
 def of_release(release: str) -> list[Patch]:
-    """Return the patches for the images of a release that is made of packages of the index. The text of a patch in
-    images/pypi/patches is in place of the one for the default release.
+    """Return the patches for the images of a release that is made of packages of the index. Their files are those of the
+    default release, unless a folder of `remade` has others of the same name.
     """
     without = not_needed(release)
-    names = {patch.name: patch for patch in patches()}
-    remade = {patch.name: patch for patch in (read(path) for path in sorted(REMADE.glob("*/*.patch")))}
-    return [remade.get(name, patch) for name, patch in names.items() if name.removesuffix(".patch") not in without]
+    wanted = [patch.name for patch in patches() if patch.name.removesuffix(".patch") not in without]
+    folders = [FOLDER, *remade(release)]
+    return [
+        read(_last(folders, name))._replace(check=_last(folders, name.removesuffix(".patch") + ".check"))
+        for name in wanted
+    ]
+
+
+def remade(release: str) -> tuple[Path, Path]:
+    """Return the folders with patches for other code than that of the default release: that of all such releases, and
+    that of this one.
+    """
+    return locks.FOLDER / "patches", locks.FOLDER / f"patches-{release}"
+
+
+def _last(folders: list[Path], name: str) -> Path:
+    return [path for folder in folders if (path := folder / name).exists() or folder == FOLDER][-1]
 
 
 def not_needed(release: str) -> dict[str, str]:
@@ -95,8 +104,10 @@ def page() -> str:
         link = f"[{patch.name.removesuffix('.patch')}](../../images/patches/{patch.name})"
         reason, upstream, until, images = (patch.header[field] for field in FIELDS)
         upstream = re.sub(r"https://github\.com/(\S+/\S+)/(?:issues|pull)/(\d+)", r"[\1 \2](\g<0>)", upstream)
-        if (REMADE / patch.name).exists():
-            link += f" [{' '.join(locks.releases())}](../../images/pypi/patches/{patch.name})"
+        texts = {folder for each in locks.releases() for folder in remade(each) if (folder / patch.name).exists()}
+        for folder in sorted(texts):
+            releases = folder.name.partition("-")[2] or " ".join(locks.releases())
+            link += f" [{releases}](../../images/pypi/{folder.name}/{patch.name})"
         lines.append(f"| {link} | {images} | {reason} | {upstream} | {until} |")
     lines += ["", "## Not needed", "", "| release | patch | why |", "| --- | --- | --- |"]
     lines += [f"| {each} | {name} | {why} |" for each in locks.releases() for name, why in not_needed(each).items()]

@@ -89,7 +89,8 @@ def test_a_patch_is_applied_or_said_to_be_needless(release: str) -> None:
     needless = patches.not_needed(release)
     assert {name.removesuffix(".patch") for name in known.keys() - applied} == needless.keys()
     assert all(needless.values())
-    assert {str(path.relative_to(patches.REMADE)) for path in patches.REMADE.glob("*/*.patch")} <= known.keys()
+    for folder in patches.remade(release):
+        assert {str(path.relative_to(folder)) for path in folder.glob("*/*.patch")} <= known.keys()
     for name, patch in applied.items():
         assert patch.images == known[name].images
         for image in set(patch.images) & set(RECIPES):
