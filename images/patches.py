@@ -53,8 +53,8 @@ def patches() -> list[Patch]:
 
 
 def of_release(release: str) -> list[Patch]:
-    """Return the patches for the images of a release that is made of packages of the index. Their files are those of the
-    default release, unless a folder of `remade` has others of the same name.
+    """Return the patches for the images of a release that is made of packages of the index. Their files are those of
+    the default release, unless a folder of `remade` has others of the same name.
     """
     without = not_needed(release)
     wanted = [patch.name for patch in patches() if patch.name.removesuffix(".patch") not in without]
