@@ -57,11 +57,11 @@ def of_release(release: str) -> list[Patch]:
     the default release, unless a folder of `remade` has others of the same name.
     """
     without = not_needed(release)
-    wanted = [patch.name for patch in patches() if patch.name.removesuffix(".patch") not in without]
+    names = [patch.name for patch in patches() if patch.name.removesuffix(".patch") not in without]
     folders = [FOLDER, *remade(release)]
     return [
         read(_last(folders, name))._replace(check=_last(folders, name.removesuffix(".patch") + ".check"))
-        for name in wanted
+        for name in names
     ]
 
 
