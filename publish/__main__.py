@@ -36,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options().parse_args(arguments)
     try:
         releases = options.openstack or [catalog.RELEASE]
-        wanted = {name for each in releases for name in catalog.of_release(each)}
-        names = options.only or [name for name in catalog.names() if name in wanted]
+        image_names = {name for each in releases for name in catalog.of_release(each)}
+        names = options.only or [name for name in catalog.names() if name in image_names]
         target = options.output / options.version
         folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom)
     except (CommandError, LookupError) as error:

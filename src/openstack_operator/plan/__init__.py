@@ -50,7 +50,7 @@ from .service import (
     Writer,
 )
 from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
-from .upgrade import HELD, PREFLIGHT, UPGRADE, check_hop, check_way_back
+from .upgrade import PREFLIGHT, UPGRADE, UPGRADE_HELD, check_hop, check_way_back
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
@@ -59,7 +59,6 @@ __all__ = [
     "C5C3",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
-    "HELD",
     "HIGHLY_AVAILABLE",
     "IMAGE_PROFILE",
     "MOST_ENTRIES",
@@ -76,6 +75,7 @@ __all__ = [
     "SINGLE_COPY",
     "STATEFUL_SET_LIMIT",
     "UPGRADE",
+    "UPGRADE_HELD",
     "WORKLOADS",
     "Actuator",
     "AllowedUser",

@@ -152,8 +152,8 @@ class Context(Generic[SpecT]):
     @property
     def upgrades_from(self) -> str:
         """Earlier release that runs until an upgrade is completed; empty without an upgrade, and on a way back."""
-        running = self.running_release
-        return running if running and is_earlier(running, self.release.name) else ""
+        release = self.running_release
+        return release if release and is_earlier(release, self.release.name) else ""
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

@@ -77,14 +77,14 @@ _NAME = re.compile(r"(\d{4})\.([12])")
 
 def place(release: str) -> int | None:
     """Return the place of a release in the order of all, two a year; None for a name that OpenStack does not give."""
-    found = _NAME.fullmatch(release)
-    return 2 * int(found[1]) + int(found[2]) if found else None
+    match = _NAME.fullmatch(release)
+    return 2 * int(match[1]) + int(match[2]) if match else None
 
 
-def is_earlier(release: str, other: str) -> bool:
+def is_earlier(release: str, other_release: str) -> bool:
     """Return True if a release came before the other one; names that OpenStack does not give compare as text."""
-    first, second = place(release), place(other)
-    return release < other if first is None or second is None else first < second
+    first, second = place(release), place(other_release)
+    return release < other_release if first is None or second is None else first < second
 
 
 def parse(

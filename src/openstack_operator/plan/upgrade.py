@@ -17,22 +17,24 @@ from .verdict import failed
 PREFLIGHT = "Preflight"
 """Name of the step that checks a release before an upgrade to it."""
 
-UPGRADE, HELD = "Upgrade", "Held"
-"""Name of the last step of an upgrade, after which only a backup leads back; reason while it is held."""
+UPGRADE = "Upgrade"
+"""Name of the last step of an upgrade, after which only a backup leads back."""
+UPGRADE_HELD = "Held"
+"""Reason of its condition while it waits for the user, or for the other services of the cloud."""
 
 Make = Callable[[Context[Any]], Plan]
 
 
-def check_hop(running: str, target: str) -> None:
+def check_hop(running_release: str, target: str) -> None:
     """Raise SpecError for an upgrade that OpenStack does not support. It supports one to the next release, and one from
     the first release of a year to that of the next year (SLURP:
     https://governance.openstack.org/tc/resolutions/20220210-release-cadence-adjustment.html). A way back is none.
     """
-    old, new = place(running), place(target)
+    old, new = place(running_release), place(target)
     if old is None or new is None or new - old <= 1 or (new - old == 2 and target.endswith(".1")):
         return
-    year = int(running.partition(".")[0])
-    message = f"{running} runs, from which OpenStack has no upgrade to {target}; upgrade to {year + 1}.1 first"
+    year = int(running_release.partition(".")[0])
+    message = f"{running_release} runs, from which OpenStack has no upgrade to {target}; upgrade to {year + 1}.1 first"
     raise SpecError("spec.release", message)
 
 
@@ -47,24 +49,25 @@ def upgraded(ctx: Context[Any], make: Make) -> Plan:
     if not ctx.upgrades_from:
         return make(ctx)
     check_hop(ctx.upgrades_from, ctx.release.name)
-    running = make(_at(ctx, ctx.upgrades_from))
+    running_plan = make(_at(ctx, ctx.upgrades_from))
     try:
-        new = make(ctx)
+        new_plan = make(ctx)
     except SpecError as error:
-        if _differs(ctx, running):
+        if _differs(ctx, running_plan):
             raise
-        return running.with_steps(_refused(ctx, error))
-    if new.preflight is None or _has_begun(ctx, running, new):
-        return new
+        return running_plan.with_steps(_refused(ctx, error))
+    if new_plan.preflight is None or _has_begun(ctx, running_plan, new_plan):
+        return new_plan
     # It stays until the upgrade has begun, since its success is the reason to begin.
-    return (new if _has_succeeded(ctx, new.preflight) else running).with_steps(new.preflight)
+    chosen_plan = new_plan if _has_succeeded(ctx, new_plan.preflight) else running_plan
+    return chosen_plan.with_steps(new_plan.preflight)
 
 
 def check_way_back(ctx: Context[Any]) -> None:
     """Raise SpecError if a later release than that of the spec runs completely."""
-    running, target = ctx.running_release, ctx.release.name
-    if running and is_earlier(target, running):
-        message = f"{running} runs completely, and OpenStack has no way back to {target}; restore a backup of {target}"
+    release, target = ctx.running_release, ctx.release.name
+    if release and is_earlier(target, release):
+        message = f"{release} runs completely, and OpenStack has no way back to {target}; restore a backup of {target}"
         raise SpecError("spec.release", message)
 
 
@@ -89,14 +92,14 @@ def _refused(ctx: Context[Any], error: SpecError) -> Step:
 def _at(ctx: Context[Any], release: str) -> Context[Any]:
     """Return the context with another release in its spec, of which nothing is checked."""
     spec = ctx.spec.model_copy(update={"release": release, "upgrade": type(ctx.spec.upgrade)()})
-    running = ctx.running_release if release == ctx.spec.upgrade.check_release else release
-    return replace(ctx, spec=spec, release=ctx.releases(spec), running_release=running)
+    running_release = ctx.running_release if release == ctx.spec.upgrade.check_release else release
+    return replace(ctx, spec=spec, release=ctx.releases(spec), running_release=running_release)
 
 
-def _has_begun(ctx: Context[Any], running: Plan, new: Plan) -> bool:
+def _has_begun(ctx: Context[Any], running_plan: Plan, new_plan: Plan) -> bool:
     """Return True if a live workload or Job is of the new plan alone."""
-    before = {key(obj): _images(obj) for obj in running.objects}
-    after = {key(obj): _images(obj) for obj in new.objects}
+    before = {key(obj): _images(obj) for obj in running_plan.objects}
+    after = {key(obj): _images(obj) for obj in new_plan.objects}
     return any(
         name in after and images == after[name] and images != before.get(name)
         for name, live in ctx.children.items()
@@ -104,9 +107,9 @@ def _has_begun(ctx: Context[Any], running: Plan, new: Plan) -> bool:
     )
 
 
-def _differs(ctx: Context[Any], running: Plan) -> bool:
+def _differs(ctx: Context[Any], running_plan: Plan) -> bool:
     """Return True if a live workload has other images than in this plan."""
-    planned = {key(obj): _images(obj) for obj in running.objects if obj["kind"] in WORKLOADS}
+    planned = {key(obj): _images(obj) for obj in running_plan.objects if obj["kind"] in WORKLOADS}
     return any(name in planned and _images(live) != planned[name] for name, live in ctx.children.items())
 
 

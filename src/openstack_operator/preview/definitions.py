@@ -31,23 +31,23 @@ async def outdated(client: Client, resources: Sequence[Resource[Any]]) -> list[s
     return [resource.crd_name for resource, answer in zip(resources, answers, strict=True) if answer]
 
 
-def differs(live: Object, wanted: Object) -> bool:
-    """Return True if a definition in a cluster is not the wanted one, but for what the API server adds."""
-    return not _contains(live["spec"], wanted["spec"])
+def differs(live: Object, definition: Object) -> bool:
+    """Return True if a definition in a cluster is not this one, but for what the API server adds."""
+    return not _contains(live["spec"], definition["spec"])
 
 
-def _contains(live: Any, wanted: Any) -> bool:
-    """Return True if each wanted field is there. Schemas have to be equal: a field that is gone counts, too."""
-    if isinstance(wanted, Mapping) and isinstance(live, Mapping):
-        fields: Mapping[str, Any] = wanted
+def _contains(live: Any, fields_of_definition: Any) -> bool:
+    """Return True if each field of a definition is there. Schemas have to be equal: a removed field counts, too."""
+    if isinstance(fields_of_definition, Mapping) and isinstance(live, Mapping):
+        fields: Mapping[str, Any] = fields_of_definition
         return all(
             _stored(live.get(name)) == _stored(value) if name == "schema" else _contains(live.get(name), value)
             for name, value in fields.items()
         )
-    if isinstance(wanted, list) and isinstance(live, list):
-        entries: Sequence[Any] = wanted
+    if isinstance(fields_of_definition, list) and isinstance(live, list):
+        entries: Sequence[Any] = fields_of_definition
         return len(live) == len(entries) and all(map(_contains, live, entries))
-    return live == wanted
+    return live == fields_of_definition
 
 
 def _stored(schema: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube
-from ...plan import HELD, PREFLIGHT, UPGRADE, Context, Step, waiting
+from ...plan import PREFLIGHT, UPGRADE, UPGRADE_HELD, Context, Step, waiting
 from .config import Config
 from .workloads import ProgramSettings, job
 
@@ -45,12 +45,12 @@ def preflight(
     name = kube.fitting(ctx.name("preflight"))
     (secret,) = config.objects
     copy = {**secret, "metadata": {**secret["metadata"], "name": name}}
-    own = replace(config, secret=name, objects=(copy,))
+    check_config = replace(config, secret=name, objects=(copy,))
     program = replace(
         program, mounts=(*program.mounts, *mounts(name)), env={**program.env, "CONFIG_DIGEST": config.digest}, retries=2
     )
     command = [f"{ctx.kind.lower()}-status", *options, "upgrade", "check"]
-    step = job(ctx, "preflight", agents.shell("schema/preflight.sh", words=command), own, program=program)
+    step = job(ctx, "preflight", agents.shell("schema/preflight.sh", words=command), check_config, program=program)
     return replace(step, name=PREFLIGHT, objects=(copy, *step.objects), after=())
 
 
@@ -59,7 +59,7 @@ def hold(ctx: Context[Any]) -> Step | None:
     if ctx.spec.upgrade.complete:
         return None
     message = f"the last step waits for spec.upgrade.complete; until then you can go back to {ctx.upgrades_from}"
-    return Step(name=UPGRADE, verdict=waiting(message, HELD))
+    return Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD))
 
 
 def completion(
@@ -76,6 +76,6 @@ def completion(
     """
     if not ctx.upgrades_from:
         return ()
-    if held := hold(ctx):
-        return (held,)
+    if waiting_step := hold(ctx):
+        return (waiting_step,)
     return (job(ctx, "complete-upgrade", command, config, after=after, condition=UPGRADE, program=program),)

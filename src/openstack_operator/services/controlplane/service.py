@@ -115,15 +115,15 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     tls = encryption(ctx, with_tls)
     of_services = [(each.record, template) for each in enabled if (template := _template(ctx, each))]
     cache = image_cache(ctx, of_services, encrypted=tls.enabled)
-    found = releases(ctx, templates, api.path("spec.release"))
-    ctx = replace(ctx, spec=found.spec)
+    cloud_releases = releases(ctx, templates, api.path("spec.release"))
+    ctx = replace(ctx, spec=cloud_releases.spec)
     return Plan(
         # Before the services, whose pods it shall not delay.
         *cache,
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
         *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
         *(_unsupported(each, *unsupported[each.field], api) for each in SERVICES_BY_PHASE if each.field in unsupported),
-        *found.checks,
+        *cloud_releases.checks,
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
         extra_conditions={**of_resources(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
 from ...plan import (
-    HELD,
     PREFLIGHT,
     READY,
     UPGRADE,
+    UPGRADE_HELD,
     Context,
     Key,
     Object,
@@ -59,14 +59,14 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
     checks = _checks(ctx, checking, spec.release)
     if checks.verdict == READY:
         return Releases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
-    running = spec.model_copy(
+    running_spec = spec.model_copy(
         update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
     )
-    return Releases(running, (checks,))
+    return Releases(running_spec, (checks,))
 
 
-def _check_hop(running: str, target: str, path: str) -> None:
-    _check(lambda: check_hop(running, target), path)
+def _check_hop(running_release: str, target: str, path: str) -> None:
+    _check(lambda: check_hop(running_release, target), path)
 
 
 def _check(check: Callable[[], None], path: str) -> None:
@@ -92,11 +92,13 @@ def _awaits_the_last_step(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
     status = live.get("status") or {}
     if status.get("observedGeneration") != (live.get("metadata") or {}).get("generation"):
         return False
-    found = kube.conditions(live)
+    by_type = kube.conditions(live)
     last = condition_type(UPGRADE)
-    others = [each for type_, each in found.items() if type_ == condition_type(type_) and type_ not in {"Ready", last}]
-    done = status.get("release") == ctx.spec.release or found.get(last, {}).get("reason") == HELD
-    return done and all(each["status"] == "True" for each in others)
+    other_conditions = [
+        each for type_, each in by_type.items() if type_ == condition_type(type_) and type_ not in {"Ready", last}
+    ]
+    done = status.get("release") == ctx.spec.release or by_type.get(last, {}).get("reason") == UPGRADE_HELD
+    return done and all(each["status"] == "True" for each in other_conditions)
 
 
 def _follows(template: Template | None) -> bool:
@@ -126,10 +128,12 @@ def _verdict(live: Object | None, release: str) -> Verdict:
     if live is None or (live["spec"].get("upgrade") or {}).get("checkRelease") != release:
         return waiting("has not begun")
     status = live.get("status") or {}
-    found = kube.conditions(live).get(condition_type(PREFLIGHT))
-    if found is None or status.get("observedGeneration") != live["metadata"]["generation"]:
+    condition = kube.conditions(live).get(condition_type(PREFLIGHT))
+    if condition is None or status.get("observedGeneration") != live["metadata"]["generation"]:
         return waiting("has not begun")
-    if found["status"] == "True":
+    if condition["status"] == "True":
         return READY
-    failed = found.get("reason") not in {"Progressing", "Waiting"}
-    return Verdict(State.FAILED if failed else State.PROGRESSING, found.get("message", ""), found.get("reason", ""))
+    failed = condition.get("reason") not in {"Progressing", "Waiting"}
+    return Verdict(
+        State.FAILED if failed else State.PROGRESSING, condition.get("message", ""), condition.get("reason", "")
+    )

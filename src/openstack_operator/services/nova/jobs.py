@@ -58,8 +58,8 @@ def completion(
     """Make the job of each cell that ends an upgrade, after all programs of Nova run the new release; none without an
     upgrade. `cells` are the files of their schemas by name.
     """
-    if ctx.upgrades_from and (held := hold(ctx)):
-        return [held]
+    if ctx.upgrades_from and (waiting_step := hold(ctx)):
+        return [waiting_step]
     return [
         _job(ctx, f"{name}-complete-upgrade", "migrate", conf=conf, program=_of_cell(secret), after=after)
         for name, secret in (cells.items() if ctx.upgrades_from else ())
