@@ -92,7 +92,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         assert "does not have podmonitors.monitoring.coreos.com and prometheusrules" in told["message"]
 
         await install(map(definition, KINDS))
-        expected = {"rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}
+        expected = {"mariadb-server", "rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}
         expected |= {"nova-api", "nova-metadata", "nova-cell1-novncproxy"}
 
         async def there() -> bool:
