@@ -75,6 +75,11 @@ def _add_support(commands: Any) -> None:
     )
     bundle.set_defaults(execute=_support_bundle)
 
+    _add_actions(commands)
+
+
+def _add_actions(commands: Any) -> None:
+    """Add what does more than look."""
     shell = commands.add_parser("shell", help="run a shell, or one command, as the administrator of a cloud")
     shell.add_argument(
         "argv",
