@@ -271,6 +271,8 @@ STAY = {
     "CortexDatabase": "the Secret names the server",
     "ExternalScheduler": "authorities are no secret",
     "External": "the Secret names the monitors",
+    "ExternalDatabases": "the Secret names the servers",
+    "HypervisorClusterSpec": "the Secret names the servers",
     "IdentityProvider": "authorities are no secret",
     "KeystoneApplicationCredentialSpec": "of a Keystone that the operator runs",
     "KeystoneDomainSpec": "of a Keystone that the operator runs",

@@ -230,6 +230,8 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("Neutron", {"messaging": {"secretRef": STOLEN}}, "spec.messaging.secretRef.name"),
     ("OVNCluster", {"tls": {"certSecretRef": STOLEN}}, "spec.tls.certSecretRef.name"),
+    ("OVNNetwork", {"external": {"secretRef": STOLEN}}, "spec.external.secretRef.name"),
+    ("HypervisorCluster", {"controlPlaneSecretRef": STOLEN}, "spec.controlPlaneSecretRef.name"),
     ("SecretAggregate", {"sources": [{"secretRef": STOLEN}]}, "spec.sources[0].secretRef.name"),
     *(
         (kind, {**spec, "passwordSecretRef": STOLEN}, "spec.passwordSecretRef.name")

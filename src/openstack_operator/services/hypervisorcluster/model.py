@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...api import AgentSettings, Column, Model, OVNNetworkRef, Resource, RunSpec, SecretRef, Sections
+from ...api import AgentSettings, Column, Model, OVNNetworkRef, ReleaseName, Resource, SecretRef, Sections
 from ..nova.model import Compute
 
 
@@ -13,12 +13,14 @@ class MetadataAgent(AgentSettings):
     """Run the agent."""
 
 
-class HypervisorClusterSpec(RunSpec):
+class HypervisorClusterSpec(Model):
     """Compute nodes of a cloud whose control plane runs in another Kubernetes cluster."""
 
     # The Secret says whose orders the programs on nodes take.
-    on_nodes = ("control_plane_secret_ref", "image", "tolerations", "config")
+    on_nodes = ("control_plane_secret_ref", "config")
 
+    release: ReleaseName = "2025.1"
+    """OpenStack release to run: that of the control plane, or the one before it."""
     control_plane_secret_ref: SecretRef
     """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
     Secrets or by hand; the operator has no access to the other cluster."""

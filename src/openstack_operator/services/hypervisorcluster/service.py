@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from ... import kube, parts
-from ...api import AppCredentialRef, IdentitySource, RunSpec
+from ...api import AppCredentialRef, IdentitySource
 from ...parts.connect import sources
 from ...parts.connect.coordinates import Login
 from ...parts.connect.transport import with_tls
@@ -100,14 +100,8 @@ def _messaging(login: Login) -> sources.Messaging:
 
 def _check(spec: HypervisorClusterSpec) -> None:
     """Raise UnsupportedError for values that are not supported."""
-    if spec.image_profile != "debian":
-        raise UnsupportedError("spec.imageProfile", f"{spec.image_profile} is not supported here; use debian")
     if spec.compute.storage_type != "local":
         raise UnsupportedError("spec.compute.storageType", "servers' disks in Ceph are not supported here; use local")
-
-
-def _run(spec: RunSpec) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in RunSpec.model_fields}
 
 
 def _keystone(login: Login) -> IdentitySource:
@@ -120,7 +114,7 @@ def _nova(ctx: Context[HypervisorClusterSpec], login: Login) -> Context[NovaSpec
     """
     try:
         spec = NovaSpec(
-            **_run(ctx.spec),
+            release=ctx.spec.release,
             region=login["region"],
             config=ctx.spec.config,
             keystone=_keystone(login),
@@ -138,7 +132,7 @@ def _neutron(ctx: Context[HypervisorClusterSpec], login: Login) -> Context[neutr
     """Return the context in which Neutron plans its agent on these nodes."""
     settings = {name: getattr(ctx.spec.metadata_agent, name) for name in type(ctx.spec.metadata_agent).model_fields}
     spec = neutron_model.NeutronSpec(
-        **_run(ctx.spec),
+        release=ctx.spec.release,
         keystone=_keystone(login),
         ovn=neutron_model.OVN(ovn_network_ref=ctx.spec.ovn_ref),
         metadata_agent=neutron_model.MetadataAgent(**settings),
