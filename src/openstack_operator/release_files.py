@@ -53,7 +53,7 @@ class ReleaseFiles:
     def __call__(self, spec: Model) -> Release:
         """The release of a spec; one that names none gets the newest. Raises SpecError for an unknown one."""
         files = self._files()
-        name = str(getattr(spec, "release", self._newest()))
+        name = str(getattr(spec, "release", "") or spec.runs_release or self._newest())
         profile = str(getattr(spec, "image_profile", "debian"))
         if name not in files:
             raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")

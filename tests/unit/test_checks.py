@@ -73,7 +73,7 @@ def test_a_pattern_of_a_number_or_text_is_for_text_alone() -> None:
 
 
 def _cloud(*names: str) -> list[dict[str, Any]]:
-    rules = [{"alert": name, "for": "5m", "labels": {"severity": "critical"}} for name in names]
+    rules = [{"alert": name, "for": "5m", "labels": {"severity": "critical"}, "annotations": {}} for name in names]
     return [{"kind": "Service"}, {"kind": "PrometheusRule", "spec": {"groups": [{"name": "cloud", "rules": rules}]}}]
 
 

@@ -18,6 +18,8 @@ from openstack_operator.runtime.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent
 KINDS = {service.resource.handle: service.resource for service in SERVICES if service.teardown is not True}
+# It makes nothing without a Secret that another cluster wrote; test_hypervisorcluster.py has one.
+del KINDS["HypervisorCluster"]
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
 LEAST: dict[str, dict[str, Any]] = {
     "CredentialRotation.c5c3.io": {"target": "database", "serviceRef": {"kind": "Placement", "name": "placement"}}

@@ -343,7 +343,12 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
 
 
 def test_a_service_may_depend_on_any_kind_but_a_cloud_and_what_waits_for_services() -> None:
-    kinds = {service.resource.role for service in SERVICES} - {"OpenStackControlPlane", "CredentialRotation"}
+    """Hypervisors of another cluster stand beside no service."""
+    kinds = {service.resource.role for service in SERVICES} - {
+        "OpenStackControlPlane",
+        "CredentialRotation",
+        "HypervisorCluster",
+    }
     assert set(get_args(Dependency.model_fields["kind"].annotation)) == kinds
 
 

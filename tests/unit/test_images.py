@@ -84,6 +84,7 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
     assert set(debian) - set(kolla) == served | {
         "valkey",
         "valkey-sentinel",
+        "mariadb-exporter",
         "etcd",
         "designate-pdns",
         "octavia-health-manager",

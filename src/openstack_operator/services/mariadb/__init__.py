@@ -15,7 +15,9 @@ SERVICE = Service(
     observes=MemberReports(questions),
     listens=Listens(ports={"server": [3306]}, closed=True, from_nodes=True),
     start_tls={"mysql": start_tls},
-    template=CloudTemplate(field="mariadb", phase="Infrastructure", programs={"mariadb": "image"}),
+    template=CloudTemplate(
+        field="mariadb", phase="Infrastructure", programs={"mariadb": "image", "mariadb-exporter": ""}
+    ),
     kinds=KINDS,
     ignores=(ignored,),
 )
