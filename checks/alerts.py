@@ -13,7 +13,7 @@ import yaml
 NAMESPACE = "openstack"
 """Namespace of the cloud under test."""
 _RULES, _TESTS = "rules.yaml", "tests.yaml"
-_LENGTH = 45
+LENGTH = 45
 """Minutes of the series; the longest alert waits for thirty."""
 _OPERATOR = 'namespace="openstack-operator", pod="openstack-operator-0"'
 _MEMBER = f'namespace="{NAMESPACE}", pod="rabbitmq-server-0"'
@@ -61,31 +61,31 @@ _LEADER = f"leader_election_master_status{{{_OPERATOR}}}"
 _DEPTH = f'workqueue_depth{{{_OPERATOR}, name="services"}}'
 _PASSES = f'controller_runtime_reconcile_total{{{_OPERATOR}, controller="Keystone", result="success"}}'
 _PANICS = f'controller_runtime_reconcile_panics_total{{{_OPERATOR}, controller="Keystone"}}'
-_NO_SAMPLE = f"_x{_LENGTH}"
+_NO_SAMPLE = f"_x{LENGTH}"
 
 HEALTHY: Mapping[str, str] = {
-    **dict.fromkeys((*_READY.values(), *_DESIRED.values()), f"3x{_LENGTH}"),
-    _MEMORY: f"0x{_LENGTH}",
-    _DISK: f"0x{_LENGTH}",
-    _UNREACHABLE: f"0x{_LENGTH}",
-    _ANSWERED: f"0+91x{_LENGTH}",
-    _FAILED: f"0+9x{_LENGTH}",
-    _SECONDS: f"4.9x{_LENGTH}",
-    _UP: f"1x{_LENGTH}",
-    _IS_READY: f"1x{_LENGTH}",
+    **dict.fromkeys((*_READY.values(), *_DESIRED.values()), f"3x{LENGTH}"),
+    _MEMORY: f"0x{LENGTH}",
+    _DISK: f"0x{LENGTH}",
+    _UNREACHABLE: f"0x{LENGTH}",
+    _ANSWERED: f"0+91x{LENGTH}",
+    _FAILED: f"0+9x{LENGTH}",
+    _SECONDS: f"4.9x{LENGTH}",
+    _UP: f"1x{LENGTH}",
+    _IS_READY: f"1x{LENGTH}",
     # Times are from the beginning of the series on: a certificate of 110 days, and one of a day.
-    _START: f"-{100 * _DAY}x{_LENGTH}",
-    _EXPIRY: f"{10 * _DAY}x{_LENGTH}",
-    f"openstack_operator_certificate_start_timestamp_seconds{{{_OF_A_DAY}}}": f"0x{_LENGTH}",
-    f"openstack_operator_certificate_expiry_timestamp_seconds{{{_OF_A_DAY}}}": f"{_DAY}x{_LENGTH}",
-    _CONNECTED: f"79x{_LENGTH}",
-    _ALLOWED: f"100x{_LENGTH}",
-    _FREE: f"11x{_LENGTH}",
-    _SIZE: f"100x{_LENGTH}",
-    _LEADER: f"1x{_LENGTH}",
-    _DEPTH: f"2x{_LENGTH}",
-    _PASSES: f"0+5x{_LENGTH}",
-    _PANICS: f"1x{_LENGTH}",
+    _START: f"-{100 * _DAY}x{LENGTH}",
+    _EXPIRY: f"{10 * _DAY}x{LENGTH}",
+    f"openstack_operator_certificate_start_timestamp_seconds{{{_OF_A_DAY}}}": f"0x{LENGTH}",
+    f"openstack_operator_certificate_expiry_timestamp_seconds{{{_OF_A_DAY}}}": f"{_DAY}x{LENGTH}",
+    _CONNECTED: f"79x{LENGTH}",
+    _ALLOWED: f"100x{LENGTH}",
+    _FREE: f"11x{LENGTH}",
+    _SIZE: f"100x{LENGTH}",
+    _LEADER: f"1x{LENGTH}",
+    _DEPTH: f"2x{LENGTH}",
+    _PASSES: f"0+5x{LENGTH}",
+    _PANICS: f"1x{LENGTH}",
 }
 """Series of a cloud that works, in promtool's notation, with a sample each minute; nine requests of a hundred fail."""
 
@@ -122,102 +122,102 @@ def _of_workload(workload: str) -> dict[str, str]:
 
 
 FAULTS = (
-    Fault("OpenStackBrokerBlocked", {_MEMORY: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
-    Fault("OpenStackBrokerBlocked", {_DISK: f"1x{_LENGTH}"}, _OF_MEMBER, _BLOCKED),
+    Fault("OpenStackBrokerBlocked", {_MEMORY: f"1x{LENGTH}"}, _OF_MEMBER, _BLOCKED),
+    Fault("OpenStackBrokerBlocked", {_DISK: f"1x{LENGTH}"}, _OF_MEMBER, _BLOCKED),
     Fault(
         "OpenStackBrokerApart",
-        {_UNREACHABLE: f"2x{_LENGTH}"},
+        {_UNREACHABLE: f"2x{LENGTH}"},
         _OF_MEMBER,
         "rabbitmq-server-0 does not reach 2 of the other members of its broker",
     ),
     Fault(
         "OpenStackAPIFails",
-        {_FAILED: f"0+13x{_LENGTH}"},
+        {_FAILED: f"0+13x{LENGTH}"},
         _OF_JOB,
         "of the requests to openstack/keystone-api, 12.5% are answered with 5xx",
         first_minute=1,  # a rate needs two samples
     ),
-    Fault("OpenStackSilent", {_UP: f"0x{_LENGTH}"}, _OF_JOB, _SILENT),
+    Fault("OpenStackSilent", {_UP: f"0x{LENGTH}"}, _OF_JOB, _SILENT),
     # Samples of minutes 0 to 2, and then no target; Prometheus repeats the last one for five minutes.
-    Fault("OpenStackSilent", {_UP: f"1x2 _x{_LENGTH - 3}"}, _OF_JOB, _SILENT, first_minute=7),
+    Fault("OpenStackSilent", {_UP: f"1x2 _x{LENGTH - 3}"}, _OF_JOB, _SILENT, first_minute=7),
     Fault(
         "OpenStackAPISlow",
-        {_SECONDS: f"6x{_LENGTH}"},
+        {_SECONDS: f"6x{LENGTH}"},
         _OF_JOB,
         "openstack/keystone-api takes 6s on average to answer",
         first_minute=1,
     ),
     Fault(
         "OpenStackDatabaseDown",
-        {_READY["mariadb-server"]: f"0x{_LENGTH}"},
+        {_READY["mariadb-server"]: f"0x{LENGTH}"},
         _of_workload("mariadb-server"),
         "no member of mariadb-server serves clients: no API works",
     ),
     Fault(
         "OpenStackMemberMissing",
-        {_READY["mariadb-server"]: f"2x{_LENGTH}"},
+        {_READY["mariadb-server"]: f"2x{LENGTH}"},
         _of_workload("mariadb-server"),
         "1 of the members of mariadb-server do not serve: it may not survive the next loss",
     ),
     Fault(
         "OpenStackServiceDown",
-        {_READY["keystone-api"]: f"0x{_LENGTH}"},
+        {_READY["keystone-api"]: f"0x{LENGTH}"},
         _of_workload("keystone-api"),
         "no pod of keystone-api is ready",
     ),
     Fault(
         "OpenStackComputeNodeDown",
-        {_READY["nova-cell1-compute"]: f"2x{_LENGTH}"},
+        {_READY["nova-cell1-compute"]: f"2x{LENGTH}"},
         _of_workload("nova-cell1-compute"),
         "nova-cell1-compute is not ready on 1 of its nodes: their servers may be down",
     ),
     Fault(
         "OpenStackChassisDown",
-        {_READY["ovn-chassis"]: f"0x{_LENGTH}"},
+        {_READY["ovn-chassis"]: f"0x{LENGTH}"},
         _of_workload("ovn-chassis"),
         "ovn-chassis is not ready on 3 of its nodes: servers there may have no network",
     ),
     Fault(
         "OpenStackVolumeNearlyFull",
-        {_FREE: f"9x{_LENGTH}"},
+        {_FREE: f"9x{LENGTH}"},
         {"namespace": NAMESPACE, "persistentvolumeclaim": "data-mariadb-server-0"},
         "9% of the volume of data-mariadb-server-0 are free",
     ),
     Fault(
         "OpenStackDatabaseConnections",
-        {_CONNECTED: f"90x{_LENGTH}"},
+        {_CONNECTED: f"90x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "mariadb-server-0"},
         "mariadb-server-0 has 90% of the clients that it may have",
     ),
-    Fault("OpenStackNotReady", {_IS_READY: f"0x{_LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
+    Fault("OpenStackNotReady", {_IS_READY: f"0x{LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
     Fault(
         "OpenStackStalled",
-        {_STALLED: f"1x{_LENGTH}"},
+        {_STALLED: f"1x{LENGTH}"},
         _OF_RESOURCE,
         "Keystone keystone does not become Ready by itself",
     ),
     Fault(
         "OpenStackCertificateExpires",
         # Its last samples are later, so that what is left of it is the same in each minute.
-        {_EXPIRY: f"{_DAY}+60x{_LENGTH}"},
+        {_EXPIRY: f"{_DAY}+60x{LENGTH}"},
         {**_OF_RESOURCE, "secret": "keystone-api-tls", "key": "tls.crt"},
         "tls.crt of Secret keystone-api-tls is valid for 1d 0h 0m 0s more",
     ),
     Fault(
         "OpenStackOperatorStuck",
-        {_PASSES: f"5x{_LENGTH}"},
+        {_PASSES: f"5x{LENGTH}"},
         {"namespace": "openstack-operator", "pod": "openstack-operator-0"},
         "openstack-operator-0 has 2 resources to work on, and finishes none",
     ),
     Fault(
         "OpenStackOperatorFails",
-        {_PANICS: f"0 1x{_LENGTH - 1}"},
+        {_PANICS: f"0 1x{LENGTH - 1}"},
         {"namespace": "openstack-operator", "controller": "Keystone"},
         "passes over resources of kind Keystone end with a fault of the operator",
         first_minute=1,
     ),
     Fault("OpenStackOperatorGone", {_LEADER: _NO_SAMPLE}, {}, _NO_OPERATOR),
-    Fault("OpenStackOperatorGone", {_LEADER: f"0x{_LENGTH}"}, {}, _NO_OPERATOR),
+    Fault("OpenStackOperatorGone", {_LEADER: f"0x{LENGTH}"}, {}, _NO_OPERATOR),
 )
 
 
@@ -270,13 +270,13 @@ def _faulty(fault: Fault, rules: Mapping[str, Any]) -> dict[str, Any]:
     labels = {**rules[fault.alert]["labels"], **fault.labels}
     annotations = {**rules[fault.alert]["annotations"], "summary": fault.summary}
     alerts = [{"exp_labels": labels, "exp_annotations": annotations}]
-    expected = [_expected(fault.alert, begin - 1), *(_expected(fault.alert, each, alerts) for each in (begin, _LENGTH))]
+    expected = [_expected(fault.alert, begin - 1), *(_expected(fault.alert, each, alerts) for each in (begin, LENGTH))]
     expected += _silent(rules.keys() - {fault.alert})
     return _test(f"{fault.alert}: {series}", {**HEALTHY, **fault.series}, expected)
 
 
 def _silent(alerts: Iterable[str]) -> list[dict[str, Any]]:
-    return [_expected(alert, minute) for alert in sorted(alerts) for minute in range(_LENGTH + 1)]
+    return [_expected(alert, minute) for alert in sorted(alerts) for minute in range(LENGTH + 1)]
 
 
 def _expected(alert: str, minute: int, alerts: Iterable[dict[str, Any]] = ()) -> dict[str, Any]:

@@ -98,13 +98,13 @@ def looks(test: dict[str, Any]) -> dict[str, dict[int, list[str]]]:
 
 def test_each_alert_is_expected_at_its_time_and_no_other_beside_it(tmp_path: Path) -> None:
     assert alerts.check(_promtool(tmp_path, 0), _cloud(*NAMES), tmp_path) == len(NAMES)
-    silent: dict[int, list[str]] = {minute: [] for minute in range(31)}
+    silent: dict[int, list[str]] = {minute: [] for minute in range(alerts.LENGTH + 1)}
     healthy, *faulty = yaml.safe_load((tmp_path / "tests.yaml").read_text(encoding="utf-8"))["tests"]
     assert looks(healthy) == dict.fromkeys(NAMES, silent)
     for fault, test in zip(alerts.FAULTS, faulty, strict=True):
         found = looks(test)
         begin = fault.first_minute + 5
-        assert found.pop(fault.alert) == {begin - 1: [], begin: [fault.summary], 30: [fault.summary]}
+        assert found.pop(fault.alert) == {begin - 1: [], begin: [fault.summary], alerts.LENGTH: [fault.summary]}
         assert found == {name: silent for name in NAMES if name != fault.alert}
 
 
