@@ -38,7 +38,7 @@ def environment(obj: Object) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("release", "seconds"), [("2025.1", None), ("2025.2", None), ("2026.1", "5")])
-def test_nova_waits_at_its_end_only_where_it_does_nothing_else(release: str, seconds: str | None) -> None:
+def test_nova_does_not_wait_long_at_its_end(release: str, seconds: str | None) -> None:
     conf = kube.secret_data(nova(release)["Secret", "nova-config"])["nova.conf"]
     assert ("manager_shutdown_timeout = 5" in conf.splitlines()) == bool(seconds)
     assert ("manager_shutdown_timeout" in conf) == bool(seconds)
