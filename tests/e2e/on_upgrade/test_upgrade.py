@@ -135,14 +135,14 @@ def test_a_release_that_does_not_exist_changes_no_pod(cluster: Kubernetes, cloud
 
 
 def test_an_option_that_the_new_release_lacks_changes_no_pod(cluster: Kubernetes, cloud: Cloud) -> None:
-    """`tenant_network_types` of Neutron is `project_network_types` from 2026.1 on."""
-    patched(cluster, cloud, neutron={"config": {"ml2": {"tenant_network_types": "geneve"}}})
+    """Neutron 2026.1 has no `ovn_emit_need_to_frag`."""
+    patched(cluster, cloud, neutron={"config": {"ovn": {"ovn_emit_need_to_frag": True}}})
     upgraded(cluster, cloud, OLD)
     before = pods(cluster, cloud)
     patched(cluster, cloud, release=NEW)
     until(
         "a failed check",
-        lambda: "tenant_network_types" in condition(cluster, cloud, "PreflightReady").get("message", ""),
+        lambda: "ovn_emit_need_to_frag" in condition(cluster, cloud, "PreflightReady").get("message", ""),
         300,
         1,
         stages=(),
