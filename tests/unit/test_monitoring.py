@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 import yaml
 from prometheus_client import REGISTRY
+from pydantic import ValidationError
 
 from openstack_operator import kube, pki
 from openstack_operator.api import Resource
@@ -317,3 +318,19 @@ def test_what_is_missing_is_said_and_the_rest_is_made(
 def test_a_cloud_that_is_not_encrypted_says_that_apis_tell_nothing() -> None:
     assert "without tls.enabled" in told("OpenStackControlPlane", CLOUD)["MonitoringReady"]
     assert told("OpenStackControlPlane", {})["MonitoringReady"] == ""
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://docs.example.org/{alert}?{{range(query)}}{{.Labels.namespace}}{{end}}",
+        "javascript:{alert}",
+        "https://docs.example.org/",
+        "https://docs.example.org/{alert}/`x`",
+    ],
+)
+def test_a_link_to_runbooks_is_no_template(url: str) -> None:
+    """Prometheus would expand it with what it knows of other namespaces."""
+    with pytest.raises(ValidationError):
+        CloudMonitoring.model_validate({"runbookUrl": url})

@@ -120,12 +120,14 @@ class ImagePrecaching(Model):
     """Taints of nodes that pull them, too."""
 
 
+# No other braces: Prometheus expands an annotation as a template, which may ask for metrics of other namespaces.
+RUNBOOK_URL = r"^(https?://[A-Za-z0-9._~:/?#@&+,;=%-]+|[A-Za-z0-9._~/-]*)[{]alert[}][A-Za-z0-9._~/?#&+,;=%-]*$"
+
+
 class CloudMonitoring(Monitoring):
     """Metrics and alerts for Prometheus."""
 
-    runbook_url: Annotated[str, Field(max_length=512, pattern=r"^[^\s]*[{]alert[}][^\s]*$")] = (
-        "docs/runbooks/{alert}.md"
-    )
+    runbook_url: Annotated[str, Field(max_length=512, pattern=RUNBOOK_URL)] = "docs/runbooks/{alert}.md"
     """Annotation `runbook_url` of the alerts, with `{alert}` for the name of the alert. Unset is the place of the page
     in the source of the operator. Set the URL at which your people read it."""
 
