@@ -49,7 +49,11 @@ def test_any_other_end_of_a_schema_is_the_commands_own(status: int, tmp_path: Pa
 
 @pytest.mark.parametrize(("status", "expected"), [(0, 0), (1, 0), (2, 2), (255, 255)])
 def test_warnings_of_a_check_do_not_fail_it(status: int, expected: int, tmp_path: Path) -> None:
-    assert run("preflight", "| Result: Warning |\n", status, tmp_path)[0] == expected
+    assert run("preflight", "| Upgrade Check Results |\n| Result: Warning |\n", status, tmp_path)[0] == expected
+
+
+def test_a_check_that_could_not_run_has_failed(tmp_path: Path) -> None:
+    assert run("preflight", "ModuleNotFoundError: No module named 'nova'\n", 1, tmp_path)[0] == 1
 
 
 def test_the_last_lines_of_a_check_name_what_has_failed(tmp_path: Path) -> None:

@@ -42,7 +42,12 @@ def live(made: Plan, **conditions: str) -> dict[Key, Object]:
     found: dict[Key, Object] = {}
     for obj in made.objects:
         text = conditions.get(obj["metadata"]["name"], "")
-        condition = {"type": "PreflightReady", "status": "False" if text else "True", "message": text}
+        condition = {
+            "type": "PreflightReady",
+            "observedGeneration": 1,
+            "status": "False" if text else "True",
+            "message": text,
+        }
         condition["reason"] = "JobFailed" if text else "Ready"
         status = {"observedGeneration": 1, "conditions": [condition]}
         found[key(obj)] = {**obj, "metadata": {**obj["metadata"], "generation": 1}, "status": status}

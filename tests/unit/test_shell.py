@@ -62,6 +62,8 @@ def test_credentials_of_a_local_shell_are_its_users_alone(tmp_path: Path, monkey
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert environment["OS_CLOUD"] == "openstack-public"
     assert "OS_PASSWORD" not in environment
+    for name in ("OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE"):
+        assert Path(environment[name]).read_text() == "{}\n", "no file of the present folder is merged"
     assert not any("drawn" in value for value in environment.values())
     written = yaml.safe_load(path.read_text())["clouds"]
     assert written["openstack"]["cacert"] == str(tmp_path / "ca.crt")

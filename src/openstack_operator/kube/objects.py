@@ -10,6 +10,7 @@ from typing import Any, cast
 from ..api import Autoscaling
 from ..plan import (
     NAME_LIMIT,
+    RELEASE_ANNOTATION,
     SHARED_FIELDS,
     STATEFUL_SET_LIMIT,
     Context,
@@ -268,11 +269,13 @@ def workload(
             **spec,
         },
     )
-    return _with_program_labels(unlabeled, template)
+    return _with_program_labels(ctx, unlabeled, template)
 
 
-def _with_program_labels(target: Object, template: Object) -> Object:
-    """The same object, labeled with the program and version of its pods."""
+def _with_program_labels(ctx: Context[Any], target: Object, template: Object) -> Object:
+    """The same object, labeled with the program and version of its pods, and annotated with the release it is for."""
+    release = ctx.release.name if ctx.spec.runs_release else ""
+    target = annotated(target, {RELEASE_ANNOTATION: release}) if release else target
     labels_of_pods = {name: value for name, value in template["metadata"]["labels"].items() if name in (NAME, VERSION)}
     metadata = target["metadata"]
     return {**target, "metadata": {**metadata, "labels": {**metadata["labels"], **labels_of_pods}}}
@@ -284,7 +287,7 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
     pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
     body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
     name = f"{fitting(ctx.name(component), NAME_LIMIT - 9)}-{digest(pod)}"
-    return _with_program_labels(obj(ctx, "Job", name, "batch/v1", component=component, spec=body), template)
+    return _with_program_labels(ctx, obj(ctx, "Job", name, "batch/v1", component=component, spec=body), template)
 
 
 def cron_job(
@@ -307,4 +310,4 @@ def cron_job(
     }
     # Jobs add eleven characters to it, and their name is a label.
     name = fitting(ctx.name(component), NAME_LIMIT - 11)
-    return _with_program_labels(obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body), template)
+    return _with_program_labels(ctx, obj(ctx, "CronJob", name, "batch/v1", component=component, spec=body), template)

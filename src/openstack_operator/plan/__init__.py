@@ -50,13 +50,15 @@ from .service import (
     Writer,
 )
 from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
-from .upgrade import PREFLIGHT, UPGRADE, UPGRADE_HELD, check_hop, check_way_back
+from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, UPGRADE_HELD, check_hop, check_way_back
 from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
 
 __all__ = [
     "ALLOWED_RESOURCES",
     "ANY_NAME",
     "C5C3",
+    "CHECK",
+    "COMPLETION",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
@@ -71,6 +73,7 @@ __all__ = [
     "PREFLIGHT",
     "READY",
     "RECOVERY",
+    "RELEASE_ANNOTATION",
     "SHARED_FIELDS",
     "SINGLE_COPY",
     "STATEFUL_SET_LIMIT",

@@ -17,7 +17,7 @@ from .image_profile import image_verdict
 from .kind import Kind
 from .release import Release
 from .steps import Outcome, Plan
-from .upgrade import upgraded
+from .upgrade import plan_upgrade
 from .verdict import Verdict
 
 Planner = Callable[[Context[Any]], Plan]
@@ -160,7 +160,7 @@ class Service:
         available cloud; in an upgrade, of the release that runs until a check of the new one succeeds. Raises what the
         checks and the plan raise.
         """
-        return upgraded(ctx, self._make_plan) if isinstance(ctx.spec, ServiceSpec) else self._make_plan(ctx)
+        return plan_upgrade(ctx, self._make_plan) if isinstance(ctx.spec, ServiceSpec) else self._make_plan(ctx)
 
     def _make_plan(self, ctx: Context[Any]) -> Plan:
         checked = {name: verdict for check in self.checks for name, verdict in check(ctx).items()}

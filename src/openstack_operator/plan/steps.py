@@ -114,6 +114,8 @@ class Plan:
     ) -> None:
         self.condition: dict[Step, str] = {}
         self.preflight = preflight
+        self.release = ""
+        """Release of OpenStack that it is made for, if that is not the spec's."""
         self._owners: dict[Key, Step] = {}
         for item in items:
             for step in _flat((item,)):
@@ -147,6 +149,12 @@ class Plan:
         changed = copy(self)
         conditions = {**self.outcome.extra_conditions, **extra_conditions}
         changed.outcome = replace(self.outcome, extra_conditions=conditions)
+        return changed
+
+    def of_release(self, release: str) -> Plan:
+        """Return the plan as that of a release which is not the spec's."""
+        changed = copy(self)
+        changed.release = release
         return changed
 
     def with_steps(self, *steps: Step) -> Plan:

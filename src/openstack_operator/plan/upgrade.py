@@ -12,13 +12,17 @@ from .context import Context
 from .errors import SpecError
 from .release import is_earlier, place
 from .steps import WORKLOADS, Object, Plan, Step, key
-from .verdict import failed
+from .verdict import failed, waiting
 
 PREFLIGHT = "Preflight"
 """Name of the step that checks a release before an upgrade to it."""
 
 UPGRADE = "Upgrade"
 """Name of the last step of an upgrade, after which only a backup leads back."""
+CHECK, COMPLETION = "preflight", "complete-upgrade"
+"""Component of the Job that checks a release; end of the component of the Jobs of the last step."""
+RELEASE_ANNOTATION = "openstack.k8s.io/release"
+"""Annotation of a workload or a Job: the release that it was planned for."""
 UPGRADE_HELD = "Held"
 """Reason of its condition while it waits for the user, or for the other services of the cloud."""
 
@@ -38,29 +42,47 @@ def check_hop(running_release: str, target: str) -> None:
     raise SpecError("spec.release", message)
 
 
-def upgraded(ctx: Context[Any], make: Make) -> Plan:
+def plan_upgrade(ctx: Context[Any], make: Make) -> Plan:
     """Return the plan of the release of the spec. While another one runs, that is the plan of that release and a step
     that checks the new one, until this step has succeeded. An upgrade that has begun goes on without a check, and a way
-    back needs none. Raises SpecError for an upgrade that OpenStack does not support, and what `make` raises.
+    back needs none. Raises SpecError for an upgrade that OpenStack does not support, for another target while one is
+    under way, and what `make` raises.
     """
-    if checked := ctx.spec.upgrade.check_release:
-        return make(ctx).with_steps(_check(ctx, checked, make))
     check_way_back(ctx)
+    target, begun = ctx.release.name, _begun_release(ctx)
     if not ctx.upgrades_from:
-        return make(ctx)
-    check_hop(ctx.upgrades_from, ctx.release.name)
-    running_plan = make(_at(ctx, ctx.upgrades_from))
+        checked = ctx.spec.upgrade.check_release
+        return make(ctx).with_steps(_check(ctx, checked, make)) if checked and not begun else make(ctx)
+    check_hop(ctx.upgrades_from, target)
+    if begun and begun != target:
+        message = f"an upgrade to {begun} is under way; set that until it is done, or {ctx.upgrades_from} to go back"
+        raise SpecError("spec.release", message)
+    if begun:
+        return _with_hold(ctx, make(ctx))
+    running_plan = make(_at(ctx, ctx.upgrades_from)).of_release(ctx.upgrades_from)
     try:
         new_plan = make(ctx)
     except SpecError as error:
-        if _differs(ctx, running_plan):
-            raise
-        return running_plan.with_steps(_refused(ctx, error))
-    if new_plan.preflight is None or _has_begun(ctx, running_plan, new_plan):
-        return new_plan
+        return running_plan.with_steps(_failed_check(ctx, error))
+    if new_plan.preflight is None:
+        return _with_hold(ctx, new_plan)
     # It stays until the upgrade has begun, since its success is the reason to begin.
-    chosen_plan = new_plan if _has_succeeded(ctx, new_plan.preflight) else running_plan
-    return chosen_plan.with_steps(new_plan.preflight)
+    if _has_succeeded(ctx, new_plan.preflight):
+        return _with_hold(ctx, new_plan).with_steps(new_plan.preflight)
+    return running_plan.with_steps(new_plan.preflight)
+
+
+def _with_hold(ctx: Context[Any], plan: Plan) -> Plan:
+    """Return the plan with a step that waits in place of the last one, if the spec says so: of a service without a last
+    step, too, so that it can go back with the others.
+    """
+    if ctx.spec.upgrade.complete:
+        return plan
+    message = (
+        f"waits until spec.upgrade.complete is true, which a cloud sets once all its programs are new; until then you"
+        f" can go back to {ctx.upgrades_from}"
+    )
+    return plan.with_steps(Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD)))
 
 
 def check_way_back(ctx: Context[Any]) -> None:
@@ -69,11 +91,19 @@ def check_way_back(ctx: Context[Any]) -> None:
     if release and is_earlier(target, release):
         message = f"{release} runs completely, and OpenStack has no way back to {target}; restore a backup of {target}"
         raise SpecError("spec.release", message)
+    if begun := next((job for job in _later(ctx, target) if _component(job).endswith(COMPLETION)), None):
+        release_of_job = _annotation(begun)
+        message = (
+            f"the last step of the upgrade to {release_of_job} has begun; set that, or restore a backup of {target}"
+        )
+        raise SpecError("spec.release", message)
 
 
 def _check(ctx: Context[Any], release: str, make: Make) -> Step:
     """Return the step that checks a release."""
     try:
+        if not is_earlier(ctx.release.name, release):
+            raise SpecError("", f"{ctx.release.name} runs; name a later release")
         check_hop(ctx.release.name, release)
         target = _at(ctx, release)
     except SpecError as error:
@@ -81,44 +111,41 @@ def _check(ctx: Context[Any], release: str, make: Make) -> Step:
     try:
         return make(target).preflight or Step(name=PREFLIGHT)
     except SpecError as error:
-        return _refused(target, error)
+        return _failed_check(target, error)
 
 
-def _refused(ctx: Context[Any], error: SpecError) -> Step:
-    """Return the step of a check that a field of the spec fails."""
+def _failed_check(ctx: Context[Any], error: SpecError) -> Step:
+    """Return the step of a check that fails because of a field of the spec."""
     return Step(name=PREFLIGHT, verdict=failed(f"not with release {ctx.release.name}: {error}", error.reason))
 
 
 def _at(ctx: Context[Any], release: str) -> Context[Any]:
     """Return the context with another release in its spec, of which nothing is checked."""
     spec = ctx.spec.model_copy(update={"release": release, "upgrade": type(ctx.spec.upgrade)()})
-    running_release = ctx.running_release if release == ctx.spec.upgrade.check_release else release
+    running_release = ctx.release.name if release == ctx.spec.upgrade.check_release else release
     return replace(ctx, spec=spec, release=ctx.releases(spec), running_release=running_release)
 
 
-def _has_begun(ctx: Context[Any], running_plan: Plan, new_plan: Plan) -> bool:
-    """Return True if a live workload or Job is of the new plan alone."""
-    before = {key(obj): _images(obj) for obj in running_plan.objects}
-    after = {key(obj): _images(obj) for obj in new_plan.objects}
-    return any(
-        name in after and images == after[name] and images != before.get(name)
-        for name, live in ctx.children.items()
-        if (images := _images(live))
-    )
+def _begun_release(ctx: Context[Any]) -> str:
+    """Return the latest release of live workloads and Jobs that is later than the running one; empty without one."""
+    releases = [_annotation(obj) for obj in _later(ctx, ctx.running_release) if _component(obj) != CHECK]
+    return max(releases, key=lambda release: place(release) or 0, default="")
 
 
-def _differs(ctx: Context[Any], running_plan: Plan) -> bool:
-    """Return True if a live workload has other images than in this plan."""
-    planned = {key(obj): _images(obj) for obj in running_plan.objects if obj["kind"] in WORKLOADS}
-    return any(name in planned and _images(live) != planned[name] for name, live in ctx.children.items())
-
-
-def _images(obj: Object) -> list[str]:
-    """Return the images of a workload or a Job; empty for other objects."""
-    if obj["kind"] not in {*WORKLOADS, "Job"}:
+def _later(ctx: Context[Any], release: str) -> list[Object]:
+    """Return the live workloads and Jobs that were planned for a later release than this one."""
+    if not release:
         return []
-    pod = obj["spec"]["template"]["spec"]
-    return [each["image"] for each in (*pod.get("initContainers", ()), *pod["containers"])]
+    planned = [obj for (kind, _), obj in ctx.children.items() if kind in {*WORKLOADS, "Job"} and _annotation(obj)]
+    return [obj for obj in planned if is_earlier(release, _annotation(obj))]
+
+
+def _annotation(obj: Object) -> str:
+    return str((obj["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, ""))
+
+
+def _component(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get("app.kubernetes.io/component", ""))
 
 
 def _has_succeeded(ctx: Context[Any], check: Step) -> bool:

@@ -129,7 +129,7 @@ class Reconciler:
             phase=phase,
             members=outcome.members,
             details={**outcome.details, **scale_status(self._type.scale, context)},
-            release=context.spec.runs_release,
+            release=plan.release or context.spec.runs_release,
             outdated=diagnostician.is_outdated,
             is_service=True,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube
-from ...plan import PREFLIGHT, UPGRADE, UPGRADE_HELD, Context, Step, waiting
+from ...plan import CHECK, COMPLETION, PREFLIGHT, UPGRADE, Context, Step
 from .config import Config
 from .workloads import ProgramSettings, job
 
@@ -50,16 +50,8 @@ def preflight(
         program, mounts=(*program.mounts, *mounts(name)), env={**program.env, "CONFIG_DIGEST": config.digest}, retries=2
     )
     command = [f"{ctx.kind.lower()}-status", *options, "upgrade", "check"]
-    step = job(ctx, "preflight", agents.shell("schema/preflight.sh", words=command), check_config, program=program)
+    step = job(ctx, CHECK, agents.shell("schema/preflight.sh", words=command), check_config, program=program)
     return replace(step, name=PREFLIGHT, objects=(copy, *step.objects), after=())
-
-
-def hold(ctx: Context[Any]) -> Step | None:
-    """Return the step that waits in place of the last one of an upgrade; None if the spec does not say so."""
-    if ctx.spec.upgrade.complete:
-        return None
-    message = f"the last step waits for spec.upgrade.complete; until then you can go back to {ctx.upgrades_from}"
-    return Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD))
 
 
 def completion(
@@ -71,11 +63,9 @@ def completion(
     program: ProgramSettings = _PLAIN,
 ) -> tuple[Step, ...]:
     """Return the job of an upgrade that removes from the schema what only the old release needs, or moves rows to where
-    the new one keeps them, once all of `after` run the new one; empty without an upgrade. There is no way back then, so
-    that a step which only waits takes its place if the spec says so.
+    the new one keeps them, once all of `after` run the new one; empty without an upgrade, and while the spec holds it.
+    There is no way back then.
     """
-    if not ctx.upgrades_from:
+    if not (ctx.upgrades_from and ctx.spec.upgrade.complete):
         return ()
-    if waiting_step := hold(ctx):
-        return (waiting_step,)
-    return (job(ctx, "complete-upgrade", command, config, after=after, condition=UPGRADE, program=program),)
+    return (job(ctx, COMPLETION, command, config, after=after, condition=UPGRADE, program=program),)

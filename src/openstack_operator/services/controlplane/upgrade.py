@@ -28,7 +28,7 @@ from .model import ControlPlaneSpec
 
 
 @dataclass(frozen=True)
-class Releases:
+class CloudReleases:
     """Releases of the resources of a cloud."""
 
     spec: ControlPlaneSpec
@@ -37,32 +37,33 @@ class Releases:
     """A step with what the checks say; none without a check."""
 
 
-def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | None], path: str) -> Releases:
+def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | None], path: str) -> CloudReleases:
     """Return the releases of a cloud: in an upgrade that which runs, with a check of the new one, until the checks of
     all services succeed. `templates` are those of the enabled resources; `path` is the path of the release in the spec
     that users write. Raises SpecError for an upgrade that OpenStack does not support.
     """
     spec = ctx.spec
     checking = [name for name, template in templates.items() if _follows(template)]
-    if checked := spec.upgrade.check_release:
-        _check_hop(spec.release, checked, path)
-        return Releases(spec, (_checks(ctx, checking, checked),))
     _check(lambda: check_way_back(ctx), path)
     if not ctx.upgrades_from:
-        return Releases(spec)
+        checked = spec.upgrade.check_release
+        if not checked:
+            return CloudReleases(spec)
+        _check_hop(spec.release, checked, path.removesuffix("release") + "upgrade.checkRelease")
+        return CloudReleases(spec, (_checks(ctx, checking, checked),))
     if _has_begun(ctx, checking):
         complete = spec.upgrade.complete and (
             _is_let_go(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in checking)
         )
-        return Releases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
+        return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
     _check_hop(ctx.upgrades_from, spec.release, path)
     checks = _checks(ctx, checking, spec.release)
     if checks.verdict == READY:
-        return Releases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
+        return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
     running_spec = spec.model_copy(
         update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
     )
-    return Releases(running_spec, (checks,))
+    return CloudReleases(running_spec, (checks,))
 
 
 def _check_hop(running_release: str, target: str, path: str) -> None:
@@ -127,9 +128,9 @@ def _verdict(live: Object | None, release: str) -> Verdict:
     """Return what a resource says about its check of a release."""
     if live is None or (live["spec"].get("upgrade") or {}).get("checkRelease") != release:
         return waiting("has not begun")
-    status = live.get("status") or {}
     condition = kube.conditions(live).get(condition_type(PREFLIGHT))
-    if condition is None or status.get("observedGeneration") != live["metadata"]["generation"]:
+    # A condition that an earlier pass left behind has an older generation than the status.
+    if condition is None or condition.get("observedGeneration") != live["metadata"]["generation"]:
         return waiting("has not begun")
     if condition["status"] == "True":
         return READY

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, oslo, parts
-from ...parts.run.upgrades import hold
-from ...plan import Context, Step
+from ...plan import COMPLETION, Context, Step
 from .model import NovaSpec
 
 # All of Nova waits for these, and a new cloud for Nova.
@@ -58,11 +57,9 @@ def completion(
     """Make the job of each cell that ends an upgrade, after all programs of Nova run the new release; none without an
     upgrade. `cells` are the files of their schemas by name.
     """
-    if ctx.upgrades_from and (waiting_step := hold(ctx)):
-        return [waiting_step]
     return [
-        _job(ctx, f"{name}-complete-upgrade", "migrate", conf=conf, program=_of_cell(secret), after=after)
-        for name, secret in (cells.items() if ctx.upgrades_from else ())
+        _job(ctx, f"{name}-{COMPLETION}", "migrate", conf=conf, program=_of_cell(secret), after=after)
+        for name, secret in (cells.items() if ctx.upgrades_from and ctx.spec.upgrade.complete else ())
     ]
 
 
