@@ -87,10 +87,9 @@ def write_clouds(data: Mapping[str, str], folder: Path) -> dict[str, str]:
     path.write_text(yaml.safe_dump(clouds), encoding="utf-8")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
     # Clients would merge files of these names from the present folder, which somebody else may have written.
-    others = {name: folder / f"{name.lower()}.yaml" for name in ("OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE")}
-    for other in others.values():
-        other.write_text("{}\n", encoding="utf-8")
-    files = {name: str(other) for name, other in others.items()}
+    empty_file = folder / "empty.yaml"
+    empty_file.write_text("{}\n", encoding="utf-8")
+    files = dict.fromkeys(("OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE"), str(empty_file))
     return {**inherited, **files, "OS_CLIENT_CONFIG_FILE": str(path), "OS_CLOUD": "openstack-public"}
 
 
