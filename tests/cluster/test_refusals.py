@@ -459,7 +459,7 @@ def test_what_cannot_change(
 ) -> None:
     live = manifest(kind, spec, f"changed-{digest([spec, change])}")
     status, answer = rest.create(live, dry=False)
-    assert status == 201, answer
+    assert status == 201, answer.get("message")
     status, answer = rest.change(live, change)
     assert status == 422, answer
     assert field in answer["message"]
@@ -509,12 +509,16 @@ def test_what_may_change(rest: Rest, kind: str, spec: dict[str, Any], change: di
     assert rest.change(live, change)[0] == 200
 
 
+ASKED = {"remoteAccess"}
+"""Objects that ask for one of their fields by a rule, and name it."""
+
+
 def bare(schema: dict[str, Any]) -> dict[str, Any]:
     """Every optional object spelled out, with nothing in it."""
     return {
         name: bare(field)
         for name, field in schema.get("properties", {}).items()
-        if field.get("type") == "object" and "properties" in field and not field.get("required")
+        if field.get("type") == "object" and "properties" in field and not field.get("required") and name not in ASKED
     }
 
 
@@ -526,4 +530,4 @@ def test_rules_bear_what_is_unset(rest: Rest, root: Path, resource: Any) -> None
     if schema.get("required"):
         return
     status, answer = rest.create(manifest(resource.handle, bare(schema)))
-    assert status == 201, answer
+    assert status == 201, answer.get("message")
