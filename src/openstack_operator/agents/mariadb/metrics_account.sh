@@ -8,7 +8,8 @@ metrics_account() {
 }
 
 make_metrics_account() {
-    is_there=$(metrics_account -Ne "SELECT COUNT(*) FROM mysql.user WHERE User = '$METRICS_USER' AND Host = 'localhost'") || return
+    is_there=$(metrics_account -Ne "SELECT COUNT(*) FROM mysql.user
+        WHERE User = '$METRICS_USER' AND Host = 'localhost'") || return
     # Members of a cluster replicate it.
     [ "$is_there" = 0 ] || return 0
     metrics_account -e "CREATE USER IF NOT EXISTS '$METRICS_USER'@localhost IDENTIFIED VIA unix_socket

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run the command of the arguments, a service's check before an upgrade. It succeeds with 0, and with 1 if there are
-# warnings (https://docs.openstack.org/oslo.upgradecheck/latest/user/usage.html). A check that could not run ends with 1,
-# too, but prints no results. The last lines say what has failed.
+# warnings (https://docs.openstack.org/oslo.upgradecheck/latest/user/usage.html). A check that could not run ends with
+# 1, too, but prints no results. The last lines say what has failed.
 folder=${TMPDIR:-/tmp}
 { "$@" 2>&1 && echo 0 > "$folder/status" || echo "$?" > "$folder/status"; } | tee "$folder/output"
 status=$(cat "$folder/status")
