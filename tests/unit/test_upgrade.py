@@ -270,7 +270,8 @@ def test_another_hop_names_the_first_one(running: str, target: str, first: str) 
 def test_releases_are_in_order() -> None:
     assert is_earlier("2024.2", "2025.1")
     assert not is_earlier("2025.1", "2025.1")
-    assert is_earlier("2025.1", "mine")
+    assert not is_earlier("2025.1", "mine")
+    assert not is_earlier("mine", "2025.1")
 
 
 def test_an_option_that_the_new_release_has_no_more_fails_its_check(releases: Mapping[str, Release]) -> None:

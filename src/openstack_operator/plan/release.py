@@ -82,9 +82,11 @@ def place(release: str) -> int | None:
 
 
 def is_earlier(release: str, other_release: str) -> bool:
-    """Return True if a release came before the other one; names that OpenStack does not give compare as text."""
+    """Return True if a release came before the other one. A name that OpenStack does not give, as of a file of your
+    own, has no place among them: between it and others is no upgrade.
+    """
     first, second = place(release), place(other_release)
-    return release < other_release if first is None or second is None else first < second
+    return first is not None and second is not None and first < second
 
 
 def parse(
