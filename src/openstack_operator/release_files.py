@@ -56,7 +56,9 @@ class ReleaseFiles:
         name = str(getattr(spec, "release", "") or spec.runs_release or self._newest())
         profile = str(getattr(spec, "image_profile", "debian"))
         if name not in files:
-            raise SpecError("spec.release", f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
+            # A ControlPlane of c5c3.io has it there.
+            path = "spec.release" if hasattr(spec, "release") else "spec.global.release"
+            raise SpecError(path, f"there is no release {name!r}; choose from {', '.join(sorted(files))}")
         file = self._current(files[name])
         if profile not in file.parsed:
             # An upgrade may leave one release out.

@@ -10,6 +10,8 @@ import pytest
 
 from openstack_operator.api import Model
 from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Step, key
+from openstack_operator.services.controlplane.c5c3 import translate
+from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan
 from openstack_operator.testing import context
@@ -119,6 +121,7 @@ def test_the_last_steps_are_held_until_all_programs_are_new(release: Release) ->
     assert held(cloud(release, again)) == set()
 
 
+@pytest.mark.proves("OpenStackControlPlane", "spec.upgrade.complete")
 def test_the_user_may_hold_the_last_steps(release: Release) -> None:
     begun = cloud(release, live(cloud(release)))
     assert held(cloud(release, rolled(begun), upgrade={"complete": False})) == CHECKED
@@ -152,6 +155,7 @@ def test_a_new_cloud_checks_nothing(release: Release) -> None:
     assert check(made) is None
 
 
+@pytest.mark.proves("OpenStackControlPlane", "spec.upgrade.checkRelease")
 def test_a_check_without_an_upgrade(release: Release) -> None:
     made = cloud(release, release=OLD, upgrade={"checkRelease": NEW})
     assert releases(made) == {OLD}
@@ -172,3 +176,10 @@ def test_a_service_with_a_release_of_its_own_does_not_hold_the_others(release: R
 def test_a_hop_that_openstack_does_not_support_names_the_field(release: Release) -> None:
     with pytest.raises(SpecError, match=r"spec\.release: 2025\.1 runs, .* upgrade to 2026\.1 first"):
         cloud(release, release="2026.2")
+
+
+@pytest.mark.proves("ControlPlane", "spec.global.upgrade.checkRelease", "spec.global.upgrade.complete")
+def test_a_cloud_of_c5c3_is_upgraded_in_the_same_way() -> None:
+    spec = {"global": {"upgrade": {"checkRelease": NEW, "complete": False}}}
+    translated = translate(C5C3_CONTROL_PLANE.spec.model_validate(spec))
+    assert (translated.upgrade.check_release, translated.upgrade.complete) == (NEW, False)

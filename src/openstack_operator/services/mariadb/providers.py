@@ -119,4 +119,5 @@ def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
 
 def ignored(ctx: Context[MariaDBSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND)
+    monitors = f"{OPERATOR} has monitors of its own; see `metrics` of its MariaDB"
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors)

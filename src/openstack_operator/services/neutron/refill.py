@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...parts.connect.ovn import rebuilt_databases
-from ...plan import Context, Object, Step
+from ...plan import RELEASE_ANNOTATION, Context, Object, Step
 from .config import network
 from .model import NeutronSpec
 
@@ -48,6 +48,8 @@ def _has_resynced(job: Object, identity: str) -> bool:
 
 def _unchanged(job: Object) -> Object:
     """Return the Job unchanged: with another image it would be another Job, which runs again beside the API."""
-    metadata = {name: job["metadata"][name] for name in ("name", "namespace", "labels")}
+    metadata: Object = {name: job["metadata"][name] for name in ("name", "namespace", "labels")}
+    if release := (job["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION):
+        metadata["annotations"] = {RELEASE_ANNOTATION: release}
     spec = {name: job["spec"][name] for name in ("backoffLimit", "completions", "parallelism", "template")}
     return {"apiVersion": job["apiVersion"], "kind": job["kind"], "metadata": metadata, "spec": spec}
