@@ -85,8 +85,8 @@ def is_earlier(release: str, other_release: str) -> bool:
     """Return True if a release came before the other one. A name that OpenStack does not give, as of a file of your
     own, has no place among them: between it and others is no upgrade.
     """
-    first, second = place(release), place(other_release)
-    return first is not None and second is not None and first < second
+    own_place, other_place = place(release), place(other_release)
+    return own_place is not None and other_place is not None and own_place < other_place
 
 
 def parse(

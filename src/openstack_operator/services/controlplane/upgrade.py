@@ -53,7 +53,7 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
         return CloudReleases(spec, (_checks(ctx, checking, checked),))
     if _has_begun(ctx, checking):
         complete = spec.upgrade.complete and (
-            _is_let_go(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in checking)
+            _may_complete_already(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in checking)
         )
         return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
     _check_hop(ctx.upgrades_from, spec.release, path)
@@ -78,7 +78,7 @@ def _check(check: Callable[[], None], path: str) -> None:
         raise SpecError(path, error.problems[0][1]) from None
 
 
-def _is_let_go(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
+def _may_complete_already(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
     """Return True if a resource may run its last step already: then it is too late to hold the others."""
     specs = [(ctx.children.get(name) or {}).get("spec") or {} for name in checking]
     new = [spec.get("upgrade") or {} for spec in specs if spec.get("release") == ctx.spec.release]
@@ -98,8 +98,9 @@ def _awaits_the_last_step(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
     other_conditions = [
         each for type_, each in by_type.items() if type_ == condition_type(type_) and type_ not in {"Ready", last}
     ]
-    done = status.get("release") == ctx.spec.release or by_type.get(last, {}).get("reason") == UPGRADE_HELD
-    return done and all(each["status"] == "True" for each in other_conditions)
+    is_held = by_type.get(last, {}).get("reason") == UPGRADE_HELD
+    is_completed = status.get("release") == ctx.spec.release
+    return (is_held or is_completed) and all(each["status"] == "True" for each in other_conditions)
 
 
 def _follows(template: Template | None) -> bool:
@@ -134,7 +135,7 @@ def _verdict(live: Object | None, release: str) -> Verdict:
         return waiting("has not begun")
     if condition["status"] == "True":
         return READY
-    failed = condition.get("reason") not in {"Progressing", "Waiting"}
-    return Verdict(
-        State.FAILED if failed else State.PROGRESSING, condition.get("message", ""), condition.get("reason", "")
-    )
+    reason, message = condition.get("reason", ""), kube.as_owner_says(live, condition.get("message", ""))
+    # Unknown: the API server or a permission was out of reach for a moment.
+    has_failed = condition["status"] == "False" and reason not in {"Progressing", "Waiting"}
+    return Verdict(State.FAILED if has_failed else State.PROGRESSING, message, reason)
