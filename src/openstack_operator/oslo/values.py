@@ -29,10 +29,10 @@ def parse_text(text: str) -> str | None:
     """Return what oslo.config reads of a value that is written to a file: without the spaces and quotes around it, and
     with each escaped dollar sign as such. Return None if it contains the value of another option.
     """
-    first, *further_lines = (line.strip() for line in text.split("\n"))
-    if first and first[0] == first[-1] and first[0] in "\"'":
-        first = first[1:-1]
-    value = "\n".join([first, *further_lines]).rstrip("\n").replace("\\$", "$$")
+    first_line, *further_lines = (line.strip() for line in text.split("\n"))
+    if first_line and first_line[0] == first_line[-1] and first_line[0] in "\"'":
+        first_line = first_line[1:-1]
+    value = "\n".join([first_line, *further_lines]).rstrip("\n").replace("\\$", "$$")
     if any(match[1] is None for match in _PLACEHOLDER.finditer(value)):
         return None
     return _PLACEHOLDER.sub("$", value)
@@ -150,11 +150,11 @@ def _is_range(rules: Rules, text: str) -> bool:
     if not match:
         return False
     try:
-        first = int(match[1])
-        last = first if match[2] is None else int(match[2])
+        begin = int(match[1])
+        end = begin if match[2] is None else int(match[2])
     except ValueError:
         return False
-    low, high = min(first, last), max(first, last)
+    low, high = min(begin, end), max(begin, end)
     return low >= rules.get("min", low) and high <= rules.get("max", high)
 
 

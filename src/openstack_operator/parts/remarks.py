@@ -15,10 +15,10 @@ def of_resources(ctx: Context[Any]) -> Mapping[str, Verdict]:
     reports = sorted(_reports(ctx, CONFIG_VALID), key=lambda report: report[1]["status"] == "True")
     if not reports:
         return ignored
-    first = reports[0][1]
-    state = State.READY if first["status"] == "True" else State.FAILED
+    condition = reports[0][1]
+    state = State.READY if condition["status"] == "True" else State.FAILED
     text = "; ".join(_message(*report) for report in reports)
-    return {**ignored, CONFIG_VALID: Verdict(state, text, first["reason"])}
+    return {**ignored, CONFIG_VALID: Verdict(state, text, condition["reason"])}
 
 
 def _reports(ctx: Context[Any], type_: str) -> Iterator[tuple[Object, Mapping[str, Any]]]:

@@ -158,6 +158,6 @@ def _lifetimes(secret: Cached) -> _Times:
         except ValueError:
             continue
         if bundle:
-            first = min(bundle, key=lambda each: each.not_valid_after_utc)
-            times[key] = first.not_valid_before_utc.timestamp(), first.not_valid_after_utc.timestamp()
+            first_to_end = min(bundle, key=lambda each: each.not_valid_after_utc)
+            times[key] = first_to_end.not_valid_before_utc.timestamp(), first_to_end.not_valid_after_utc.timestamp()
     return times
