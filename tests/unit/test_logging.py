@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.registry import SERVICES
 from tests.world import changes, world
 
 TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}
@@ -41,3 +42,10 @@ def test_a_proxy_writes_one_object_for_each_request_that_failed(kind: str) -> No
         assert form.count("%[var(txn.path)]") == 1
         assert "set-var(txn.path) path,json(utf8s)" in config
         assert "capture.req.uri" not in config
+
+
+@pytest.mark.security
+def test_heat_logs_no_objects() -> None:
+    """They would have `password` and `aws_creds` of its request (heat.common.context.RequestContext.to_dict)."""
+    spec = next(service.resource.spec for service in SERVICES if service.resource.role == "Heat")
+    assert "logging" not in spec.model_fields

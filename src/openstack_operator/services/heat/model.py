@@ -17,7 +17,6 @@ from ...api import (
     UsesCache,
     UsesDatabase,
     UsesIdentity,
-    UsesLogging,
     UsesMessaging,
 )
 
@@ -31,7 +30,8 @@ class StackPurge(Purge):
     """Time of the removal, as a cron expression in UTC."""
 
 
-class HeatSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+# Not UsesLogging: the request in its objects of JSON holds passwords and EC2 credentials (heat.common.context.to_dict).
+class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates. It encrypts logins and
     hidden parameters of stacks with a key in the Secret `<name>-encryption`. **Without this Secret no stack that exists
     can be updated or deleted**: keep a copy outside of the cluster."""
