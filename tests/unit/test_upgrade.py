@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from openstack_operator import kube
 from openstack_operator.api import Model
 from openstack_operator.plan import (
+    UPGRADE_HELD,
     Context,
     Key,
     Object,
@@ -286,3 +288,17 @@ def test_an_option_that_the_new_release_has_no_more_fails_its_check(releases: Ma
     assert check.verdict.state is State.FAILED
     text = "spec.config.DEFAULT.old: Placement 2026.1 has this option no more; remove it"
     assert check.verdict.message == f"not with release {NEW}: {text}"
+
+
+@pytest.mark.parametrize(("reason", "is_usable"), [(UPGRADE_HELD, True), ("Progressing", False), ("Waiting", False)])
+def test_others_use_a_service_whose_last_step_is_held(reason: str, is_usable: bool) -> None:
+    """A cloud holds the last steps until all are new; each would wait for the others for ever."""
+    condition = {"type": "Ready", "status": "False", "reason": reason, "message": "", "observedGeneration": 2}
+    live = {
+        "kind": "Placement",
+        "metadata": {"name": "placement", "generation": 2},
+        "status": {"conditions": [condition]},
+    }
+    assert kube.referent_verdict(live).ready == is_usable
+    live["metadata"] = {"name": "placement", "generation": 3}
+    assert not kube.referent_verdict(live).ready

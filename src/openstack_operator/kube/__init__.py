@@ -81,6 +81,7 @@ from .readiness import (
     judge,
     next_try,
     outdated,
+    referent_verdict,
 )
 from .resources import amount, peak, requested
 from .rollout import Rollout, conditions
@@ -164,6 +165,7 @@ __all__ = [
     "pods_of",
     "quote",
     "recreated",
+    "referent_verdict",
     "remembered",
     "replicas",
     "requested",

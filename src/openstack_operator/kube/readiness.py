@@ -8,7 +8,19 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..api import Dependency, handle
-from ..plan import PAUSED, READY, RECOVERY, Object, State, Verdict, failed, pause_reason, progressing, waiting
+from ..plan import (
+    PAUSED,
+    READY,
+    RECOVERY,
+    UPGRADE_HELD,
+    Object,
+    State,
+    Verdict,
+    failed,
+    pause_reason,
+    progressing,
+    waiting,
+)
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
@@ -137,7 +149,15 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
         return failed(message, reason)
     if reason == "Waiting":
         return waiting(message)
-    return Verdict(State.PROGRESSING, message, reason if reason in {RECOVERY, *POD_REASONS} else "")
+    return Verdict(State.PROGRESSING, message, reason if reason in {RECOVERY, UPGRADE_HELD, *POD_REASONS} else "")
+
+
+def referent_verdict(live: Mapping[str, Any]) -> Verdict:
+    """Return READY if a resource of ours does what resources that refer to it need. In an upgrade that is so when
+    nothing but its last step is left, which is held until all others run the new release, too.
+    """
+    verdict = child_verdict(live)
+    return READY if verdict.reason == UPGRADE_HELD else verdict
 
 
 def _of_owner(live: Object) -> Verdict:

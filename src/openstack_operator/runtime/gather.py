@@ -24,7 +24,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import MANAGED_BY, WATCHED, child_verdict, dependency_verdict, secret_data
+from ..kube import MANAGED_BY, WATCHED, dependency_verdict, referent_verdict, secret_data
 from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
     ALLOWED_RESOURCES,
@@ -256,7 +256,7 @@ class Gatherer:
             published = self._world.published(resource)
             if not published:
                 missing.unpublished.append(f"waiting for {ref.kind}/{ref.name} to publish its address")
-            verdict = child_verdict(resource.decode())
+            verdict = referent_verdict(resource.decode())
             # That resource reports its own failure; here it ends by itself once that one is ready.
             referents[ref] = ResolvedRef(
                 published,
