@@ -87,7 +87,7 @@ quick: venv
 WORKERS ?= 3
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore=tests/cluster/test_crash_points.py tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -131,9 +131,9 @@ test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the im
 	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*_real.py
 
 .PHONY: test-crash-points
-test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds; make chaos tries each write
+test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds and of an upgrade; make chaos tries each write
 	$(PY) -m localcluster build --only apiserver
-	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py
 
 # `make e2e INSTALL=chart` and `INSTALL=kustomize` take the operator from a release in a registry, `make cloud`, too.
 export INSTALL
@@ -216,7 +216,7 @@ e2e-hypervisors: venv ## A cloud whose hypervisors know it by two Secrets alone,
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
 	$(PY) -m localcluster build --only apiserver
 	$(RECORD) sh -c '\
-	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py || exit; \
+	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py || exit; \
 	  $(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status'
 
 .PHONY: chaos-services

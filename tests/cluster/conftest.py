@@ -30,7 +30,14 @@ from .harness import Cluster, eventually
 CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 
 _LONG = (
-    *("test_crash_points.py", "test_install.py", "test_korc.py", "test_takeover.py", "test_providers.py"),
+    *(
+        "test_crash_points.py",
+        "test_upgrade_crash_points.py",
+        "test_install.py",
+        "test_korc.py",
+        "test_takeover.py",
+        "test_providers.py",
+    ),
     *("test_recreation.py", "test_nodes.py", "test_hostile.py", "test_budget.py", "test_metrics.py"),
 )
 """Files with tests that take ten seconds or more, many of them waiting for what takes its time: a lease that ends."""
