@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import urllib3
 
 from cloud.kubernetes import ROOT
 from openstack_operator import pki
@@ -138,6 +139,21 @@ def test_one_that_takes_a_connection_and_says_nothing_is_given_up() -> None:
         client.ask(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}", timeout=0.3)
 
 
+@pytest.fixture(params=["as it is", "before version 2"])
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """urllib3, which has no `read1` before version 2."""
+    if request.param != "as it is":
+        for part in (urllib3.response.BaseHTTPResponse, urllib3.response.HTTPResponse):
+            monkeypatch.delattr(part, "read1")
+
+
+@pytest.mark.usefixtures("library")
+def test_an_answer_in_parts_is_read_with_each_urllib3(scheduler: Scheduler) -> None:
+    scheduler.body = json.dumps({"hosts": [f"node{number}" for number in range(20)]}).encode()
+    assert len(asked(scheduler)) == 20
+
+
+@pytest.mark.usefixtures("library")
 def test_an_answer_that_drips_is_given_up(scheduler: Scheduler) -> None:
     # Half an hour of it, of which no part takes long.
     scheduler.body, scheduler.pause = b" " * 90_000, 0.02

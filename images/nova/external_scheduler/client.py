@@ -1,5 +1,6 @@
 """A question to an external scheduler, which answers within its time or not at all; knows nothing of Nova."""
 
+import http.client
 import json
 import threading
 import time
@@ -46,7 +47,13 @@ def ask(url: str, question: bytes, *, timeout: float, cafile: str | None = None)
             )
             body = _read(answer, until)
     # What answers may speak no HTTP, the URL may be none, a file of authorities may be missing.
-    except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+    except (
+        requests.RequestException,
+        urllib3.exceptions.HTTPError,
+        http.client.HTTPException,
+        OSError,
+        ValueError,
+    ) as error:
         raise Unavailable(f"{type(error).__name__}: {error}") from error
     if 400 <= answer.status_code < 500:
         raise Refused(f"{answer.status_code} {_excerpt(body)}")
@@ -58,7 +65,9 @@ def ask(url: str, question: bytes, *, timeout: float, cafile: str | None = None)
 def _read(answer: requests.Response, until: float) -> bytes:
     """The whole body, as it comes in; the library's own limit is for each part of it alone."""
     body = b""
-    while part := answer.raw.read1(1 << 16):
+    # urllib3 before version 2 waits for as much as is asked for. Python's library below it does not.
+    source = answer.raw if hasattr(answer.raw, "read1") else answer.raw._fp
+    while part := source.read1(1 << 16):
         body += part
         if len(body) > ENOUGH:
             raise Unavailable(f"an answer of more than {ENOUGH >> 20} MiB")
