@@ -22,12 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from images.shell import run
+from images.wheels import GLIBC, PYTHON
 
 FOLDER = Path(__file__).parent / "pypi"
 
-PYTHON = "3.13"
-PLATFORM = "x86_64-manylinux_2_40"
-"""Debian trixie's."""
+PLATFORM = f"x86_64-manylinux_2_{GLIBC}"
 
 ELSEWHERE = frozenset({"certifi", "ncclient", "ovs", "python-ldap", "simplegeneric", "testresources"})
 """Packages that no image takes from the index. certifi is Debian's, which trusts the authorities of the image. The

@@ -14,7 +14,10 @@ LOCK = "requirements.lock"
 PYTHON = "3.13"
 """Debian trixie's Python."""
 
-PLATFORMS = ("manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor in (34, 28, 27, 24, 17, 12)))
+GLIBC = 40
+"""Wheels for glibc up to 2.40 run on Debian trixie, which has 2.41; uv knows no later one."""
+
+PLATFORMS = ("manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor in range(GLIBC, 4, -1)))
 
 
 def unpack(lock: Path, target: Path) -> None:
