@@ -119,8 +119,7 @@ def test_commands_name_images_of_a_release(release: str, capsys: pytest.CaptureF
 
 def test_the_operators_image_knows_a_release(release: str) -> None:
     files = catalog.files("operator")
-    # A list is made by built images, and those of 2025.2 were not.
-    assert (f"openstack_operator/releases/options/{release}.txt" in files) == (release != "2025.2")
+    assert f"openstack_operator/releases/options/{release}.txt" in files
     assert (
         catalog.reference(f"keystone-{release}").encode()
         in files[f"openstack_operator/releases/{release}.yaml"].content
