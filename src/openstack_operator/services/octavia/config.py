@@ -51,7 +51,7 @@ def octavia_conf(ctx: Context[OctaviaSpec], base: parts.Foundation, amphora: Pro
                 "enabled_provider_drivers": "ovn:Open Virtual Network"
                 + (",amphora:Octavia amphora" if amphora else ""),
                 "default_provider_driver": "ovn",
-                # Probes ask for it. Only Debian's Octavia has it on by default.
+                # Probes ask for it. Debian's Octavia answers without it, and no other does.
                 "healthcheck_enabled": True,
             },
             # It would be a client of Nova and Glance, which only servers as load balancers need.
