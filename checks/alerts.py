@@ -57,6 +57,16 @@ _FREE = f"kubelet_volume_stats_available_bytes{{{_CLAIM}}}"
 _SIZE = f"kubelet_volume_stats_capacity_bytes{{{_CLAIM}}}"
 _CONNECTED = f'mysql_global_status_threads_connected{{namespace="{NAMESPACE}", pod="mariadb-server-0"}}'
 _ALLOWED = f'mysql_global_variables_max_connections{{namespace="{NAMESPACE}", pod="mariadb-server-0"}}'
+_DATABASE_JOB, _NORTHD_JOB = f"{NAMESPACE}/ovn-sb", f"{NAMESPACE}/ovn-northd"
+_LEADS, _FOLLOWS = (
+    f'ovn_db_cluster_leader{{namespace="{NAMESPACE}", job="{_DATABASE_JOB}", pod="ovn-sb-{number}"}}'
+    for number in range(2)
+)
+_WORKS = f'ovn_northd_active{{namespace="{NAMESPACE}", job="{_NORTHD_JOB}", pod="ovn-northd-1"}}'
+_CHASSIS = f'ovn_controller_connected{{namespace="{NAMESPACE}", job="{NAMESPACE}/ovn-exporter", node="node1"}}'
+_LIBVIRT = f'libvirt_up{{namespace="{NAMESPACE}", job="{NAMESPACE}/nova-libvirt-exporter", node="node1"}}'
+_COPY = f'redis_master_link_up{{namespace="{NAMESPACE}", pod="valkey-server-1", master_host="valkey-server-0"}}'
+_EVICTED = f'memcached_items_evicted_total{{namespace="{NAMESPACE}", pod="memcached-server-0"}}'
 _LEADER = f"leader_election_master_status{{{_OPERATOR}}}"
 _DEPTH = f'workqueue_depth{{{_OPERATOR}, name="services"}}'
 _PASSES = f'controller_runtime_reconcile_total{{{_OPERATOR}, controller="Keystone", result="success"}}'
@@ -82,6 +92,14 @@ HEALTHY: Mapping[str, str] = {
     _ALLOWED: f"100x{LENGTH}",
     _FREE: f"11x{LENGTH}",
     _SIZE: f"100x{LENGTH}",
+    _LEADS: f"1x{LENGTH}",
+    _FOLLOWS: f"0x{LENGTH}",
+    _WORKS: f"1x{LENGTH}",
+    _CHASSIS: f"1x{LENGTH}",
+    _LIBVIRT: f"1x{LENGTH}",
+    _COPY: f"1x{LENGTH}",
+    # One in two seconds.
+    _EVICTED: f"0+30x{LENGTH}",
     _LEADER: f"1x{LENGTH}",
     _DEPTH: f"2x{LENGTH}",
     _PASSES: f"0+5x{LENGTH}",
@@ -188,6 +206,44 @@ FAULTS = (
         {_CONNECTED: f"90x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "mariadb-server-0"},
         "mariadb-server-0 has 90% of the clients that it may have",
+    ),
+    Fault(
+        "OpenStackOVNLeaderless",
+        {_LEADS: f"0x{LENGTH}"},
+        {"namespace": NAMESPACE, "job": _DATABASE_JOB},
+        "no member of openstack/ovn-sb leads: networks and ports cannot be changed",
+    ),
+    Fault(
+        "OpenStackNorthdIdle",
+        {_WORKS: f"0x{LENGTH}"},
+        {"namespace": NAMESPACE, "job": _NORTHD_JOB},
+        "no pod of openstack/ovn-northd works: changes of networks do not reach the nodes",
+    ),
+    Fault(
+        "OpenStackChassisDisconnected",
+        {_CHASSIS: f"0x{LENGTH}"},
+        {"namespace": NAMESPACE, "job": f"{NAMESPACE}/ovn-exporter", "node": "node1"},
+        "ovn-controller of node1 has no connection to the southbound database: new ports and changes of networks do"
+        " not reach the node",
+    ),
+    Fault(
+        "OpenStackLibvirtDown",
+        {_LIBVIRT: f"0x{LENGTH}"},
+        {"namespace": NAMESPACE, "job": f"{NAMESPACE}/nova-libvirt-exporter", "node": "node1"},
+        "libvirt of node1 does not answer: servers there run on, and cannot be started or changed",
+    ),
+    Fault(
+        "OpenStackValkeyApart",
+        {_COPY: f"0x{LENGTH}"},
+        {"namespace": NAMESPACE, "pod": "valkey-server-1"},
+        "valkey-server-1 does not get what its primary writes: it is no copy to fall back on",
+    ),
+    Fault(
+        "OpenStackMemcachedEvicts",
+        {_EVICTED: f"0+180x{LENGTH}"},
+        {"namespace": NAMESPACE, "pod": "memcached-server-0"},
+        "memcached-server-0 drops 3 items a second for which it has no memory: services ask Keystone again",
+        first_minute=1,
     ),
     Fault("OpenStackNotReady", {_IS_READY: f"0x{LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
     Fault(

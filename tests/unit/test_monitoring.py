@@ -247,11 +247,17 @@ OF_OTHERS = {
     "haproxy_backend_response_time_average_seconds",
     "kubelet_volume_stats_available_bytes",
     "kubelet_volume_stats_capacity_bytes",
+    "libvirt_up",
+    "memcached_items_evicted_total",
     "mysql_global_status_threads_connected",
     "mysql_global_variables_max_connections",
+    "ovn_controller_connected",
+    "ovn_db_cluster_leader",
+    "ovn_northd_active",
     "rabbitmq_alarms_memory_used_watermark",
     "rabbitmq_alarms_free_disk_space_watermark",
     "rabbitmq_unreachable_cluster_peers_count",
+    "redis_master_link_up",
     "up",
 }
 

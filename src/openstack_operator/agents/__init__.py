@@ -8,6 +8,7 @@ by the rules by which its members act.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -25,3 +26,14 @@ def shell(*names: str, words: Sequence[str] = (), options: str = "-euc") -> list
     """
     first_line = text(names[-1]).partition("\n")[0]
     return [first_line.rpartition("/")[2], options, text(*names), names[-1].rpartition("/")[2], *words]
+
+
+_IMPORT = re.compile(r"^from (?:__future__|\.\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
+
+
+def python(*names: str, words: Sequence[str] = ()) -> list[str]:
+    """Return the command that runs modules of one folder as one program, with `words` as its arguments: each after
+    those that it imports. Their names must differ.
+    """
+    program = "".join(_IMPORT.sub("", text(name)) for name in names)
+    return ["python3", "-c", f"from __future__ import annotations\n{program}", *words]

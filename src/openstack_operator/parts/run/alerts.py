@@ -45,6 +45,8 @@ def alerts(namespace: str, operator_namespace: str) -> list[Alert]:
         *_database(cloud),
         *_apis(cloud, namespace),
         *_pods(cloud),
+        *_networks(cloud),
+        *_caches(cloud),
         *_resources(cloud),
         *_operator(operator),
     ]
@@ -155,6 +157,53 @@ def _pods(cloud: str) -> Iterator[Alert]:
         f" and max by ({_WHERE}) (openstack_operator_workload_pods_ready{{{members}}}) > 0",
         minutes=15,
         summary="{{ $value }} of the members of {{ $labels.workload }} do not serve: it may not survive the next loss",
+        severity="warning",
+    )
+
+
+def _networks(cloud: str) -> Iterator[Alert]:
+    """Alerts about programs that run and are ready, but do not do their work."""
+    yield Alert(
+        name="OpenStackOVNLeaderless",
+        expression=f"max by (namespace, job) (ovn_db_cluster_leader{{{cloud}}}) == 0",
+        minutes=3,
+        summary="no member of {{ $labels.job }} leads: networks and ports cannot be changed",
+    )
+    yield Alert(
+        name="OpenStackNorthdIdle",
+        expression=f"max by (namespace, job) (ovn_northd_active{{{cloud}}}) == 0",
+        minutes=5,
+        summary="no pod of {{ $labels.job }} works: changes of networks do not reach the nodes",
+    )
+    yield Alert(
+        name="OpenStackChassisDisconnected",
+        expression=f"max by (namespace, job, node) (ovn_controller_connected{{{cloud}}}) == 0",
+        minutes=5,
+        summary="ovn-controller of {{ $labels.node }} has no connection to the southbound database: new ports and"
+        " changes of networks do not reach the node",
+    )
+    yield Alert(
+        name="OpenStackLibvirtDown",
+        expression=f"max by (namespace, job, node) (libvirt_up{{{cloud}}}) == 0",
+        minutes=5,
+        summary="libvirt of {{ $labels.node }} does not answer: servers there run on, and cannot be started or changed",
+    )
+
+
+def _caches(cloud: str) -> Iterator[Alert]:
+    yield Alert(
+        name="OpenStackValkeyApart",
+        expression=f"max by (namespace, pod) (redis_master_link_up{{{cloud}}}) == 0",
+        minutes=5,
+        summary="{{ $labels.pod }} does not get what its primary writes: it is no copy to fall back on",
+        severity="warning",
+    )
+    yield Alert(
+        name="OpenStackMemcachedEvicts",
+        expression=f"sum by (namespace, pod) (rate(memcached_items_evicted_total{{{cloud}}}[15m])) > 1",
+        minutes=15,
+        summary="{{ $labels.pod }} drops {{ $value | humanize }} items a second for which it has no memory: services"
+        " ask Keystone again",
         severity="warning",
     )
 

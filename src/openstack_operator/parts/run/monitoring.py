@@ -44,19 +44,32 @@ def watched(ctx: Context[Any], component: str, port: int, certificate: Certified
 
 
 def monitor(
-    ctx: Context[Any], name: str, pods: Mapping[str, str], port: str, certificate: Certified, service: str
+    ctx: Context[Any],
+    name: str,
+    pods: Mapping[str, str],
+    port: str,
+    certificate: Certified,
+    service: str,
+    *,
+    by_node: bool = False,
 ) -> tuple[Object, ...]:
     """A PodMonitor of the pods with these labels, if the spec enables it and the cluster has the kind. With TLS if they
-    have a certificate, with `service` as one of its names.
+    have a certificate, with `service` as one of its names. `by_node` adds the label `node` to their metrics.
     """
     if not (monitored(ctx) and serves(ctx, POD_MONITOR)):
         return ()
     # The Secret of the certificate also holds the authorities.
     trust = {"ca": {"secret": {"name": certificate.secret, "key": "ca.crt"}}, "serverName": ctx.host(service)}
+    node = [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}]
+    endpoint = {
+        "port": port,
+        **({"scheme": "https", "tlsConfig": trust} if certificate else {}),
+        **({"relabelings": node} if by_node else {}),
+    }
     spec = {
         "selector": {"matchLabels": dict(pods)},
         "podTargetLabels": list(_POD_LABELS),
-        "podMetricsEndpoints": [{"port": port, **({"scheme": "https", "tlsConfig": trust} if certificate else {})}],
+        "podMetricsEndpoints": [endpoint],
     }
     return (found_by(ctx, kube.obj(ctx, POD_MONITOR, name, MONITORING, spec=spec)),)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .clients import awaits_clients
+from .exporter import programs
 from .model import MEMCACHED
 from .providers import KINDS, ignored, ordered_teardown
 from .service import plan
@@ -14,7 +15,7 @@ SERVICE = Service(
     observes=SecretReaders(awaits_clients),
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [11211, 11212]}, closed=True),
-    template=CloudTemplate(field="memcached", phase="Infrastructure", programs={"memcached": "image"}),
+    template=CloudTemplate(field="memcached", phase="Infrastructure", programs=programs),
     kinds=KINDS,
     ignores=(ignored,),
 )

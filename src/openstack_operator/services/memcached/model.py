@@ -7,12 +7,25 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import PROVIDED, Column, ExternalCache, Replicas, Resource, Rule, RunSpec, Scale, UsesTLS, holds, memory
+from ...api import (
+    PROVIDED,
+    Column,
+    ExternalCache,
+    Replicas,
+    Resource,
+    Rule,
+    RunSpec,
+    Scale,
+    UsesMonitoring,
+    UsesTLS,
+    holds,
+    memory,
+)
 
 Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
 
-class MemcachedSpec(RunSpec, UsesTLS):
+class MemcachedSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Memcached: a cache in which services remember tokens for a while."""
 
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}

@@ -81,4 +81,5 @@ def provided(ctx: Context[MemcachedSpec]) -> Plan | None:
 
 def ignored(ctx: Context[MemcachedSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND)
+    monitors = f"{OPERATOR} has monitors of its own; see `monitoring` of its Memcached"
+    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors)

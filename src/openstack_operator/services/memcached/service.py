@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ... import agents, kube, parts
 from ...api import mebibytes
 from ...parts.connect.caches import CACHE_CLIENT
 from ...plan import Context, Plan
+from . import exporter
 from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, servers
 from .model import MemcachedSpec
 from .providers import provided
@@ -32,7 +35,9 @@ def plan(ctx: Context[MemcachedSpec]) -> Plan:
         **({"memcached-tls": TLS_PORT} if certificate else {}),
     }
     main = _server(ctx, certificate, ports, demands=demands and not pods)
-    server = cluster.step(cluster.template(main, grace=5), ports=ports, replicas=spec.replicas, after=certificate.steps)
+    template = cluster.template(main, *exporter.containers(ctx, certificate, TLS, PORT), grace=5)
+    server = cluster.step(template, ports=ports, replicas=spec.replicas, after=certificate.steps)
+    server = replace(server, objects=(*server.objects, *exporter.monitors(ctx, certificate)))
     port = TLS_PORT if certificate.published else PORT
     addresses = ",".join(f"{host}:{port}" for host in cluster.hosts(spec.replicas))
     client_secret = {CACHE_CLIENT: client.secret} if certificate.published and client else {}

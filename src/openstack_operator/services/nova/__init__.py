@@ -23,6 +23,7 @@ SERVICE = Service(
             "nova-novncproxy": "image",
             "nova-compute": "compute.image",
             "libvirt": "compute.libvirt.image",
+            "libvirt-exporter": "",
         },
     ),
     c5c3=C5C3(),

@@ -15,6 +15,7 @@ from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
 from .consoles import Consoles
+from .exporter import libvirt_exporter
 from .migration import LIBVIRT, PORT, Migration
 from .model import NovaSpec
 
@@ -72,7 +73,7 @@ def node_programs(
     options = oslo.merge(disks.options, inputs.migration.options)
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, inputs, disks, options)]
     libvirt = _libvirt(ctx, disks, inputs.migration, inputs.consoles)
-    return [*disks.steps, *inputs.migration.steps, libvirt], daemons
+    return [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx).steps], daemons
 
 
 def node_network_refs(spec: NovaSpec) -> list[Ref]:

@@ -31,6 +31,7 @@ SERVICE = Service(
             "ovs-db": "image",
             "ovs-vswitchd": "image",
             "ovn-controller": "image",
+            "ovn-exporter": "",
         },
     ),
     shares=_SHARES,

@@ -12,6 +12,7 @@ from ...api import PodSettings
 from ...parts.connect.ovn import OVN_NODE_FILES, ovn_node_mounts
 from ...parts.secrets.node_certificates import NodeIssuer, node_certificates
 from ...plan import READY, Context, Group, ReleaseEntry, SpecError, State, Step, Verdict, key
+from . import exporter
 from .model import ContainerSettings, OVNNetworkSpec
 from .nodes import Overrides, nodes_to_certify, selector
 
@@ -60,7 +61,10 @@ def chassis(
         chassis_settings = settings.model_copy(update={"affinity": affinity})
         steps.append(_daemons(ctx, "chassis", common, chassis_settings, labels_of_all, certificate, mounts, after))
     extra += _node_certificates(ctx, issuer, steps, nodes)
-    return Group("Controllers", [*configs, *steps, *extra, Step(name="Tunnels", verdict=_tunnels(ctx, steps))])
+    exporters = exporter.of_nodes(ctx, labels_of_all, settings)
+    return Group(
+        "Controllers", [*configs, *steps, *extra, *exporters.steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))]
+    )
 
 
 def _node_certificates(

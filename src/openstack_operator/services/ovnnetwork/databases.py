@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ... import kube, parts
 from ...parts.cluster import POD_NAME, volume
 from ...plan import Context, Group, ReleaseEntry, Step
-from . import raft, recovery
+from . import exporter, raft, recovery
 from .model import Members, OVNNetworkSpec
 from .tls import TLS
 
@@ -80,7 +80,8 @@ def members(
     record = raft.record(ctx, cluster, forced_pod, tls)
     ports = {**open_ports(database, tls), "raft": database.raft_port}
     ports |= {"facts": database.facts_port} if record else {}
-    template = cluster.template(_container(ctx, database, cluster, record, ports, tls), watched=record is not None)
+    main = _container(ctx, database, cluster, record, ports, tls)
+    template = cluster.template(main, *exporter.containers(ctx, name, tls), watched=record is not None)
     # From the record on, not from the second pod: a template that changed then would restart the first one as it joins.
     template = kube.placed(template, pod_settings, target, several=bool(record), replaceable=False)
     step = cluster.step(
@@ -90,6 +91,7 @@ def members(
         condition=database.condition,
         after=(*((record,) if record else ()), *tls.server.pending),
     )
+    step = exporter.with_monitors(ctx, step, name, tls)
     if record:
         step = replace(step, verdict=record.verdict_of_members)
     connection = tls.connection(cluster.hosts(ctx.spec.members(name)), database.client_port, database.tls_port)

@@ -25,6 +25,7 @@ from ...api import (
     RunSpec,
     SecretRef,
     StorageSize,
+    UsesMonitoring,
     UsesStorageClass,
     UsesTLS,
     UsesVolume,
@@ -116,7 +117,7 @@ class Members(PodSettings, UsesStorageClass):
     """StorageClass of the volumes. You cannot change it later."""
 
 
-class Fabric(Model):
+class Fabric(UsesMonitoring):
     """Packet switching on nodes, and connections to physical networks."""
 
     on_nodes = ("tunnel_interface",)

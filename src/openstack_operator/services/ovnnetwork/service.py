@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import kube, parts
 from ...parts.cluster import ordered_member
 from ...plan import Context, Plan, Step, UnsupportedError
-from . import elsewhere, recovery, relay, remote
+from . import elsewhere, exporter, recovery, relay, remote
 from .chassis import chassis
 from .cluster_model import Integration
 from .databases import NORTHBOUND, SOUTHBOUND, DatabaseGroup, members, open_ports, pods
@@ -102,8 +102,11 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, 
     replicas = (2 if several else 1) if configured is None else configured
     target = kube.selector(ctx, "northd")
     annotations = recovery.restart_annotations([nb.rebuilt_id, sb.rebuilt_id])
-    template = kube.pod(ctx, "northd", main, settings=settings, annotations=annotations)
+    template = kube.pod(
+        ctx, "northd", main, *exporter.containers(ctx, "northd", tls), settings=settings, annotations=annotations
+    )
     template = kube.placed(template, settings, target, several=replicas > 1, replaceable=True)
     deployment = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
     budget = [kube.disruption_budget(ctx, ctx.name("northd"), target)] if replicas > 1 else []
-    return Step(name="Northd", objects=(deployment, *budget), after=(nb.members_step, sb.members_step))
+    step = Step(name="Northd", objects=(deployment, *budget), after=(nb.members_step, sb.members_step))
+    return exporter.with_monitors(ctx, step, "northd", tls)

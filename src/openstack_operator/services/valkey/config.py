@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...api import mebibytes
@@ -68,13 +68,22 @@ def tls_options(port: int, peer_tls: str) -> dict[str, Any]:
 
 
 def valkey_conf(
-    user: Mapping[str, Any], password: str, memory: str, *, sentinels: bool, tls: Mapping[str, Any] | None = None
+    user: Mapping[str, Any],
+    password: str,
+    memory: str,
+    *,
+    sentinels: bool,
+    tls: Mapping[str, Any] | None = None,
+    accounts: Sequence[str] = (),
 ) -> str:
-    """Return the file every server reads. Raises SpecError if the user sets a fixed option."""
+    """Return the file every server reads; `accounts` are as ACLs describe them. Raises SpecError if the user sets a
+    fixed option.
+    """
     fixed_options = {**FIXED_OPTIONS, **(SENTINEL_FIXED_OPTIONS if sentinels else {}), **(tls or {})}
     from_spec = {"maxmemory": f"{mebibytes(memory)}mb", "requirepass": password, "primaryauth": password}
     merged = {**DEFAULTS, **_user_options(user), **fixed_options, **from_spec}
-    return "".join(f"{name} {_text(value)}\n" for name, value in sorted(merged.items()))
+    lines = [f"{name} {_text(value)}" for name, value in sorted(merged.items())]
+    return "".join(f"{line}\n" for line in (*lines, *(f"user {account}" for account in accounts)))
 
 
 def provided_flags(user: Mapping[str, Any], memory: str) -> list[str]:

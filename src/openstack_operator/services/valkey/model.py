@@ -16,6 +16,7 @@ from ...api import (
     Rule,
     RunSpec,
     StorageSize,
+    UsesMonitoring,
     UsesTLS,
     UsesVolume,
     holds,
@@ -37,7 +38,7 @@ class Sentinel(Model):
     """Run a sentinel beside each server. Sentinels need a majority, so they take three servers or more."""
 
 
-class ValkeySpec(RunSpec, UsesVolume, UsesTLS):
+class ValkeySpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Valkey: a store in memory; sentinels replace its primary when it fails."""
 
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}

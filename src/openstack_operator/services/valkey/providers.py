@@ -81,4 +81,5 @@ def ignored(ctx: Context[ValkeySpec], plan: Plan) -> IgnoredFields:
         imageProfile="valkey-operator chooses the image; remove it",
         retention="valkey-operator keeps the volumes; delete the claims yourself",
         tls=issued,
+        monitoring="valkey-operator has monitors of its own; see `metrics` of its Valkey",
     )

@@ -10,7 +10,7 @@ from ... import kube, parts
 from ...api import mebibytes
 from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
 from ...plan import Context, Plan
-from . import sentinel
+from . import exporter, sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf
 from .model import ValkeySpec
 from .providers import provided
@@ -65,13 +65,19 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
     has_sentinels = spec.sentinel.enabled
     hosts = cluster.hosts(spec.replicas)
     # Sentinels remember it on their volumes.
-    creds = parts.credentials(ctx, "password", retain=spec.retention == "Retain")
+    accounts = [exporter.ACCOUNT] if exporter.has_exporter(ctx) else []
+    creds = parts.credentials(ctx, "password", *accounts, retain=spec.retention == "Retain")
     # Sentinels answer clients with the name of a server.
     certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], also=[cluster.wildcard])
     peer_tls = cluster.peer_tls(certificate, closes=certificate.required)
     listeners = Listeners(certificate, peer_tls, has_sentinels)
     text = valkey_conf(
-        spec.config, creds["password"], spec.memory, sentinels=has_sentinels, tls=listeners.options(TLS_PORT)
+        spec.config,
+        creds["password"],
+        spec.memory,
+        sentinels=has_sentinels,
+        tls=listeners.options(TLS_PORT),
+        accounts=[exporter.account(creds[name]) for name in accounts],
     )
     directory, _, file = CONF.rpartition("/")
     conf = parts.written(ctx, {file: text}, directory=directory)
@@ -92,7 +98,7 @@ def plan(ctx: Context[ValkeySpec]) -> Plan:
         *certificate.steps,
         conf,
         server,
-        cluster.endpoint(listeners.ports),
+        cluster.endpoint(listeners.ports, extra_objects=exporter.monitors(ctx, certificate)),
         endpoint=f"{host}:{sentinel_port if has_sentinels else port}",
         published={
             "host": host,
@@ -129,8 +135,10 @@ def _containers(
         memory=f"{mebibytes(ctx.spec.memory) + 16}Mi",
         cpu="20m",
     )
+    plain = "valkey" in listeners.server_ports
+    exporters = exporter.containers(ctx, creds, listeners.certificate, plain=plain)
     if len(hosts) == 1:
-        return (server,)
+        return (server, *exporters)
     member_env = {
         **POD_NAME,
         **env,
@@ -156,4 +164,4 @@ def _containers(
         alive=alive,
         memory="16Mi",
     )
-    return (member, sentinel_container)
+    return (member, sentinel_container, *exporters)

@@ -1,0 +1,1 @@
+"""Programs that serve metrics of servers that have none of their own."""

@@ -1,0 +1,57 @@
+"""Serve metrics of Open vSwitch and ovn-controller of the node, whose sockets are in /run/openvswitch and /run/ovn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .appctl import add_coverage, call
+from .serve import Page, export
+
+SWITCH, DATABASE = "/run/openvswitch/ovs-vswitchd.ctl", "/run/openvswitch/db.sock"
+CONTROLLER = "/run/ovn/ovn-controller.ctl"
+_FLOWS = re.compile(r"flows\s*:\s*\(current (\d+)\)")
+STATISTICS = {
+    f"{short}_{what}": (f"{verb}_{what}_total", f"{what.capitalize()} that {meaning}.")
+    for short, verb, meaning in (("rx", "receive", "came in"), ("tx", "transmit", "went out"))
+    for what in ("bytes", "packets", "dropped", "errors")
+}
+"""Metric and meaning of statistics of an interface."""
+
+
+def switch(page: Page) -> None:
+    """Add metrics of the switch."""
+    flows = _FLOWS.findall(str(call(SWITCH, "upcall/show")))
+    page.add("ovs_datapath_flows", sum(map(float, flows)), "Flows that the data path knows.")
+    for row in interfaces():
+        labels = {"interface": str(row["name"]), "type": str(row["type"]) or "system"}
+        is_up = row["link_state"] == "up"
+        page.add("ovs_interface_link_up", is_up, "1 if the interface has a link.", **labels)
+        statistics: Mapping[str, Any] = dict(row["statistics"][1])
+        for name, (metric, text) in STATISTICS.items():
+            if name in statistics:
+                page.add(f"ovs_interface_{metric}", float(statistics[name]), text, **labels)
+    add_coverage(page, "ovs", SWITCH)
+
+
+def interfaces() -> list[dict[str, Any]]:
+    """Return the interfaces of the switch, from its database."""
+    columns = ["name", "type", "link_state", "statistics"]
+    select = {"op": "select", "table": "Interface", "where": [], "columns": columns}
+    answer = call(DATABASE, "transact", "Open_vSwitch", select)[0]
+    if "rows" not in answer:
+        raise ValueError(f"the database of the switch: {answer}")
+    rows: list[dict[str, Any]] = answer["rows"]
+    return rows
+
+
+def controller(page: Page) -> None:
+    """Add metrics of ovn-controller."""
+    state = str(call(CONTROLLER, "connection-status")).strip()
+    page.add("ovn_controller_connected", state == "connected", "1 if it is connected to the southbound database.")
+    add_coverage(page, "ovn_controller", CONTROLLER)
+
+
+if __name__ == "__main__":
+    export({"ovs": switch, "ovn_controller": controller})

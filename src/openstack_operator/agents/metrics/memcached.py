@@ -1,0 +1,84 @@
+"""Serve metrics of the memcached at PLAIN_PORT of 127.0.0.1, by the names of Prometheus' memcached_exporter."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from .serve import Page, export
+
+PATIENCE = 5.0
+"""Seconds for memcached to answer."""
+NUMBERS = {
+    "uptime": ("uptime_seconds", "Seconds since it started."),
+    "bytes_read": ("read_bytes_total", "Bytes that clients sent."),
+    "bytes_written": ("written_bytes_total", "Bytes that were sent to clients."),
+    "curr_connections": ("current_connections", "Connections of clients."),
+    "max_connections": ("max_connections", "Connections that it accepts at a time."),
+    "total_connections": ("connections_total", "Connections that clients made."),
+    "rejected_connections": ("connections_rejected_total", "Connections that were refused, since there were too many."),
+    "bytes": ("current_bytes", "Bytes that its items take."),
+    "limit_maxbytes": ("limit_bytes", "Bytes that its items may take."),
+    "curr_items": ("current_items", "Items that it holds."),
+    "total_items": ("items_total", "Items that it was given."),
+    "evictions": ("items_evicted_total", "Items that were dropped before their time to make room for others."),
+    "reclaimed": ("items_reclaimed_total", "Items whose time was over, and whose room others took."),
+}
+"""Metric and meaning of each number among the statistics."""
+COMMANDS = {
+    "get_hits": ("get", "hit"),
+    "get_misses": ("get", "miss"),
+    "cmd_set": ("set", "hit"),
+    "delete_hits": ("delete", "hit"),
+    "delete_misses": ("delete", "miss"),
+    "incr_hits": ("incr", "hit"),
+    "incr_misses": ("incr", "miss"),
+    "decr_hits": ("decr", "hit"),
+    "decr_misses": ("decr", "miss"),
+    "cas_hits": ("cas", "hit"),
+    "cas_misses": ("cas", "miss"),
+    "cas_badval": ("cas", "badval"),
+    "touch_hits": ("touch", "hit"),
+    "touch_misses": ("touch", "miss"),
+    "cmd_flush": ("flush", "hit"),
+}
+"""Command and result that each counter is about."""
+
+
+def statistics(port: int) -> dict[str, str]:
+    """Return what `stats` prints. Raises OSError or ValueError if memcached does not answer so."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(b"stats\r\n")
+        with connection.makefile("rb") as answer:
+            values = dict[str, str]()
+            for line in answer:
+                words = line.decode().split(None, 2)
+                if words[:1] == ["END"]:
+                    return values
+                if words[:1] != ["STAT"] or len(words) < 2:
+                    raise ValueError(f"memcached answers {line[:80]!r}")
+                values[words[1]] = words[2].strip() if len(words) > 2 else ""
+    raise ValueError("memcached ends its answer too early")
+
+
+def collect(page: Page, port: int) -> None:
+    """Add metrics of memcached."""
+    values = statistics(port)
+    page.add("memcached_version", 1, "The version of memcached.", version=values.get("version", ""))
+    for name, (metric, text) in NUMBERS.items():
+        if name in values:
+            page.add(f"memcached_{metric}", float(values[name]), text)
+    for name, (command, status) in COMMANDS.items():
+        if name in values:
+            text = "Commands of clients, by result."
+            page.add("memcached_commands_total", float(values[name]), text, command=command, status=status)
+
+
+def main() -> None:
+    """Serve the metrics."""
+    port = int(os.environ["PLAIN_PORT"])
+    export({"memcached": lambda page: collect(page, port)})
+
+
+if __name__ == "__main__":
+    main()
