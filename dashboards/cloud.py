@@ -217,6 +217,9 @@ def service() -> Dashboard:
     )
 
 
+_ON_NODE, _DOMAIN = 'namespace="$namespace", node="$node"', "libvirt_domain"
+
+
 def node() -> Dashboard:
     """Return the dashboard of one node. Its metrics are those of the kubelets, which most installations scrape."""
     whole = 'node="$node", id="/"'
@@ -265,6 +268,65 @@ def node() -> Dashboard:
                 Query(f"sum by (pod) (container_memory_working_set_bytes{{{_CLOUD}, {pods}}})", "{{pod}}"),
                 unit="bytes",
                 text="nova-libvirt includes the servers of the node.",
+            ),
+        ],
+        Servers_of_the_node=[
+            graph(
+                "Servers",
+                Query(f"sum by (state) (libvirt_domains{{{_ON_NODE}}} > 0)", "{{state}}"),
+                text="As libvirt knows them.",
+            ),
+            graph(
+                "CPU of servers",
+                Query(f"sum by (domain) (rate({_DOMAIN}_cpu_seconds_total{{{_ON_NODE}}}[{_RATE}]))", "{{domain}}"),
+            ),
+            graph(
+                "Memory of servers",
+                Query(f"max by (domain) ({_DOMAIN}_memory_resident_bytes{{{_ON_NODE}}})", "{{domain}}"),
+                unit="bytes",
+            ),
+            graph(
+                "Disks of servers",
+                Query(
+                    f"sum by (domain) (rate({_DOMAIN}_block_read_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{domain}}: read",
+                ),
+                Query(
+                    f"sum by (domain) (rate({_DOMAIN}_block_write_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{domain}}: written",
+                ),
+                unit="Bps",
+            ),
+        ],
+        Switch_of_the_node=[
+            graph(
+                "Traffic of interfaces",
+                Query(
+                    f"sum by (interface) (rate(ovs_interface_receive_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{interface}}: in",
+                ),
+                Query(
+                    f"sum by (interface) (rate(ovs_interface_transmit_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{interface}}: out",
+                ),
+                unit="Bps",
+            ),
+            graph(
+                "Packets dropped",
+                Query(
+                    f"sum by (interface) (rate(ovs_interface_receive_dropped_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{interface}}: in",
+                ),
+                Query(
+                    f"sum by (interface) (rate(ovs_interface_transmit_dropped_total{{{_ON_NODE}}}[{_RATE}]))",
+                    "{{interface}}: out",
+                ),
+                unit="pps",
+            ),
+            graph("Flows", Query(f"max by (job) (ovs_datapath_flows{{{_ON_NODE}}})", "{{job}}")),
+            graph(
+                "Connected to the southbound database",
+                Query(f"max by (job) (ovn_controller_connected{{{_ON_NODE}}})", "{{job}}"),
             ),
         ],
         Agents_of_all_nodes=[

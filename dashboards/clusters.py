@@ -6,8 +6,8 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable
 
 from .panels import NAMESPACE, Panel, Query, dashboard, graph, number, variable
 
-_RATE = "$__rate_interval"
-_MEMBERS = 'namespace="$namespace", pod=~"$cluster-server-.+"'
+RATE = "$__rate_interval"
+MEMBERS = 'namespace="$namespace", pod=~"$cluster-server-.+"'
 """Pods of a cluster."""
 
 
@@ -15,15 +15,15 @@ def mariadb() -> Dashboard:
     """Return the dashboard of one MariaDB."""
 
     def status(name: str) -> str:
-        return f"mysql_global_status_{name}{{{_MEMBERS}}}"
+        return f"mysql_global_status_{name}{{{MEMBERS}}}"
 
     return dashboard(
         "mariadb",
         "MariaDB",
         NAMESPACE,
-        _cluster("MariaDB"),
+        cluster("MariaDB"),
         State=[
-            number("Members that answer", f"sum(mysql_up{{{_MEMBERS}}})", bad="<1"),
+            number("Members that answer", f"sum(mysql_up{{{MEMBERS}}})", bad="<1"),
             number(
                 "Members that are Primary",
                 f"sum({status('wsrep_cluster_status')})",
@@ -33,33 +33,33 @@ def mariadb() -> Dashboard:
             number("Clients", f"sum({status('threads_connected')})"),
             number(
                 "Clients of the allowed number",
-                f"max({status('threads_connected')} / mysql_global_variables_max_connections{{{_MEMBERS}}})",
+                f"max({status('threads_connected')} / mysql_global_variables_max_connections{{{MEMBERS}}})",
                 unit="percentunit",
                 bad=">0.8",
             ),
             number("Slow queries in an hour", f"sum(increase({status('slow_queries')}[1h]))"),
         ],
         Load=[
-            graph("Queries", _rate(status("queries")), unit="ops"),
+            graph("Queries", rate(status("queries")), unit="ops"),
             graph("Clients", Query(f"sum by (pod) ({status('threads_connected')})", "{{pod}}")),
             graph(
                 "Statements",
                 Query(
-                    f"sum by (command) (rate(mysql_global_status_commands_total{{{_MEMBERS},"
-                    f' command=~"select|insert|update|delete|commit|rollback|set_option"}}[{_RATE}]))',
+                    f"sum by (command) (rate(mysql_global_status_commands_total{{{MEMBERS},"
+                    f' command=~"select|insert|update|delete|commit|rollback|set_option"}}[{RATE}]))',
                     "{{command}}",
                 ),
                 unit="ops",
             ),
             graph(
                 "Connections that were not good",
-                Query(f"sum by (pod) (rate({status('aborted_connects')}[{_RATE}]))", "{{pod}}: login"),
-                Query(f"sum by (pod) (rate({status('aborted_clients')}[{_RATE}]))", "{{pod}}: client left"),
+                Query(f"sum by (pod) (rate({status('aborted_connects')}[{RATE}]))", "{{pod}}: login"),
+                Query(f"sum by (pod) (rate({status('aborted_clients')}[{RATE}]))", "{{pod}}: client left"),
             ),
-            graph("Waits for a row's lock", _rate(status("innodb_row_lock_waits")), unit="ops"),
+            graph("Waits for a row's lock", rate(status("innodb_row_lock_waits")), unit="ops"),
             graph(
                 "Reads from the disk",
-                _rate(status("innodb_buffer_pool_reads")),
+                rate(status("innodb_buffer_pool_reads")),
                 unit="ops",
                 text="Pages that were not in the buffer pool. If it stays high, raise innodb_buffer_pool_size.",
             ),
@@ -78,7 +78,7 @@ def mariadb() -> Dashboard:
             ),
             graph(
                 "Conflicts",
-                _rate(status("wsrep_local_cert_failures")),
+                rate(status("wsrep_local_cert_failures")),
                 unit="ops",
                 text="Transactions that failed since another member had changed the same rows.",
             ),
@@ -91,15 +91,15 @@ def rabbitmq() -> Dashboard:
     """Return the dashboard of one RabbitMQ."""
 
     def of(name: str) -> str:
-        return f"rabbitmq_{name}{{{_MEMBERS}}}"
+        return f"rabbitmq_{name}{{{MEMBERS}}}"
 
     return dashboard(
         "rabbitmq",
         "RabbitMQ",
         NAMESPACE,
-        _cluster("RabbitMQ"),
+        cluster("RabbitMQ"),
         State=[
-            number("Members that answer", f'sum(up{{{_MEMBERS}, job=~".+/.+-server"}})', bad="<1"),
+            number("Members that answer", f'sum(up{{{MEMBERS}, job=~".+/.+-server"}})', bad="<1"),
             number(
                 "Alarms",
                 f"sum({of('alarms_memory_used_watermark')}) + sum({of('alarms_free_disk_space_watermark')})",
@@ -116,16 +116,16 @@ def rabbitmq() -> Dashboard:
             graph("Messages that clients work on", Query(f"sum by (pod) ({of('queue_messages_unacked')})", "{{pod}}")),
             graph(
                 "Messages published",
-                Query(f"sum by (pod) (rate({of('global_messages_received_total')}[{_RATE}]))", "{{pod}}"),
+                Query(f"sum by (pod) (rate({of('global_messages_received_total')}[{RATE}]))", "{{pod}}"),
                 unit="ops",
             ),
             graph(
                 "Messages delivered",
-                Query(f"sum by (pod) (rate({of('global_messages_delivered_total')}[{_RATE}]))", "{{pod}}"),
+                Query(f"sum by (pod) (rate({of('global_messages_delivered_total')}[{RATE}]))", "{{pod}}"),
                 unit="ops",
             ),
             graph("Clients", Query(f"sum by (pod) ({of('connections')})", "{{pod}}")),
-            graph("Clients that came", _rate(of("connections_opened_total")), unit="ops"),
+            graph("Clients that came", rate(of("connections_opened_total")), unit="ops"),
         ],
         Resources=[
             graph(
@@ -153,17 +153,17 @@ def etcd() -> Dashboard:
     """Return the dashboard of one etcd."""
 
     def of(name: str) -> str:
-        return f"etcd_{name}{{{_MEMBERS}}}"
+        return f"etcd_{name}{{{MEMBERS}}}"
 
     def seconds(name: str) -> Query:
-        buckets = f"sum by (pod, le) (rate({of(f'{name}_bucket')}[{_RATE}]))"
+        buckets = f"sum by (pod, le) (rate({of(f'{name}_bucket')}[{RATE}]))"
         return Query(f"histogram_quantile(0.99, {buckets})", "{{pod}}")
 
     return dashboard(
         "etcd",
         "etcd",
         NAMESPACE,
-        _cluster("Etcd"),
+        cluster("Etcd"),
         State=[
             number("Members that have a leader", f"sum({of('server_has_leader')})", bad="<1"),
             number("Changes of the leader in a day", f"max(increase({of('server_leader_changes_seen_total')}[1d]))"),
@@ -176,7 +176,7 @@ def etcd() -> Dashboard:
             ),
         ],
         Load=[
-            graph("Proposals", _rate(of("server_proposals_committed_total")), unit="ops"),
+            graph("Proposals", rate(of("server_proposals_committed_total")), unit="ops"),
             graph(
                 "Size of the data",
                 Query(f"max by (pod) ({of('mvcc_db_total_size_in_bytes')})", "{{pod}}"),
@@ -188,13 +188,15 @@ def etcd() -> Dashboard:
     )
 
 
-def _cluster(kind: str) -> QueryVariable:
+def cluster(kind: str) -> QueryVariable:
+    """Return the variable of a resource of a kind."""
     query = f'label_values(openstack_operator_resource_ready{{namespace="$namespace", kind="{kind}"}}, name)'
     return variable("cluster", kind, query)
 
 
-def _rate(series: str) -> Query:
-    return Query(f"sum by (pod) (rate({series}[{_RATE}]))", "{{pod}}")
+def rate(series: str) -> Query:
+    """Return the query of a counter's growth, by pod."""
+    return Query(f"sum by (pod) (rate({series}[{RATE}]))", "{{pod}}")
 
 
 def _volumes() -> list[Panel]:

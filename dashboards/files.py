@@ -11,7 +11,7 @@ from typing import Any
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-from . import cloud, clusters
+from . import caches, cloud, clusters, networks
 from .operator import operator
 
 FOLDER = Path(__file__).resolve().parent.parent / "deploy" / "dashboards"
@@ -22,6 +22,9 @@ _DASHBOARDS: tuple[Callable[[], Dashboard], ...] = (
     clusters.mariadb,
     clusters.rabbitmq,
     clusters.etcd,
+    caches.valkey,
+    caches.memcached,
+    networks.ovn,
     operator,
 )
 _KUSTOMIZATION = """\

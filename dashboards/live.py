@@ -35,7 +35,7 @@ _API = "/api/v1/namespaces/monitoring/services/prometheus-operated:9090/proxy/ap
 _MINUTES, _STEP = 10, 10
 """Length of a graph, and seconds between its points."""
 _RECORDED = re.compile(
-    r"(up|ALERTS|(haproxy_backend|rabbitmq|mysql|etcd|controller_runtime|workqueue|openstack_operator|rest_client"
+    r"(up|ALERTS|(haproxy_backend|rabbitmq|mysql|etcd|redis|memcached|ovn|ovs|libvirt|controller_runtime|workqueue|openstack_operator|rest_client"
     r"|leader_election|kubelet|container|machine|process)_.+)"
 )
 _LEFT_OUT = re.compile(
@@ -53,6 +53,9 @@ _SELDOM = {
 """Metrics that exist once an alert fires, something fails, or a volume has a driver that kubelets can measure: those of
 the embedded cluster have none.
 """
+
+CLUSTERS = {name: name for name in ("mariadb", "rabbitmq", "etcd", "valkey", "memcached", "ovn")}
+"""The resource that a dashboard of clusters shows."""
 
 Ask = Callable[[str, Mapping[str, str]], Any]
 """Returns the data of an answer of Prometheus' API to a path with parameters."""
@@ -141,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.record:
         print(f"{record(ask)} metrics")
     mariadb: str = options.mariadb or (GALERA if options.start else "mariadb")
-    clusters = {"mariadb": mariadb, "rabbitmq": "rabbitmq", "etcd": "etcd"}
+    clusters = CLUSTERS | {"mariadb": mariadb}
     without_data = check(ask, defaults(options.namespace, node, clusters))
     for line in without_data:
         print(f"no data: {line}")

@@ -21,8 +21,8 @@ GALERA = "galera"
 
 
 def start(folder: Path) -> None:
-    """The minimal cloud runs with metrics, an etcd and a cluster of MariaDB, and Prometheus reads each of its monitors.
-    Its manifest is in the folder.
+    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and of Valkey; and Prometheus reads
+    each of its monitors. Its manifest is in the folder.
     """
     sample = folder / "monitored.yaml"
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,23 +32,23 @@ def start(folder: Path) -> None:
     session = Session.start(sample)
     cluster = session.cluster
     install(cluster, chosen(["prometheus-operator"]))
-    session.converge(sample)
-    cluster.apply(_galera())
+    cloud = session.converge(sample)
+    cluster.apply(*_CLUSTERS)
     prometheus.start(cluster)
-    name = f"mariadbs.openstack.k8s.io/{GALERA}"
-    cluster.kubectl("-n", NAMESPACE, "wait", name, "--for=condition=Ready", "--timeout=300s", timeout=310)
+    session.prove(cloud)
+    for name in (f"mariadbs.openstack.k8s.io/{GALERA}", "valkeys.openstack.k8s.io/valkey"):
+        cluster.kubectl("-n", NAMESPACE, "wait", name, "--for=condition=Ready", "--timeout=300s", timeout=310)
     until("each monitor to be read", lambda: not prometheus.down(cluster, NAMESPACE), 180, 3)
 
 
-def _galera() -> dict[str, Any]:
+def _cluster(kind: str, name: str, **spec: Any) -> dict[str, Any]:
+    common = {"replicas": 3, "monitoring": {"enabled": True}, "tls": {"pkiRef": {"name": "internal"}}}
     return {
         "apiVersion": "openstack.k8s.io/v1alpha1",
-        "kind": "MariaDB",
-        "metadata": {"name": GALERA, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": 3,
-            "storageSize": "1Gi",
-            "monitoring": {"enabled": True},
-            "tls": {"pkiRef": {"name": "internal"}},
-        },
+        "kind": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {**common, **spec},
     }
+
+
+_CLUSTERS = (_cluster("MariaDB", GALERA, storageSize="1Gi"), _cluster("Valkey", "valkey", sentinel={"enabled": True}))

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from dashboards.files import FOLDER, built, queries, stale, write
-from dashboards.live import METRICS, defaults, substituted
+from dashboards.live import CLUSTERS, METRICS, defaults, substituted
 from dashboards.panels import TAG
 
 BOARDS = built()
-VARIABLES = defaults("openstack", "node1", {"mariadb": "mariadb", "rabbitmq": "rabbitmq", "etcd": "etcd"})
+VARIABLES = defaults("openstack", "node1", CLUSTERS)
 
 
 def test_files_are_current() -> None:

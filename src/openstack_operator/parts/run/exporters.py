@@ -16,7 +16,7 @@ from .monitoring import METRICS, monitor, monitored
 
 _SERVE = "metrics/serve.py"
 _UPSTREAM_MEMORY = 24
-"""MiB of an exporter beside the program that serves its metrics."""
+"""MiB of another project's exporter, which runs in the same container."""
 _TLS = "/etc/exporter/tls"
 
 
@@ -33,6 +33,8 @@ class Exporter:
     """Its arguments."""
     env: Mapping[str, str]
     mounts: Sequence[kube.Mount] = ()
+    memory: int = 24
+    """MiB that it takes."""
     root: bool = False
 
     def container(self, settings: PodSettings, tls_folder: str = "", *, name: str = "exporter") -> kube.Container:
@@ -48,7 +50,7 @@ class Exporter:
             env={**self.env, "METRICS_PORT": str(self.port), **({"TLS_FOLDER": tls_folder} if tls_folder else {})},
             ports={METRICS: self.port},
             mounts=self.mounts,
-            memory="24Mi",
+            memory=f"{self.memory}Mi",
             root=self.root,
             settings=settings,
         )
@@ -77,6 +79,7 @@ def upstream(
         # The exporter collects garbage before it needs more, and uses one thread.
         env={"UPSTREAM_PORT": str(port + 1), "GOMEMLIMIT": f"{_UPSTREAM_MEMORY}MiB", "GOMAXPROCS": "1", **env},
         mounts=mounts,
+        memory=24 + _UPSTREAM_MEMORY,
     )
 
 
