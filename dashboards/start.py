@@ -21,8 +21,8 @@ GALERA = "galera"
 
 
 def start(folder: Path) -> None:
-    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and of Valkey; and Prometheus reads
-    each of its monitors. Its manifest is in the folder.
+    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and of Valkey. Prometheus reads each
+    of its monitors. Its manifest is in the folder.
     """
     sample = folder / "monitored.yaml"
     folder.mkdir(parents=True, exist_ok=True)
