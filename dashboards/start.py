@@ -21,7 +21,7 @@ GALERA = "galera"
 
 
 def start(folder: Path) -> None:
-    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and of Valkey. Prometheus reads each
+    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and Valkey. Prometheus reads each
     of its monitors. Its manifest is in the folder.
     """
     sample = folder / "monitored.yaml"

@@ -12,8 +12,9 @@ class Monitoring(Model):
     """Metrics for Prometheus."""
 
     enabled: bool = False
-    """Serve metrics at a separate port, for MariaDB, RabbitMQ, etcd and the TLS proxies of APIs with `tls`; and create
-    a PodMonitor for each, if the cluster has the Prometheus operator. A change replaces their pods."""
+    """Serve metrics at separate ports: of MariaDB, RabbitMQ, Memcached, Valkey, etcd, OVN's databases, the TLS proxies
+    of APIs with `tls`, and of libvirt and Open vSwitch on nodes; and create a PodMonitor for each, if the cluster has
+    the Prometheus operator. A change replaces the pods, except those of nodes."""
     labels: Labels = {}
     """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
 

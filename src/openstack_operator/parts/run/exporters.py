@@ -124,4 +124,4 @@ def _certificate(ctx: Context[Any], component: str) -> tuple[tuple[Step, ...], C
     secret: Object = kube.secret(ctx, ctx.name(f"{component}-tls"), files)
     wake = pki.change(new_pair, ctx.now)
     step = Step(name="Metrics", objects=(secret,), after=(authority.step,), guarded=True, wake=wake)
-    return (authority.step, authority.replacement, step), Certified(secret=secret["metadata"]["name"])
+    return (authority.step, step), Certified(secret=secret["metadata"]["name"])
