@@ -232,6 +232,11 @@ bench: venv ## Speed, writes, memory; a table and build/bench.json
 suites: venv ## When each of the longer suites ran last, and how: what never ran first, then the oldest
 	@$(PY) -m tests.suites list
 
+.PHONY: dashboards
+dashboards: venv ## A monitored cloud from nothing, a page and a picture of each dashboard with its data in build/dashboards; fails if a panel has none
+	$(PY) -m dashboards.live --start
+	$(PY) -m dashboards.pictures
+
 .PHONY: generate
 generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's
 	$(VENV)/bin/openstack-operator generate

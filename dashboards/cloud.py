@@ -302,11 +302,11 @@ def node() -> Dashboard:
             graph(
                 "Traffic of interfaces",
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_receive_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_receive_bytes_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
                     "{{interface}}: in",
                 ),
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_transmit_bytes_total{{{_ON_NODE}}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_transmit_bytes_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
                     "{{interface}}: out",
                 ),
                 unit="Bps",
@@ -314,11 +314,11 @@ def node() -> Dashboard:
             graph(
                 "Packets dropped",
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_receive_dropped_total{{{_ON_NODE}}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_receive_dropped_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
                     "{{interface}}: in",
                 ),
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_transmit_dropped_total{{{_ON_NODE}}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_transmit_dropped_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
                     "{{interface}}: out",
                 ),
                 unit="pps",

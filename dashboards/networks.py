@@ -19,7 +19,7 @@ def ovn() -> Dashboard:
         return f"ovn_db_{name}{{{_MEMBERS}}}"
 
     def on_nodes(name: str, text: str) -> Query:
-        return Query(f"sum by (node) (rate({name}{{{_NODES}}}[{RATE}]))", text)
+        return Query(f"sum by (node) (rate({name}{{{_NODES}, type!="patch"}}[{RATE}]))", text)
 
     return dashboard(
         "ovn",

@@ -27,28 +27,30 @@ def start(folder: Path) -> None:
     sample = folder / "monitored.yaml"
     folder.mkdir(parents=True, exist_ok=True)
     objects = documents(ROOT / MINIMAL)
-    objects[-1]["spec"] |= {"monitoring": {"enabled": True}, "etcd": {"enabled": True}}
+    valkey = {"enabled": True, "replicas": 3, "sentinel": {"enabled": True}}
+    objects[-1]["spec"] |= {"monitoring": {"enabled": True}, "etcd": {"enabled": True}, "valkey": valkey}
     sample.write_text(yaml.safe_dump_all(objects), encoding="utf-8")
     session = Session.start(sample)
     cluster = session.cluster
     install(cluster, chosen(["prometheus-operator"]))
     cloud = session.converge(sample)
-    cluster.apply(*_CLUSTERS)
+    cluster.apply(_galera())
     prometheus.start(cluster)
     session.prove(cloud)
-    for name in (f"mariadbs.openstack.k8s.io/{GALERA}", "valkeys.openstack.k8s.io/valkey"):
-        cluster.kubectl("-n", NAMESPACE, "wait", name, "--for=condition=Ready", "--timeout=300s", timeout=310)
+    name = f"mariadbs.openstack.k8s.io/{GALERA}"
+    cluster.kubectl("-n", NAMESPACE, "wait", name, "--for=condition=Ready", "--timeout=300s", timeout=310)
     until("each monitor to be read", lambda: not prometheus.down(cluster, NAMESPACE), 180, 3)
 
 
-def _cluster(kind: str, name: str, **spec: Any) -> dict[str, Any]:
-    common = {"replicas": 3, "monitoring": {"enabled": True}, "tls": {"pkiRef": {"name": "internal"}}}
+def _galera() -> dict[str, Any]:
     return {
         "apiVersion": "openstack.k8s.io/v1alpha1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {**common, **spec},
+        "kind": "MariaDB",
+        "metadata": {"name": GALERA, "namespace": NAMESPACE},
+        "spec": {
+            "replicas": 3,
+            "storageSize": "1Gi",
+            "monitoring": {"enabled": True},
+            "tls": {"pkiRef": {"name": "internal"}},
+        },
     }
-
-
-_CLUSTERS = (_cluster("MariaDB", GALERA, storageSize="1Gi"), _cluster("Valkey", "valkey", sentinel={"enabled": True}))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,20 +21,23 @@ import pytest
 
 from openstack_operator import agents, pki
 from openstack_operator.agents.metrics import appctl, chassis, libvirt, memcached, ovn, upstream
-from openstack_operator.agents.metrics.serve import CLIENTS, Page, Server, page
+from openstack_operator.agents.metrics.serve import CLIENTS, UP, Metrics, Page, Server, page
 
 PATIENCE = 60
 """Seconds after which a test that hangs ends."""
 
 
+ALL: Metrics = {**memcached.METRICS, **ovn.METRICS, **chassis.METRICS, **libvirt.METRICS}
+
+
 def text_of(collect: Callable[[Page], None]) -> str:
-    made = Page()
+    made = Page(ALL)
     collect(made)
     return made.text()
 
 
 @contextmanager
-def serving(server: Server) -> Iterator[int]:
+def serving(server: Server) -> Generator[int]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
@@ -58,10 +62,10 @@ def get(port: int, path: str = "/metrics", *, context: ssl.SSLContext | None = N
 
 
 def test_a_page_has_help_type_and_escaped_labels() -> None:
-    made = Page()
-    made.add("x_total", 3, "Things.", name='a"\\\n')
-    made.add("x_total", 4.5, "Things.", name="b")
-    made.add("y", True, "Yes.")
+    made = Page({"x_total": ("name", "Things."), "y": ("", "Yes.")})
+    made.add("x_total", 3, name='a"\\\n')
+    made.add("x_total", 4.5, name="b")
+    made.add("y", True)
     assert made.text() == (
         '# HELP x_total Things.\n# TYPE x_total counter\nx_total{name="a\\"\\\\\\n"} 3\nx_total{name="b"} 4.5\n'
         "# HELP y Yes.\n# TYPE y gauge\ny 1\n"
@@ -70,10 +74,11 @@ def test_a_page_has_help_type_and_escaped_labels() -> None:
 
 def test_a_program_that_does_not_answer_is_down_and_the_others_are_not(capfd: pytest.CaptureFixture[str]) -> None:
     def silent(made: Page) -> None:
-        made.add("a_value", 1, "Half of an answer.")
+        made.add("a_value", 1)
         raise OSError("no such file")
 
-    body = page({"a": silent, "b": lambda made: made.add("b_value", 2, "An answer.")}).decode()
+    metrics = {"a_value": ("", "Half of an answer."), "b_value": ("", "An answer.")}
+    body = page({"a": silent, "b": lambda made: made.add("b_value", 2)}, metrics).decode()
     assert "a_up 0\n" in body
     assert "b_up 1\n" in body
     assert "b_value 2\n" in body
@@ -154,7 +159,7 @@ STATS = {
 
 
 @contextmanager
-def answering(reply: Callable[[bytes], bytes], path: Path | None = None) -> Iterator[int]:
+def answering(reply: Callable[[bytes], bytes], path: Path | None = None) -> Generator[int]:
     """A server that answers the first block of each connection."""
     listener = socket.socket(socket.AF_UNIX) if path else socket.create_server(("127.0.0.1", 0))
     if path:
@@ -191,22 +196,23 @@ def test_memcached_is_asked_for_its_statistics() -> None:
         'memcached_commands_total{command="get",status="miss"} 2',
     ):
         assert f"{line}\n" in text
+    assert_documented(text, ALL)
 
 
 @pytest.mark.parametrize("answer", [b"ERROR\r\n", b"STAT uptime 1\r\n", b""])
 def test_memcached_that_answers_otherwise_is_down(answer: bytes) -> None:
     with answering(lambda _: answer) as port:
-        assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, port)})
+        assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, port)}, ALL)
 
 
 def test_a_port_without_a_server_is_down() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, port)})
+    assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, port)}, ALL)
 
 
 @contextmanager
-def control(path: Path, answers: Mapping[str, Any]) -> Iterator[None]:
+def control(path: Path, answers: Mapping[str, Any]) -> Generator[None]:
     """A socket as programs of Open vSwitch have it."""
 
     def reply(request: bytes) -> bytes:
@@ -282,6 +288,7 @@ def test_a_member_tells_of_its_cluster(sockets: Path) -> None:
         assert f"ovn_db_{name}{{{database}}} {value}\n" in text
     assert f'ovn_db_cluster_connections{{{database},direction="out"}} 2\n' in text
     assert f'ovn_db_memory{{{database},component="n-weak-refs"}} 0\n' in text
+    assert_documented(text, ALL)
 
 
 def test_a_member_without_a_leader_says_so(sockets: Path) -> None:
@@ -294,8 +301,22 @@ def test_a_member_without_a_leader_says_so(sockets: Path) -> None:
 
 def test_a_member_that_has_not_joined_is_down(sockets: Path) -> None:
     with control(sockets / "ovnnb_db.ctl", {}):
-        assert b"ovn_db_up 0\n" in page(ovn.collectors("nb"))
-    assert b"ovn_db_up 0\n" in page(ovn.collectors("nb"))
+        assert b"ovn_db_up 0\n" in page(ovn.collectors("nb"), ALL)
+    assert b"ovn_db_up 0\n" in page(ovn.collectors("nb"), ALL)
+
+
+def labels_of(text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? ", text, re.MULTILINE):
+        found.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
+    return found
+
+
+def assert_documented(text: str, metrics: Metrics) -> None:
+    """The reference has the metrics that a program serves, with their labels."""
+    for name, labels in labels_of(text).items():
+        documented = metrics[name][0]
+        assert labels == set(filter(None, documented.split(", "))), name
 
 
 @pytest.mark.parametrize(("status", "value"), [("active", 1), ("standby", 0), ("paused", 0)])
@@ -307,11 +328,12 @@ def test_one_northd_works(sockets: Path, status: str, value: int) -> None:
         "coverage/show": COVERAGE,
     }
     with control(sockets / "ovn-northd.ctl", answers):
-        body = page(ovn.collectors("northd")).decode()
+        body = page(ovn.collectors("northd"), ALL).decode()
     assert f"ovn_northd_active {value}\n" in body
     assert 'ovn_northd_connected{database="OVN_Northbound"} 1\n' in body
     assert 'ovn_northd_connected{database="OVN_Southbound"} 0\n' in body
     assert 'ovn_northd_coverage_total{event="txn_success"} 77\n' in body
+    assert_documented(body, {**ALL, "ovn_northd_up": UP})
 
 
 UPCALL = "netdev@ovs-netdev:\n  flows         : (current 24) (avg 23) (max 49) (limit 200000)\n  dump duration : 1ms\n"
@@ -333,7 +355,7 @@ def test_a_node_tells_of_its_switch_and_its_controller(sockets: Path) -> None:
         control(sockets / "database", transact),
         control(sockets / "controller", {"connection-status": "connected\n", "coverage/show": COVERAGE}),
     ):
-        body = page({"ovs": chassis.switch, "ovn_controller": chassis.controller}).decode()
+        body = page({"ovs": chassis.switch, "ovn_controller": chassis.controller}, ALL).decode()
     for line in (
         "ovs_up 1",
         "ovn_controller_up 1",
@@ -346,6 +368,7 @@ def test_a_node_tells_of_its_switch_and_its_controller(sockets: Path) -> None:
         'ovs_coverage_total{event="lflow_run"} 5',
     ):
         assert f"{line}\n" in body
+    assert_documented(body, {**ALL, "ovs_up": UP, "ovn_controller_up": UP})
 
 
 def test_an_answer_in_parts_is_read_to_its_end(sockets: Path) -> None:
@@ -375,6 +398,8 @@ Domain: 'instance-00000001'
 Domain: 'instance-00000002'
   state.state=5
   state.reason=1
+  vcpu.0.time=1000000000
+  vcpu.1.time=2000000000
 """
 
 
@@ -385,6 +410,7 @@ def test_libvirt_tells_of_its_servers(tmp_path: Path, monkeypatch: pytest.Monkey
     first = 'domain="instance-00000001",uuid="c0ffee00-0000-4000-8000-000000000001"'
     for line in (
         f"libvirt_domain_cpu_seconds_total{{{first}}} 2.5",
+        f"libvirt_domain_cpu_seconds_total{{{first.replace('01', '02')}}} 3",
         f"libvirt_domain_memory_bytes{{{first}}} 536870912",
         f"libvirt_domain_vcpus{{{first}}} 2",
         f'libvirt_domain_block_write_bytes_total{{device="vda",{first}}} 8192',
@@ -393,6 +419,7 @@ def test_libvirt_tells_of_its_servers(tmp_path: Path, monkeypatch: pytest.Monkey
         'libvirt_domains{state="shutoff"} 1',
     ):
         assert f"{line}\n" in text
+    assert_documented(text, ALL)
 
 
 def test_a_libvirt_that_does_not_answer_is_down(
@@ -400,11 +427,11 @@ def test_a_libvirt_that_does_not_answer_is_down(
 ) -> None:
     program(tmp_path, "virsh", 'echo "error: Failed to connect socket" >&2; exit 1')
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect})
+    assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
     assert "Failed to connect socket" in capfd.readouterr().err
     program(tmp_path, "virsh", "exec sleep 60")
     monkeypatch.setattr(libvirt, "PATIENCE", 0.2)
-    assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect})
+    assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
 
 
 def program(folder: Path, name: str, script: str) -> Path:
@@ -433,7 +460,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 
 @contextmanager
-def container(modules: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def container(modules: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Generator[subprocess.Popen[str]]:
     """The command of a container, as a plan has it."""
     command = agents.python("metrics/serve.py", *modules, words=words)
     process = subprocess.Popen(

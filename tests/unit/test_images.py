@@ -85,6 +85,10 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
         "valkey",
         "valkey-sentinel",
         "mariadb-exporter",
+        "memcached-exporter",
+        "valkey-exporter",
+        "ovn-exporter",
+        "libvirt-exporter",
         "etcd",
         "designate-pdns",
         "octavia-health-manager",
@@ -116,6 +120,7 @@ def test_accounts_are_those_the_images_make() -> None:
         "pdns",
         "cortex",
         "federation",
+        "exporter",
     ):
         containerfile = (catalog.FOLDER / name / "Containerfile").read_text(encoding="utf-8")
         made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}

@@ -37,8 +37,11 @@ def call(path: str, method: str, *parameters: Any) -> Any:
     raise ValueError(f"{path}: {method}: the answer ends too early")
 
 
+COVERAGE = ("event", "Events inside of the program, as `coverage/show` counts them.")
+"""Labels and meaning of `<program>_coverage_total`."""
+
+
 def add_coverage(page: Page, program: str, path: str) -> None:
     """Add how often events inside of a program happened."""
-    text = "Events inside of the program, as `coverage/show` counts them."
     for event, count in _COUNTER.findall(str(call(path, "coverage/show"))):
-        page.add(f"{program}_coverage_total", float(count), text, event=event)
+        page.add(f"{program}_coverage_total", float(count), event=event)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .appctl import add_coverage, call
+from .appctl import COVERAGE, add_coverage, call
 from .serve import Page, export
 
 SWITCH, DATABASE = "/run/openvswitch/ovs-vswitchd.ctl", "/run/openvswitch/db.sock"
@@ -18,20 +18,27 @@ STATISTICS = {
     for what in ("bytes", "packets", "dropped", "errors")
 }
 """Metric and meaning of statistics of an interface."""
+METRICS = {
+    **{f"ovs_interface_{name}": ("interface, type", text) for name, text in STATISTICS.values()},
+    "ovs_interface_link_up": ("interface, type", "1 if the interface has a link."),
+    "ovs_datapath_flows": ("", "Flows that the data path knows."),
+    "ovs_coverage_total": COVERAGE,
+    "ovn_controller_connected": ("", "1 if it is connected to the southbound database."),
+    "ovn_controller_coverage_total": COVERAGE,
+}
 
 
 def switch(page: Page) -> None:
     """Add metrics of the switch."""
     flows = _FLOWS.findall(str(call(SWITCH, "upcall/show")))
-    page.add("ovs_datapath_flows", sum(map(float, flows)), "Flows that the data path knows.")
+    page.add("ovs_datapath_flows", sum(map(float, flows)))
     for row in interfaces():
         labels = {"interface": str(row["name"]), "type": str(row["type"]) or "system"}
-        is_up = row["link_state"] == "up"
-        page.add("ovs_interface_link_up", is_up, "1 if the interface has a link.", **labels)
+        page.add("ovs_interface_link_up", row["link_state"] == "up", **labels)
         statistics: Mapping[str, Any] = dict(row["statistics"][1])
-        for name, (metric, text) in STATISTICS.items():
+        for name, (metric, _) in STATISTICS.items():
             if name in statistics:
-                page.add(f"ovs_interface_{metric}", float(statistics[name]), text, **labels)
+                page.add(f"ovs_interface_{metric}", float(statistics[name]), **labels)
     add_coverage(page, "ovs", SWITCH)
 
 
@@ -49,9 +56,9 @@ def interfaces() -> list[dict[str, Any]]:
 def controller(page: Page) -> None:
     """Add metrics of ovn-controller."""
     state = str(call(CONTROLLER, "connection-status")).strip()
-    page.add("ovn_controller_connected", state == "connected", "1 if it is connected to the southbound database.")
+    page.add("ovn_controller_connected", state == "connected")
     add_coverage(page, "ovn_controller", CONTROLLER)
 
 
 if __name__ == "__main__":
-    export({"ovs": switch, "ovn_controller": controller})
+    export({"ovs": switch, "ovn_controller": controller}, METRICS)

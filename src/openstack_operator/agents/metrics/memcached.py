@@ -45,6 +45,13 @@ COMMANDS = {
 """Command and result that each counter is about."""
 
 
+METRICS = {
+    **{f"memcached_{name}": ("", text) for name, text in NUMBERS.values()},
+    "memcached_version": ("version", "Always 1; the label is the version of memcached."),
+    "memcached_commands_total": ("command, status", "Commands of clients, by result."),
+}
+
+
 def statistics(port: int) -> dict[str, str]:
     """Return what `stats` prints. Raises OSError or ValueError if memcached does not answer so."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
@@ -64,20 +71,19 @@ def statistics(port: int) -> dict[str, str]:
 def collect(page: Page, port: int) -> None:
     """Add metrics of memcached."""
     values = statistics(port)
-    page.add("memcached_version", 1, "The version of memcached.", version=values.get("version", ""))
-    for name, (metric, text) in NUMBERS.items():
+    page.add("memcached_version", 1, version=values.get("version", ""))
+    for name, (metric, _) in NUMBERS.items():
         if name in values:
-            page.add(f"memcached_{metric}", float(values[name]), text)
+            page.add(f"memcached_{metric}", float(values[name]))
     for name, (command, status) in COMMANDS.items():
         if name in values:
-            text = "Commands of clients, by result."
-            page.add("memcached_commands_total", float(values[name]), text, command=command, status=status)
+            page.add("memcached_commands_total", float(values[name]), command=command, status=status)
 
 
 def main() -> None:
     """Serve the metrics."""
     port = int(os.environ["PLAIN_PORT"])
-    export({"memcached": lambda page: collect(page, port)})
+    export({"memcached": lambda page: collect(page, port)}, METRICS)
 
 
 if __name__ == "__main__":

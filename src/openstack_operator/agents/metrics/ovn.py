@@ -7,11 +7,26 @@ from __future__ import annotations
 import re
 import sys
 
-from .appctl import add_coverage, call
+from .appctl import COVERAGE, add_coverage, call
 from .serve import Collect, Page, export
 
 FOLDER = "/run/ovn"
 SCHEMAS = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
+METRICS = {
+    "ovn_db_cluster_member": ("database", "1 if it is a member of the database's cluster."),
+    "ovn_db_cluster_leader": ("database", "1 if it leads the database's cluster."),
+    "ovn_db_cluster_has_leader": ("database", "1 if it knows a leader."),
+    "ovn_db_cluster_term": ("database", "Number of the last election that it knows of."),
+    "ovn_db_cluster_servers": ("database", "Members of the cluster, as it knows them."),
+    "ovn_db_cluster_log_not_committed": ("database", "Entries of its log that a majority does not have yet."),
+    "ovn_db_cluster_log_not_applied": ("database", "Entries of its log that are not in its data yet."),
+    "ovn_db_cluster_connections": ("database, direction", "Connections with other members."),
+    "ovn_db_cluster_disconnections_total": ("database", "Connections with other members that broke off."),
+    "ovn_db_memory": ("database, component", "Numbers of what it holds in its memory: cells, sessions …"),
+    "ovn_northd_active": ("", "1 if it works; the others stand by."),
+    "ovn_northd_connected": ("database", "1 if it is connected to the database."),
+    "ovn_northd_coverage_total": COVERAGE,
+}
 _LINE = re.compile(r"^([A-Z][\w ]*): *(.*)$", re.MULTILINE)
 _MEMORY = re.compile(r"([\w-]+):(\d+)")
 
@@ -22,37 +37,35 @@ def member(page: Page, database: str) -> None:
     text = str(call(path, "cluster/status", schema))
     state = dict(_LINE.findall(text))
 
-    def add(name: str, value: float, meaning: str, /, **labels: str) -> None:
-        page.add(f"ovn_db_{name}", value, meaning, database=schema, **labels)
+    def add(name: str, value: float, /, **labels: str) -> None:
+        page.add(f"ovn_db_{name}", value, database=schema, **labels)
 
     if "Role" not in state:
         raise ValueError(f"cluster/status has no role: {text[:80]!r}")
-    add("cluster_member", state.get("Status") == "cluster member", "1 if it is a member of the database's cluster.")
-    add("cluster_leader", state["Role"] == "leader", "1 if it leads the database's cluster.")
-    add("cluster_has_leader", state.get("Leader") != "unknown", "1 if it knows a leader.")
-    add("cluster_term", float(state["Term"]), "Number of the election whose result it knows.")
-    # Each line begins with the server's ID, and ends with where the leader is with it.
-    add("cluster_servers", text.count(" at "), "Members of the cluster, as it knows them.")
-    for name, key in (("not_committed", "Entries not yet committed"), ("not_applied", "Entries not yet applied")):
-        add(f"cluster_log_{name}", float(state.get(key, 0)), f"{key} of its log.")
+    add("cluster_member", state.get("Status") == "cluster member")
+    add("cluster_leader", state["Role"] == "leader")
+    add("cluster_has_leader", state.get("Leader") != "unknown")
+    add("cluster_term", float(state["Term"]))
+    # Each line of a server has its ID and address once.
+    add("cluster_servers", text.count(" at "))
+    for name in ("committed", "applied"):
+        add(f"cluster_log_not_{name}", float(state.get(f"Entries not yet {name}", 0)))
     for direction, arrow in (("out", "->"), ("in", "<-")):
-        number = state.get("Connections", "").count(arrow)
-        add("cluster_connections", number, "Connections with other members.", direction=direction)
+        add("cluster_connections", state.get("Connections", "").count(arrow), direction=direction)
     if "Disconnections" in state:
-        add("cluster_disconnections_total", float(state["Disconnections"]), "Connections with others that broke off.")
+        add("cluster_disconnections_total", float(state["Disconnections"]))
     for component, number in _MEMORY.findall(str(call(path, "memory/show"))):
-        add("memory", float(number), "Numbers of what it holds in its memory: cells, sessions …", component=component)
+        add("memory", float(number), component=component)
 
 
 def northd(page: Page) -> None:
     """Add metrics of ovn-northd."""
     path = f"{FOLDER}/ovn-northd.ctl"
     is_active = str(call(path, "status")).split()[-1:] == ["active"]
-    page.add("ovn_northd_active", is_active, "1 if it works; the others stand by.")
+    page.add("ovn_northd_active", is_active)
     for database, schema in SCHEMAS.items():
         state = str(call(path, f"{database}-connection-status")).strip()
-        text = "1 if it is connected to the database."
-        page.add("ovn_northd_connected", state == "connected", text, database=schema)
+        page.add("ovn_northd_connected", state == "connected", database=schema)
     add_coverage(page, "ovn_northd", path)
 
 
@@ -62,4 +75,4 @@ def collectors(program: str) -> dict[str, Collect]:
 
 
 if __name__ == "__main__":
-    export(collectors(sys.argv[1]))
+    export(collectors(sys.argv[1]), METRICS)

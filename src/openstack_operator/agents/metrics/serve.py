@@ -31,16 +31,26 @@ def say(text: str) -> None:
     print(f"exporter: {text}", file=sys.stderr, flush=True)
 
 
-class Page:
-    """Metrics in the text format of Prometheus. One whose name ends in `_total` is a counter, others are gauges."""
+Metrics = Mapping[str, tuple[str, str]]
+"""Labels and meaning of each metric by its name. One whose name ends in `_total` is a counter, others are gauges."""
 
-    def __init__(self) -> None:
+
+def kind(name: str) -> str:
+    """Return the type of a metric."""
+    return "counter" if name.endswith("_total") else "gauge"
+
+
+class Page:
+    """Samples of some metrics in the text format of Prometheus."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._samples: dict[str, list[str]] = {}
 
-    def add(self, name: str, value: float, text: str, /, **labels: str) -> None:
-        """Add a sample; `text` says what the metric is."""
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines = self._samples.setdefault(name, [f"# HELP {name} {text}", f"# TYPE {name} {kind}"])
+    def add(self, name: str, value: float, /, **labels: str) -> None:
+        """Add a sample of one of the metrics."""
+        _, text = self._metrics[name]
+        lines = self._samples.setdefault(name, [f"# HELP {name} {text}", f"# TYPE {name} {kind(name)}"])
         marks = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels.items())
         lines.append(f"{name}{{{marks}}} {value:.16g}" if marks else f"{name} {value:.16g}")
 
@@ -59,27 +69,29 @@ def _escaped(value: str) -> str:
 
 Collect = Callable[[Page], None]
 """Adds metrics of a program to a page. Raises OSError or ValueError if it does not answer."""
+UP = ("", "1 if the program answers.")
+"""Labels and meaning of `<name>_up`."""
 
 
-def page(collectors: Mapping[str, Collect]) -> bytes:
+def page(collectors: Mapping[str, Collect], metrics: Metrics) -> bytes:
     """Return the metrics of programs by name, with `<name>_up` for each: 0, and no other metric, if it is silent."""
-    whole = Page()
+    metrics = {**metrics, **{f"{name}_up": UP for name in collectors}}
+    whole = Page(metrics)
     for name, collect in collectors.items():
-        part = Page()
+        part = Page(metrics)
         try:
             collect(part)
         except (OSError, ValueError) as error:
             say(f"{name}: {error}")
-            part, is_up = Page(), 0
+            part, is_up = Page(metrics), 0
         else:
             is_up = 1
-        part.add(f"{name}_up", is_up, "1 if the program answers.")
+        part.add(f"{name}_up", is_up)
         whole.update(part)
     return whole.text().encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: Server
     timeout = TIMEOUT
 
     def do_GET(self) -> None:
@@ -88,6 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         try:
+            assert isinstance(self.server, Server)
             body = self.server.answer()
         except OSError as error:
             say(str(error))
@@ -178,6 +191,6 @@ def serve(make: Callable[[], bytes], ending: Callable[[], None] | None = None) -
     server.serve_forever(poll_interval=60)
 
 
-def export(collectors: Mapping[str, Collect]) -> None:
+def export(collectors: Mapping[str, Collect], metrics: Metrics) -> None:
     """Serve metrics of programs by name."""
-    serve(lambda: page(collectors))
+    serve(lambda: page(collectors, metrics))

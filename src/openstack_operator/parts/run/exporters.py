@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import agents, kube, pki
 from ...api import PodSettings
-from ...plan import Context, Group, Object, ReleaseEntry, Step
+from ...plan import Context, Object, ReleaseEntry, Step
 from ..expose.policies import IngressRule, ingress_policies
 from ..secrets.authorities import own_authority
 from ..secrets.tls import Certified
@@ -92,15 +92,15 @@ def on_nodes(
     node_selector: Mapping[str, str],
     field: str,
     encrypted: bool,
-) -> Group:
-    """Return DaemonSet `<owner>-<component>`, which serves metrics of the programs of each node, with what a Prometheus
-    needs; no steps if metrics are off.
+) -> list[Step]:
+    """Return the steps of DaemonSet `<owner>-<component>`, which serves metrics of the programs of each node, with what
+    a Prometheus needs; none if metrics are off.
 
     Its pods have the network of pods, whose policies protect them, and to turn it on restarts no program of a node. A
     certificate is by an authority that serves nothing else: nodes have no certificate of the cloud's PKI.
     """
     if not monitored(ctx):
-        return Group("Metrics", [])
+        return []
     steps, certificate = _certificate(ctx, component) if encrypted else ((), Certified())
     exporter = replace(exporter, mounts=(*exporter.mounts, *certificate.mounts(_TLS)))
     container = exporter.container(settings, _TLS if certificate else "", name="main")
@@ -110,7 +110,7 @@ def on_nodes(
     ingress = ingress_policies(ctx, IngressRule(component, [exporter.port], "monitoring"))
     labels = kube.selector(ctx, component)
     monitors = monitor(ctx, ctx.name(component), labels, METRICS, certificate, ctx.name(component), by_node=True)
-    return Group("Metrics", [*steps, Step(name="Metrics", objects=(daemons, *ingress, *monitors), after=steps)])
+    return [*steps, Step(name="Metrics", objects=(daemons, *ingress, *monitors), after=steps)]
 
 
 def _certificate(ctx: Context[Any], component: str) -> tuple[tuple[Step, ...], Certified]:

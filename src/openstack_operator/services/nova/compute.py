@@ -73,7 +73,7 @@ def node_programs(
     options = oslo.merge(disks.options, inputs.migration.options)
     daemons = [step for cell in cells for step in _nova_compute(ctx, cell, inputs, disks, options)]
     libvirt = _libvirt(ctx, disks, inputs.migration, inputs.consoles)
-    return [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx).steps], daemons
+    return [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx)], daemons
 
 
 def node_network_refs(spec: NovaSpec) -> list[Ref]:

@@ -7,17 +7,17 @@ from dataclasses import replace
 from ... import kube
 from ...parts.run import exporters
 from ...parts.run.monitoring import monitored
-from ...plan import Context, Group
+from ...plan import Context, Step
 from .model import NovaSpec
 
 _COMPONENT = "libvirt-exporter"
 _PORT = 9177
 
 
-def libvirt_exporter(ctx: Context[NovaSpec]) -> Group:
+def libvirt_exporter(ctx: Context[NovaSpec]) -> list[Step]:
     """Return the steps of the exporters; none if metrics are off or the images have none."""
     if not monitored(ctx) or _COMPONENT not in ctx.release.components:
-        return Group("Metrics", [])
+        return []
     exporter = exporters.Exporter(
         # The socket is for nova's group, whose number is the same on each node.
         entry=ctx.release[_COMPONENT],

@@ -63,7 +63,7 @@ def chassis(
     extra += _node_certificates(ctx, issuer, steps, nodes)
     exporters = exporter.of_nodes(ctx, labels_of_all, settings)
     return Group(
-        "Controllers", [*configs, *steps, *extra, *exporters.steps, Step(name="Tunnels", verdict=_tunnels(ctx, steps))]
+        "Controllers", [*configs, *steps, *extra, *exporters, Step(name="Tunnels", verdict=_tunnels(ctx, steps))]
     )
 
 

@@ -10,7 +10,7 @@ from ...api import PodSettings
 from ...parts.connect.ovn import OVN_TLS
 from ...parts.run import exporters
 from ...parts.run.monitoring import monitored, watched
-from ...plan import Context, Group, Object, Step
+from ...plan import Context, Object, Step
 from .model import OVNNetworkSpec
 from .tls import TLS
 
@@ -50,10 +50,10 @@ def with_monitors(ctx: Context[OVNNetworkSpec], step: Step, component: str, tls:
     return replace(step, objects=(*step.objects, *monitors))
 
 
-def of_nodes(ctx: Context[OVNNetworkSpec], node_selector: Mapping[str, str], settings: PodSettings) -> Group:
+def of_nodes(ctx: Context[OVNNetworkSpec], node_selector: Mapping[str, str], settings: PodSettings) -> list[Step]:
     """Return the steps of the exporters of Open vSwitch and ovn-controller."""
     if not _has_exporter(ctx):
-        return Group("Metrics", [])
+        return []
     exporter = exporters.Exporter(
         entry=ctx.release[_COMPONENT],
         port=_NODE_PORT,
