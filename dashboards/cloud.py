@@ -217,6 +217,8 @@ def service() -> Dashboard:
     )
 
 
+_INTERFACES = 'namespace="$namespace", node="$node", type!="patch"'
+"""Those of a node by which packets come and go."""
 _ON_NODE, _DOMAIN = 'namespace="$namespace", node="$node"', "libvirt_domain"
 
 
@@ -302,11 +304,11 @@ def node() -> Dashboard:
             graph(
                 "Traffic of interfaces",
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_receive_bytes_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_receive_bytes_total{{{_INTERFACES}}}[{_RATE}]))",
                     "{{interface}}: in",
                 ),
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_transmit_bytes_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_transmit_bytes_total{{{_INTERFACES}}}[{_RATE}]))",
                     "{{interface}}: out",
                 ),
                 unit="Bps",
@@ -314,11 +316,11 @@ def node() -> Dashboard:
             graph(
                 "Packets dropped",
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_receive_dropped_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_receive_dropped_total{{{_INTERFACES}}}[{_RATE}]))",
                     "{{interface}}: in",
                 ),
                 Query(
-                    f"sum by (interface) (rate(ovs_interface_transmit_dropped_total{{{_ON_NODE}, type!="patch"}}[{_RATE}]))",
+                    f"sum by (interface) (rate(ovs_interface_transmit_dropped_total{{{_INTERFACES}}}[{_RATE}]))",
                     "{{interface}}: out",
                 ),
                 unit="pps",
