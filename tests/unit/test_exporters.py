@@ -209,3 +209,12 @@ def test_nodes_get_no_certificate_of_the_clouds_authority_for_metrics(
 @pytest.mark.parametrize(*OF_NODES)
 def test_a_resource_is_ready_without_the_exporters_of_its_nodes(kind: str, daemons: str, tls: dict[str, Any]) -> None:
     assert world(kind, WATCHED)[f"DaemonSet/{daemons} annotations.openstack.k8s.io/beside"] == "true"
+
+
+@pytest.mark.proves("OVNCluster", "spec.monitoring.enabled", "spec.monitoring.labels")
+def test_an_ovn_of_c5c3_has_metrics_with_the_labels_of_its_spec() -> None:
+    found = changes(
+        world("OVNCluster", {}), world("OVNCluster", {"monitoring": {"enabled": True, "labels": {"a": "b"}}})
+    )
+    monitors = {field.removesuffix(" labels.a") for field, value in found.items() if field.endswith(" labels.a")}
+    assert monitors == {f"PodMonitor/ovn-{name}" for name in ("nb", "sb", "northd", "exporter")}

@@ -13,9 +13,9 @@ SWITCH, DATABASE = "/run/openvswitch/ovs-vswitchd.ctl", "/run/openvswitch/db.soc
 CONTROLLER = "/run/ovn/ovn-controller.ctl"
 _FLOWS = re.compile(r"flows\s*:\s*\(current (\d+)\)")
 STATISTICS = {
-    f"{short}_{what}": (f"{verb}_{what}_total", f"{what.capitalize()} that {meaning}.")
+    f"{short}_{unit}": (f"{verb}_{unit}_total", f"{unit.capitalize()} that {meaning}.")
     for short, verb, meaning in (("rx", "receive", "came in"), ("tx", "transmit", "went out"))
-    for what in ("bytes", "packets", "dropped", "errors")
+    for unit in ("bytes", "packets", "dropped", "errors")
 }
 """Metric and meaning of statistics of an interface."""
 METRICS = {

@@ -1,4 +1,4 @@
-"""Serve metrics of the node's libvirt: it is asked by `virsh` through the socket for those who only read."""
+"""Serve metrics of the node's libvirt. `virsh` asks for them through the socket for clients that only read."""
 
 from __future__ import annotations
 

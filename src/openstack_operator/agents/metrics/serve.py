@@ -1,5 +1,5 @@
 """Serve metrics at `/metrics` of METRICS_PORT, and nothing else: by TLS if TLS_FOLDER has a certificate, which is read
-again for each connection. A page is made at most once a second, whoever asks how often.
+again for each connection. Clients share a page, which is a second old at most.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Page:
         marks = ",".join(f'{label}="{_escaped(each)}"' for label, each in labels.items())
         lines.append(f"{name}{{{marks}}} {value:.16g}" if marks else f"{name} {value:.16g}")
 
-    def update(self, other: Page) -> None:
+    def update(self, page: Page) -> None:
         """Add the metrics of another page, which has other ones."""
-        self._samples.update(other._samples)
+        self._samples.update(page._samples)
 
     def text(self) -> str:
         """Return the page."""
