@@ -25,7 +25,7 @@ from images.engine import Buildah, Engine, engine
 from images.shell import CommandError, run, say
 from openstack_operator import __version__
 
-from . import archive, artifacts, bundle, manifests, notes, sbom, signatures
+from . import archive, artifacts, bundle, manifests, notes, released, sbom, signatures
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
@@ -90,6 +90,9 @@ def publish(
     created = datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or run(["git", "log", "-1", "--format=%ct"])), UTC
     )
+    before = released.last()
+    # First of all: nothing is pushed for a version whose notes would not say what an upgrade does.
+    upgrade = released.notes(before, released.changes(before))
     builder = engine()
     build(builder, names)
     registry.push(builder, target, names)
@@ -108,7 +111,8 @@ def publish(
     if sbom:
         _write_contents(builder, folder, references, created)
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    (folder / "release-notes.md").write_text(notes.notes(__version__, changelog, references | pushed), encoding="utf-8")
+    text = notes.notes(__version__, changelog, references | pushed, upgrade)
+    (folder / "release-notes.md").write_text(text, encoding="utf-8")
     files = [path for path in folder.rglob("*") if path.is_file()]
     (folder / "SHA256SUMS").write_text(archive.checksums(files, folder), encoding="utf-8")
     signatures.sign(folder / "SHA256SUMS", [*references.values(), *pushed.values()])

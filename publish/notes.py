@@ -16,8 +16,8 @@ def changes(changelog: str, version: str) -> str:
     raise LookupError(f"CHANGELOG.md has no section of version {version}")
 
 
-def notes(version: str, changelog: str, images: Mapping[str, str]) -> str:
-    """Return the notes in Markdown; `images` are full names with digests."""
+def notes(version: str, changelog: str, images: Mapping[str, str], upgrade: str) -> str:
+    """Return the notes in Markdown; `images` are full names with digests, and `upgrade` is the section about one."""
     rows = [f"| {name} | `{reference}` |" for name, reference in sorted(images.items())]
     return "\n".join(
         [
@@ -29,6 +29,8 @@ def notes(version: str, changelog: str, images: Mapping[str, str]) -> str:
             "## Changes",
             "",
             changes(changelog, version),
+            "",
+            upgrade,
             "",
             "## Images",
             "",

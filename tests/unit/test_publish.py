@@ -104,9 +104,12 @@ def test_a_link_out_of_an_image_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_notes_have_the_changes_of_the_version_and_the_digests(root: Path) -> None:
-    text = notes.notes(__version__, (root / "CHANGELOG.md").read_text(), {"operator": IMAGE})
+    text = notes.notes(
+        __version__, (root / "CHANGELOG.md").read_text(), {"operator": IMAGE}, "## An upgrade\n\nNothing."
+    )
     assert f"| operator | `{IMAGE}` |" in text
     assert "## Changes\n\n- " in text
+    assert "\n## An upgrade\n\nNothing.\n\n## Images\n" in text
     with pytest.raises(LookupError, match=r"9\.9\.9"):
         notes.changes("## 0.1.0\n\n- one\n", "9.9.9")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, cast
 
 from .fields import image_object
-from .model import AS_OBJECT, CALLED, IS_NOW, ON_NODES, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
+from .model import AS_OBJECT, CALLED, DEPRECATED, IS_NOW, ON_NODES, OURS, RENAMED, THEIRS, WAS_RENAMED, Rule, rule
 from .templates import mapped
 
 Schema = dict[str, Any]
 
-_MARKS = frozenset({AS_OBJECT, RENAMED, CALLED})
+_MARKS = frozenset({AS_OBJECT, RENAMED, DEPRECATED, CALLED})
 _RULES = "x-kubernetes-validations"
 
 
@@ -36,6 +36,8 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
     for old, new in schema.get(RENAMED, {}).items():
         if not as_c5c3 or old not in fields:
             converted = _refusing(converted, old, new)
+    for old, new in schema.get(DEPRECATED, {}).items():
+        converted = _with_earlier_name(converted, old, new)
     return converted
 
 
@@ -58,6 +60,17 @@ def _as_objects(value: Any, schema: Schema) -> Any:
 def _rule_in_dialect(entry: Rule, *, as_c5c3: bool) -> Rule | None:
     """The rule as it is in that dialect; None where it has none."""
     return entry[THEIRS if as_c5c3 else OURS] if OURS in entry else entry
+
+
+def _with_earlier_name(schema: Schema, old: str, new: str) -> Schema:
+    """The schema with a field by its name of a released version, too. Raises TypeError for a field whose new name is
+    always there, so that the old one would not be read.
+    """
+    field = schema["properties"][new]
+    if field.get("default") is not None or new in schema.get("required", ()):
+        raise TypeError(f"{new} was {old} in a released version: it can neither be required nor have a default here")
+    earlier = {**field, "description": f"Deprecated; write {new}, which counts if both are set."}
+    return {**schema, "properties": {**schema["properties"], old: earlier}}
 
 
 def _refusing(schema: Schema, old: str, new: str) -> Schema:

@@ -35,6 +35,8 @@ def _extend_schema(schema: dict[str, Any], model: type[Any]) -> None:
         schema["x-kubernetes-validations"] = rules
     if renamed := {old: new for base in bases for old, new in base.get("renamed", {}).items()}:
         schema[RENAMED] = renamed
+    if deprecated := {old: new for base in bases for old, new in base.get("deprecated_names", {}).items()}:
+        schema[DEPRECATED] = deprecated
     if names := {ours: theirs for base in bases for ours, theirs in base.get("c5c3_names", {}).items()}:
         schema[CALLED] = names
     for attribute, mark in (("on_nodes", "field"), ("node_folders", "folder")):
@@ -49,6 +51,8 @@ OURS, THEIRS = "x-ours", "x-theirs"
 RENAMED = "x-renamed"
 """Marks a schema with names of fields that kinds of this group no longer have, and what to write instead; never leaves
 this package."""
+DEPRECATED = "x-deprecated"
+"""Marks a schema with names that fields had in a released version, and their names now; never leaves this package."""
 CALLED = "x-called"
 """Marks a schema with what its fields are called in kinds of c5c3's groups; never leaves this package."""
 ON_NODES = "x-on-nodes"
@@ -175,6 +179,27 @@ class CalledOtherwise(Model):
             return values
         names = {theirs: ours for ours, theirs in cls.c5c3_names.items()}
         return {names.get(name, name): value for name, value in cast("Mapping[str, Any]", values).items()}
+
+
+class RenamedSinceRelease(Model):
+    """Mixed into models with fields that had other names in a released version. Stored objects have these names, so the
+    definition keeps them, and either name is read. The new name wins: the API server stored a default under the old
+    one, which stays in the object when its user writes the new one.
+    """
+
+    deprecated_names: ClassVar[Mapping[str, str]] = {}
+    """New names by the names of the released version, as users write them. A field has to be optional and without a
+    default in the definition, or the old name would never be read."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        fields = cast("Mapping[str, Any]", values)
+        names = {old: new for base in cls.__mro__ for old, new in base.__dict__.get("deprecated_names", {}).items()}
+        earlier = {names[name]: value for name, value in fields.items() if name in names and value is not None}
+        return {**earlier, **{name: value for name, value in fields.items() if name not in names}}
 
 
 def lasting_count(count: int, existing: Mapping[str, Any] | None) -> int:
