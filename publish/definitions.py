@@ -68,15 +68,15 @@ def narrowed(old: Definitions, new: Definitions) -> dict[str, str]:
     """Return what may refuse or drop a field of an object that the old definitions accepted, by
     `novas.openstack.k8s.io/v1alpha1 spec.api.replicas`.
     """
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
     comparison = _Comparison(old, new)
     for name, digest in old.kinds.items():
         if name not in new.kinds:
-            found[name] = "is not served any more"
+            differences[name] = "is not served any more"
             continue
         for path, texts in comparison.changes(digest, new.kinds[name]).items():
-            found[f"{name} spec{path}"] = "; ".join(texts)
-    return found
+            differences[f"{name} spec{path}"] = "; ".join(texts)
+    return differences
 
 
 class _Comparison:
@@ -95,27 +95,27 @@ class _Comparison:
         return self._pairs[old, new]
 
     def _compared(self, old: Schema, new: Schema) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        if own := list(_own(old, new)):
-            found[""] = own
+        differences: dict[str, list[str]] = {}
+        if bounds := list(_narrowed_bounds(old, new)):
+            differences[""] = bounds
         fields: Mapping[str, str] = new.get("properties", {})
         rest = _rest(new)
         for name, digest in old.get("properties", {}).items():
             inner = fields.get(name) or (rest if isinstance(rest, str) else None)
             if inner is None and not rest:
-                found[f".{name}"] = ["is gone: the API server drops it with the next write"]
+                differences[f".{name}"] = ["is gone: the API server drops it with the next write"]
             elif inner is not None:
-                found |= {f".{name}{path}": texts for path, texts in self.changes(digest, inner).items()}
+                differences |= {f".{name}{path}": texts for path, texts in self.changes(digest, inner).items()}
         for name in sorted({*new.get("required", ())} - {*old.get("required", ())}):
             if "default" not in self._new[fields[name]]:
-                found.setdefault(f".{name}", []).append("is required now")
+                differences.setdefault(f".{name}", []).append("is required now")
         for keyword, step in (("items", "[]"), ("additionalProperties", ".*")):
-            inner, other = old.get(keyword), new.get(keyword)
-            if isinstance(inner, str) and isinstance(other, str):
-                found |= {f"{step}{path}": texts for path, texts in self.changes(inner, other).items()}
+            old_inner, new_inner = old.get(keyword), new.get(keyword)
+            if isinstance(old_inner, str) and isinstance(new_inner, str):
+                differences |= {f"{step}{path}": texts for path, texts in self.changes(old_inner, new_inner).items()}
         if _rest(old) and not _rest(new):
-            found.setdefault(".*", []).append("other fields are dropped now")
-        return found
+            differences.setdefault(".*", []).append("other fields are dropped now")
+        return differences
 
 
 def _rest(schema: Schema) -> str | bool:
@@ -123,7 +123,7 @@ def _rest(schema: Schema) -> str | bool:
     return schema.get("additionalProperties") or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _own(old: Schema, new: Schema) -> Iterator[str]:
+def _narrowed_bounds(old: Schema, new: Schema) -> Iterator[str]:
     """Yield how the bounds of a value itself became narrower."""
     if new.get("x-kubernetes-int-or-string") and old.get("type") in ("integer", "string"):
         pass
@@ -132,9 +132,9 @@ def _own(old: Schema, new: Schema) -> Iterator[str]:
     if old.get("nullable") and not new.get("nullable"):
         yield "takes no null now"
     if (choices := new.get("enum")) and (
-        gone := [each for each in old.get("enum", ["other values"]) if each not in choices]
+        lost_choices := [each for each in old.get("enum", ["other values"]) if each not in choices]
     ):
-        yield f"takes no {', '.join(map(str, gone))} now"
+        yield f"takes no {', '.join(map(str, lost_choices))} now"
     for name in _UPPER:
         if name in new and new[name] < old.get(name, float("inf")):
             yield f"has {name} {new[name]}, and had {old.get(name, 'none')}"

@@ -36,7 +36,7 @@ from openstack_operator.render import OfflineCluster
 from .definitions import Definitions, narrowed
 
 ROOT = Path(__file__).parent.parent
-KEPT = ROOT / "tests" / "released"
+DATA = ROOT / "tests" / "released"
 REASONS = ROOT / "publish" / "replaced.yaml"
 _NAMESPACE = "openstack"
 _FIXED: Mapping[str, Sequence[str]] = {
@@ -60,7 +60,7 @@ class Change:
     """A workload, or a field of a definition."""
     text: str
     reason: str = ""
-    """Why, as written in replaced.yaml; empty if nobody wrote one."""
+    """Why, as written in replaced.yaml; empty if there is none."""
 
 
 def stored() -> dict[str, list[Object]]:
@@ -101,9 +101,9 @@ def present() -> Definitions:
     return Definitions.of(crd(resource) for resource in RESOURCES)
 
 
-def kept() -> list[str]:
+def versions() -> list[str]:
     """Return the versions that are kept, the oldest first."""
-    return sorted((path.name for path in KEPT.iterdir() if path.is_dir()), key=_order)
+    return sorted((path.name for path in DATA.iterdir() if path.is_dir()), key=_order)
 
 
 def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
@@ -114,27 +114,27 @@ def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
 
 def last(before: str = __version__) -> str:
     """Return the last version before this one. Raises LookupError if none is kept."""
-    if versions := [version for version in kept() if _order(version) < _order(before)]:
-        return versions[-1]
-    raise LookupError(f"{KEPT} has no version before {before}")
+    if earlier := [version for version in versions() if _order(version) < _order(before)]:
+        return earlier[-1]
+    raise LookupError(f"{DATA} has no version before {before}")
 
 
 def objects_of(version: str) -> dict[str, list[Object]]:
     """Return the objects that a version's API server stored."""
-    return json.loads((KEPT / version / "objects.json").read_text(encoding="utf-8"))
+    return json.loads((DATA / version / "objects.json").read_text(encoding="utf-8"))
 
 
 def write(version: str) -> Path:
     """Keep the data of this checkout as those of a version; of the versions before only the objects stay, and nothing
     of those that led to it (0.2.0-dev). Returns its folder.
     """
-    for older in kept():
+    for older in versions():
         if older.partition("-")[0] == version.partition("-")[0]:
-            shutil.rmtree(KEPT / older)
+            shutil.rmtree(DATA / older)
         else:
             for name in ("pods.json", "definitions.json"):
-                (KEPT / older / name).unlink(missing_ok=True)
-    folder = KEPT / version
+                (DATA / older / name).unlink(missing_ok=True)
+    folder = DATA / version
     folder.mkdir(parents=True)
     objects = stored()
     for name, value in (("objects.json", objects), ("pods.json", pods(objects))):
@@ -145,7 +145,7 @@ def write(version: str) -> Path:
 
 def changes(version: str) -> list[Change]:
     """Return what an upgrade from the last version replaces, and what its definitions may refuse, with reasons."""
-    folder = KEPT / version
+    folder = DATA / version
     digests: Digests = json.loads((folder / "pods.json").read_text(encoding="utf-8"))
     texts = replaced(digests, pods(objects_of(version)))
     texts |= narrowed(Definitions.read((folder / "definitions.json").read_text(encoding="utf-8")), present())
@@ -158,18 +158,18 @@ def changes(version: str) -> list[Change]:
 
 def replaced(old: Digests, new: Digests) -> dict[str, str]:
     """Return what happens to workloads of the old version, by `Deployment/nova-api`."""
-    found: dict[str, str] = {}
+    differences: dict[str, str] = {}
     for sample, workloads in old.items():
         for name, before in workloads.items():
             now = new.get(sample, {}).get(name)
-            if now != before and name not in found:
+            if now != before and name not in differences:
                 if name.endswith(" itself"):
                     text = "cannot be changed by an apply: Kubernetes refuses it" if now else ""
                 else:
                     text = "pods are replaced" if now else "is removed"
                 if text:
-                    found[name] = f"{text} (as in {sample})"
-    return dict(sorted(found.items()))
+                    differences[name] = f"{text} (as in {sample})"
+    return dict(sorted(differences.items()))
 
 
 def read_reasons() -> dict[str, str]:
@@ -183,27 +183,29 @@ def _pattern(text: str) -> str:
     return re.sub(r"([\[?])", r"[\1]", text)
 
 
-def missing(found: Iterable[Change]) -> list[str]:
+def missing(differences: Iterable[Change]) -> list[str]:
     """Return a line for each change without a reason."""
-    return [f"{each.subject}: {each.text}" for each in found if not each.reason]
+    return [f"{each.subject}: {each.text}" for each in differences if not each.reason]
 
 
-def stale(found: Sequence[Change]) -> list[str]:
+def stale(differences: Sequence[Change]) -> list[str]:
     """Return the entries of replaced.yaml that name nothing."""
-    return [pattern for pattern in read_reasons() if not any(fnmatchcase(each.subject, pattern) for each in found)]
+    return [
+        pattern for pattern in read_reasons() if not any(fnmatchcase(each.subject, pattern) for each in differences)
+    ]
 
 
-def notes(version: str, found: Sequence[Change]) -> str:
+def notes(version: str, differences: Sequence[Change]) -> str:
     """Return the section of release notes about an upgrade from the last version. Raises LookupError for a change
     without a reason.
     """
-    if lines := missing(found):
+    if lines := missing(differences):
         raise LookupError(f"{REASONS.name} gives no reason for what an upgrade does: {'; '.join(lines)}")
     title = f"## An upgrade from {version}\n\n"
-    if not found:
+    if not differences:
         return f"{title}It replaces no pods of a running cloud, and its definitions accept all that is stored."
     by_reason: dict[str, list[str]] = {}
-    for each in found:
+    for each in differences:
         by_reason.setdefault(each.reason, []).append(f"`{each.subject}`")
     rows = [f"| {', '.join(subjects)} | {reason} |" for reason, subjects in by_reason.items()]
     return "\n".join([f"{title}| it replaces the pods of, or changes | why |", "| --- | --- |", *rows])
@@ -220,11 +222,11 @@ def main(arguments: list[str] | None = None) -> int:
         print(write(options.write))
         return 0
     version = last()
-    found = changes(version)
-    for each in found:
+    differences = changes(version)
+    for each in differences:
         print(f"{each.subject}: {each.text}; {each.reason or f'NO REASON in {REASONS.relative_to(ROOT)}'}")
-    print(f"{len(found)} changes since {version}, {len(missing(found))} without a reason")
-    return 1 if missing(found) else 0
+    print(f"{len(differences)} changes since {version}, {len(missing(differences))} without a reason")
+    return 1 if missing(differences) else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ import structlog
 
 from . import __version__
 from .actuators import egress
+from .admission.names import NAMESPACE
+from .admission.presence import watch_policies
 from .cluster_domain import cluster_domain
 from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .registry import ACTUATORS, SERVICES
@@ -24,6 +26,7 @@ from .runtime.leader import Leader
 from .runtime.logs import configure
 from .runtime.manager import Manager
 from .runtime.ports import Ports
+from .runtime.process import any_of
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -121,6 +124,6 @@ async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
     manager = make_manager(client, settings, actuators, leader)
     _log.info("names of this cluster", domain=manager.cluster_domain)
     try:
-        await manager.run()
+        await any_of(manager.run(), watch_policies(client, settings.lease_namespace or NAMESPACE))
     finally:
         await client.close()

@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
 from localcluster.ports import free_port
-from openstack_operator.generate.permissions import METRICS_READER, NAMESPACE
+from openstack_operator.admission.names import NAMESPACE
+from openstack_operator.generate.permissions import METRICS_READER
 from openstack_operator.manifests import load
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import Kind

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.admission.names import NODE_AGENTS, OPERATOR
 from openstack_operator.api import Resource
-from openstack_operator.generate.permissions import NODE_AGENTS, OPERATOR
 from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.generate.permissions import NAMESPACE
+from openstack_operator.admission.names import NAMESPACE
 from openstack_operator.manifests import load
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles

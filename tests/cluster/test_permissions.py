@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,7 +16,9 @@ from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator import kube
 from openstack_operator.actuators import CHASSIS
-from openstack_operator.generate.permissions import NAMESPACE, OPERATOR
+from openstack_operator.admission.names import NAMESPACE, OPERATOR
+from openstack_operator.admission.presence import POLICY_KINDS, policies
+from openstack_operator.admission.presence import absent as absent_policies
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
@@ -72,19 +73,33 @@ async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Clien
     await client.close()
 
 
+async def test_it_sees_that_all_its_policies_are_there_and_no_others(granted: Path) -> None:
+    async with account(granted) as client:
+        assert not await absent_policies(client, policies())
+        elsewhere = await absent_policies(client, policies("elsewhere"))
+        assert elsewhere == ["ValidatingAdmissionPolicy/openstack-operator-pods"], "its account is another one"
+        with pytest.raises(Forbidden):
+            await client.get(POLICY_KINDS[0], None, "of-another-project")
+
+
+async def test_it_changes_no_lease_of_others(granted: Path) -> None:
+    async with account(granted) as client:
+        await client.get(LEASE, NAMESPACE, OPERATOR)
+        with pytest.raises(Forbidden):
+            await client.get(LEASE, NAMESPACE, "kube-scheduler")
+
+
 async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) -> None:
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     async with account(granted) as client, cluster.simulator():
-        leader = Leader(
-            client, NAMESPACE, "test", name=f"lease-{os.getpid()}", lease=LEASE_SECONDS, renew=RENEW_SECONDS
-        )
+        leader = Leader(client, NAMESPACE, "test", lease=LEASE_SECONDS, renew=RENEW_SECONDS)
         manager = Manager(
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )
         async with running(manager.run()):
             await cluster.create(CONTROL_PLANE, "cloud")
             await cluster.ready(CONTROL_PLANE, "cloud")
-            assert await cluster.client.get(LEASE, NAMESPACE, f"lease-{os.getpid()}")
+            assert await cluster.client.get(LEASE, NAMESPACE, OPERATOR)
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
             await eventually(lambda: absent(cluster, DEPLOYMENT, "nova-api"))
             await cluster.ready(CONTROL_PLANE, "cloud")
@@ -111,7 +126,7 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     account_name = f"system:serviceaccount:{NAMESPACE}:{user}"
     async with account(granted, account_name) as client, cluster.simulator():
-        leader = Leader(client, NAMESPACE, "test", name=f"lease-{user}", lease=LEASE_SECONDS, renew=RENEW_SECONDS)
+        leader = Leader(client, NAMESPACE, "test", lease=LEASE_SECONDS, renew=RENEW_SECONDS)
         manager = Manager(
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )

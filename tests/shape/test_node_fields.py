@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from openstack_operator.api import EACH, Image, Model, Resource, handle, node_fields
 from openstack_operator.api.schema import flat_schema
-from openstack_operator.generate.permissions import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.manifests import load
 from openstack_operator.plan import SpecError

@@ -72,7 +72,7 @@ def test_every_reason_is_of_something_that_changes(found: list[Change]) -> None:
     assert not released.stale(found), f"remove these from {released.REASONS.name}"
 
 
-@pytest.mark.parametrize("version", released.kept())
+@pytest.mark.parametrize("version", released.versions())
 def test_objects_that_an_earlier_version_stored_are_accepted(version: str) -> None:
     checker = Checker(RESOURCES, evaluator())
     for sample, objects in released.objects_of(version).items():
@@ -81,7 +81,7 @@ def test_objects_that_an_earlier_version_stored_are_accepted(version: str) -> No
 
 
 def test_data_of_versions_are_small() -> None:
-    assert all(path.stat().st_size < 500_000 for path in released.KEPT.rglob("*.json"))
+    assert all(path.stat().st_size < 500_000 for path in released.DATA.rglob("*.json"))
 
 
 def test_a_pod_that_changes_or_goes_is_named_and_a_new_one_is_not() -> None:
@@ -104,7 +104,7 @@ def test_notes_list_what_is_replaced_by_reason_and_need_one_for_each() -> None:
 
 
 def test_versions_that_lead_to_a_release_come_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(released, "kept", lambda: ["0.1.0-dev", "0.1.0", "0.10.0-dev"])
+    monkeypatch.setattr(released, "versions", lambda: ["0.1.0-dev", "0.1.0", "0.10.0-dev"])
     assert released.last("0.1.0") == "0.1.0-dev"
     assert released.last("0.2.0") == "0.1.0"
     with pytest.raises(LookupError):

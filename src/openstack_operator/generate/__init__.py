@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..admission.presence import policies
 from ..api import Resource, crd, model_schema
 from ..command_line import command_line
 from ..kube import Object
@@ -13,7 +14,6 @@ from ..manifests import dump, dump_all, load
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
 from ..render import OfflineCluster, Planned
-from .admission import node_policies
 from .bundle import FOLDER, bundle_files, examples_of
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference
@@ -23,7 +23,6 @@ from .kustomize import kustomization
 from .metrics_reference import metrics_reference
 from .needs_picture import needs_picture
 from .permissions import Rules, namespaced_permissions, optional_permissions, permissions, rules
-from .pod_policies import operator_pods
 from .reference import contents, is_field_reference, reference
 from .roles import user_roles
 
@@ -94,7 +93,7 @@ def generated(root: Path) -> dict[Path, str]:
     optional = [path for path in rights if path.parent == _OPTIONAL]
     files[Path("deploy/kustomization.yaml")] = _HEADER + dump(kustomization(ours, optional))
     files[Path("deploy/roles.yaml")] = _HEADER + dump_all(user_roles())
-    files[Path("deploy/admission.yaml")] = _HEADER + dump_all([*node_policies(), *operator_pods()])
+    files[Path("deploy/admission.yaml")] = _HEADER + dump_all(policies())
     files[Path("deploy/operator.yaml")] = _HEADER + dump_all(deployment())
     files[Path("deploy/labels-injector.yaml")] = _HEADER + dump_all(labels_injector())
     files |= chart_files(granted)

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..admission.names import OPERATOR
 from ..api import Resource, crd
 from ..kube import Object
 from ..manifests import dump
 from ..registry import RESOURCES
 from ..render import Planned
 from .deployment import deployment
-from .permissions import OPERATOR, Rules, namespaced_permissions, optional_permissions
+from .permissions import Rules, namespaced_permissions, optional_permissions
 from .roles import user_roles
 
 FOLDER = Path("deploy/bundle")

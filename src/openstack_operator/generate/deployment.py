@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import __version__
+from ..admission.names import NAMESPACE, OPERATOR
 from ..kube import NAME, VERSION, Object, egress
-from .permissions import NAMESPACE, OPERATOR
 
 PORT, METRICS_PORT = 8080, 8443
 RELEASES = "/etc/openstack-operator/releases"

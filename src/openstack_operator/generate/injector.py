@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..admission.names import OPERATOR
+from ..admission.pods import pod_policy
+from ..injector.labels import LABELS
 from ..injector.names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
 from ..kube import NAME, Object
 from .deployment import CONFINED, POD_CONFINED, VERSIONED, pod_anti_affinity, policies, probe, resources
-from .permissions import OPERATOR, WATCH, binding, role
-from .pod_policies import injector_pods
+from .permissions import WATCH, binding, role
 
 UNASKED = ("kube-system", INJECTOR)
 """Namespaces whose pods are bound without asking, labeled some seconds later: what a cluster needs to start, and what
@@ -25,7 +27,8 @@ def labels_injector() -> list[Object]:
             "metadata": {"name": INJECTOR, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}},
         },
         *_rights(),
-        *injector_pods(),
+        # It gives pods the labels of their nodes.
+        *pod_policy(f"{INJECTOR}-pods", (INJECTOR, INJECTOR), LABELS),
         # What is in it is not said here, so that applying this again leaves it.
         _object("v1", "Secret", INJECTOR, type="Opaque"),
         _object(

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..admission.names import NAMESPACE, OPERATOR, RUN_ON_NODES
+from ..admission.presence import POLICY_KINDS, policies
 from ..api import node_fields
 from ..kube import Object
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Planned
-from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, POD, TOKEN_REVIEW, Catalog, optional_role
+from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, LEASE, POD, TOKEN_REVIEW, Catalog, optional_role
 
-OPERATOR = "openstack-operator"
-NAMESPACE = "openstack-operator"
-NODE_AGENTS = f"{OPERATOR}-node-agents"
-"""ClusterRole of who may decide what runs on nodes as root."""
 METRICS_READER = f"{OPERATOR}-metrics-reader"
 """ClusterRole of who may read the operator's metrics."""
-RUN_ON_NODES = "run-on-nodes"
-"""The verb for that."""
 
 WATCH = ("get", "list", "watch")
 # Server-side apply makes what is not there: create and patch in one.
@@ -49,7 +45,7 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
 def permissions(rules: Mapping[str, Rules]) -> list[Object]:
     """ServiceAccount, roles and bindings that every operator needs which serves all namespaces."""
     account, *leases = _own_namespace()
-    return [account, *_granted("Cluster", OPERATOR, rules[OPERATOR]), *leases]
+    return [account, *_granted("Cluster", OPERATOR, [*_grouped(rules[OPERATOR]), _policies()]), *leases]
 
 
 def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], list[Object]]:
@@ -59,14 +55,14 @@ def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], li
     # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
     nodes = ("", "nodes")
     reviews = [(kind.group, kind.plural) for kind in (TOKEN_REVIEW, ACCESS_REVIEW)]
-    everywhere: dict[str, Rules] = {
-        f"{OPERATOR}-nodes": {nodes: rules[OPERATOR][nodes]},
+    everywhere = {
+        f"{OPERATOR}-nodes": [*_grouped({nodes: rules[OPERATOR][nodes]}), _policies()],
         # Apart, since metrics are all that is missing without it.
-        f"{OPERATOR}-reviews": {resource: rules[OPERATOR][resource] for resource in reviews},
+        f"{OPERATOR}-reviews": _grouped({resource: rules[OPERATOR][resource] for resource in reviews}),
     }
     inside = {resource: verbs for resource, verbs in rules[OPERATOR].items() if resource not in (nodes, *reviews)}
     once = [obj for name, granted in everywhere.items() for obj in _granted("Cluster", name, granted)]
-    return [*_own_namespace(), *once], _granted("", OPERATOR, inside)
+    return [*_own_namespace(), *once], _granted("", OPERATOR, _grouped(inside))
 
 
 def optional_permissions(rules: Mapping[str, Rules], scope: str) -> dict[str, list[Object]]:
@@ -74,22 +70,36 @@ def optional_permissions(rules: Mapping[str, Rules], scope: str) -> dict[str, li
     The scope is `Cluster`, or empty for one namespace.
     """
     names = sorted(rules.keys() - {OPERATOR})
-    return {name.removeprefix(f"{OPERATOR}-"): _granted(scope, name, rules[name]) for name in names}
+    return {name.removeprefix(f"{OPERATOR}-"): _granted(scope, name, _grouped(rules[name])) for name in names}
 
 
-def _granted(scope: str, name: str, rules: Rules) -> list[Object]:
+def _policies() -> Object:
+    """Return the rule that lets the operator see whether the policies that limit it are there."""
+    return {
+        "apiGroups": [POLICY_KINDS[0].group],
+        "resources": [kind.plural for kind in POLICY_KINDS],
+        "verbs": ["get"],
+        # A binding has the name of its policy.
+        "resourceNames": sorted({obj["metadata"]["name"] for obj in policies()}),
+    }
+
+
+def _granted(scope: str, name: str, granted: Sequence[Object]) -> list[Object]:
     metadata = {"name": name}
     bound = binding(f"{scope}RoleBinding", f"{scope}Role", metadata)
-    return [role(f"{scope}Role", metadata, _grouped(rules)), bound]
+    return [role(f"{scope}Role", metadata, granted), bound]
 
 
 def _own_namespace() -> list[Object]:
     """The ServiceAccount, and what it may do in the operator's own namespace."""
     metadata = {"name": OPERATOR, "namespace": NAMESPACE}
-    lease = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    leases = {"apiGroups": [LEASE.group], "resources": [LEASE.plural]}
+    # OLM grants these rules in every namespace that the operator serves, and others keep leases there. A right to
+    # create has no name: Kubernetes does not know that of an object which it has not got yet.
+    lease = [{**leases, "verbs": ["get", "update"], "resourceNames": [OPERATOR]}, {**leases, "verbs": ["create"]}]
     return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata},
-        role("Role", metadata, [lease]),
+        role("Role", metadata, lease),
         binding("RoleBinding", "Role", metadata),
     ]
 

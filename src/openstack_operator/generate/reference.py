@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
+from ..admission.names import RUN_ON_NODES
 from ..api import IS_NOW, ON_NODES, Model, Resource, Template, crd, model_schema
-from .permissions import RUN_ON_NODES
 
 Schema = dict[str, Any]
 

@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from ..admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from ..api import Resource, node_fields
 from ..kube import Object
 from ..registry import RESOURCES
 from ..runtime.scrapers import PATH, VERB
-from .permissions import METRICS_READER, NODE_AGENTS, OPERATOR, RUN_ON_NODES, WATCH, role
+from .permissions import METRICS_READER, WATCH, role
 
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 

@@ -249,8 +249,15 @@
   - leases
   verbs:
   - get
-  - create
   - update
+  resourceNames:
+  - openstack-operator
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  verbs:
+  - create
 {{- end }}
 {{- define "openstack-operator.rules.nodes" -}}
 - apiGroups:
@@ -261,6 +268,25 @@
   - get
   - list
   - watch
+- apiGroups:
+  - admissionregistration.k8s.io
+  resources:
+  - validatingadmissionpolicies
+  - validatingadmissionpolicybindings
+  verbs:
+  - get
+  resourceNames:
+  - openstack-operator-cephstorages
+  - openstack-operator-cinders
+  - openstack-operator-controlplanes
+  - openstack-operator-hypervisorclusters
+  - openstack-operator-neutrons
+  - openstack-operator-novas
+  - openstack-operator-octavias
+  - openstack-operator-openstackcontrolplanes
+  - openstack-operator-ovnclusters
+  - openstack-operator-ovnnetworks
+  - openstack-operator-pods
 {{- end }}
 {{- define "openstack-operator.rules.reviews" -}}
 - apiGroups:

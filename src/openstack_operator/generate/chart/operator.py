@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from ...admission.names import NAMESPACE, OPERATOR
+from ...admission.presence import policies
 from ...kube import NAME, Object
 from ...manifests import dump
-from ..admission import node_policies
 from ..deployment import API_SERVER_PORTS, METRICS_PORT, deployment, tcp
 from ..injector import labels_injector
-from ..permissions import NAMESPACE, OPERATOR, Rules, namespaced_permissions, optional_permissions, permissions
-from ..pod_policies import operator_pods
+from ..permissions import Rules, namespaced_permissions, optional_permissions, permissions
 from ..roles import user_roles
 from .code import Code
 
@@ -26,14 +26,14 @@ _CERTIFICATE = "/etc/metrics-certificate"
 def templates(granted: Mapping[str, Rules]) -> dict[str, str]:
     """Return the templates by file name; `granted` are the operator's rules by role."""
     operator = {obj["kind"]: obj for obj in deployment()}
-    policies = _of_kind(deployment(), "NetworkPolicy")
+    network_policies = _of_kind(deployment(), "NetworkPolicy")
     injector = labels_injector()
     return {
         "_rules.tpl": TEMPLATE_HEADER + _rules(granted),
         "deployment.yaml": TEMPLATE_HEADER + template([operator["Deployment"]], _operator_pod),
         "poddisruptionbudget.yaml": _when(".Values.podDisruptionBudget.enabled", [operator["PodDisruptionBudget"]]),
-        "networkpolicy.yaml": _when(_POLICIES, policies),
-        "admission.yaml": _when(".Values.admission.enabled", [*node_policies(), *operator_pods()]),
+        "networkpolicy.yaml": _when(_POLICIES, network_policies),
+        "admission.yaml": _when(".Values.admission.enabled", policies()),
         "user-roles.yaml": TEMPLATE_HEADER + template(user_roles()),
         "labels-injector.yaml": _when(
             ".Values.labelsInjector.enabled",

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
+from ...admission.names import OPERATOR
 from ...api import Model
 from ...kube import Object
 from ...registry import EXTERNAL_KINDS, RESOURCES
 from ...runtime.kinds import Catalog, optional_role
 from ..deployment import API_SERVER_PORTS, container, pod
-from ..permissions import OPERATOR
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 Duration = Annotated[str, Field(pattern=r"^([0-9]+(ms|s|m|h))*$")]

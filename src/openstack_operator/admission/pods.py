@@ -5,29 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
-from ..injector.labels import LABELS
-from ..injector.names import INJECTOR
 from ..kube import MANAGED_BY, WATCHED, Object
 from ..runtime.apply import APPLIED
 from ..services.mariadb.cluster import RECORD_DIGEST
 from ..services.mariadb.roles import ROLE
-from .permissions import NAMESPACE, OPERATOR
+from .names import NAMESPACE, OPERATOR
 
 _API = "admissionregistration.k8s.io/v1"
 
 
-def operator_pods() -> list[Object]:
-    """The operator marks the members of a cluster by what they do, so that a Service finds the primary."""
+def operator_pods(namespace: str = NAMESPACE) -> list[Object]:
+    """The operator, whose account is in this namespace, marks the members of a cluster by what they do, so that a
+    Service finds the primary.
+    """
     members = {"app.kubernetes.io/managed-by": MANAGED_BY, WATCHED: "true"}
-    return _policy(f"{OPERATOR}-pods", (NAMESPACE, OPERATOR), {ROLE}, {APPLIED, RECORD_DIGEST}, members)
+    return pod_policy(f"{OPERATOR}-pods", (namespace, OPERATOR), {ROLE}, {APPLIED, RECORD_DIGEST}, members)
 
 
-def injector_pods() -> list[Object]:
-    """The labels injector gives pods the labels of their nodes."""
-    return _policy(f"{INJECTOR}-pods", (INJECTOR, INJECTOR), LABELS)
-
-
-def _policy(
+def pod_policy(
     name: str,
     account: tuple[str, str],
     labels: Collection[str],

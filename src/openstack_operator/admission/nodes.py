@@ -10,7 +10,7 @@ from typing import Any
 from ..api import EACH, FOLDER, NodeField, Resource, node_fields
 from ..kube import Object
 from ..registry import RESOURCES
-from .permissions import NODE_AGENTS, OPERATOR, RUN_ON_NODES
+from .names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 
 _API = "admissionregistration.k8s.io/v1"
 _IS_ALLOWED = (
