@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -148,6 +149,75 @@ def test_an_option_that_no_program_knows_is_named_with_the_nearest_one(
 ) -> None:
     message = f"spec.config.{place}: Placement {release.name} ignores it: there is {text}"
     assert check(release, {"config": config}) == Verdict(State.READY, message, "UnknownOptions")
+
+
+def test_hundreds_of_unknown_options_are_counted_and_few_are_compared(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+
+    def search(name: str, *_: object, n: int) -> list[str]:
+        searched.append(name)
+        return ["debug"][:n]
+
+    monkeypatch.setattr(difflib, "get_close_matches", search)
+    config = {"DEFAULT": {f"debug{index}": 1 for index in range(200)}} | {f"s{index}": {"a": 1} for index in range(200)}
+    verdict = check(release, {"config": config})
+    assert verdict
+    assert len(searched) == 20
+    assert verdict.message.count("did you mean debug?") == 20
+    assert verdict.message.endswith("; and 380 more, which `openstack-operator validate` names")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "mysql://user:hidden@host/db",
+        "mysql://user:hid den@host/db",
+        "user:hidden@host",
+        "https://hidden@host",
+        "[('a', 'rabbit://b:hidden@c')]",
+        "mysql://user:pa$hidden@host",
+    ],
+)
+@pytest.mark.parametrize("option", ["ratio", "level", "debug", "odd"])
+def test_no_message_has_a_login_in_it(option: str, value: str, release: Release) -> None:
+    try:
+        verdict = check(release, {"config": {"DEFAULT": {option: value}}})
+        text = verdict.message if verdict else ""
+    except OptionsError as error:
+        text = str(error)
+    assert "hid" not in text and "den@" not in text
+
+
+def test_a_value_is_not_shown_if_the_name_of_its_option_says_that_it_is_a_secret(release: Release) -> None:
+    lists = {"placement": {"DEFAULT": {"a_password": json.dumps({"type": "Integer"})}}}
+    service = BY_HANDLE["Placement"]
+    ctx: Context[Any] = context(
+        service.resource, {"config": {"DEFAULT": {"a_password": "hidden"}}}, release=replace(release, options=lists)
+    )
+    with pytest.raises(OptionsError, match="is not a value of this option"):
+        service.make_plan(ctx)
+
+
+def test_options_of_hypervisors_elsewhere_are_those_of_nova(release: Release) -> None:
+    options_of_nova = {"nova": {"compute": {"resource_provider_association_refresh": json.dumps({"type": "Integer"})}}}
+    service = BY_HANDLE["HypervisorCluster"]
+    spec = {
+        "controlPlaneSecretRef": {"name": "a"},
+        "config": {"compute": {"resource_provider_association_refresh": "soon"}},
+    }
+    ctx: Context[Any] = context(service.resource, spec, release=replace(release, options=options_of_nova))
+    (check_of_options,) = [each for each in service.checks if each.__name__ == "check_options"]
+    with pytest.raises(OptionsError, match="takes a whole number"):
+        check_of_options(ctx)
+    unknown: Context[Any] = context(
+        service.resource,
+        {**spec, "config": {"compute": {"unheard_of": 1}}},
+        release=replace(release, options=options_of_nova),
+    )
+    verdict = check_of_options(unknown)[CONFIG_VALID]
+    assert f"Nova {release.name} ignores it" in verdict.message
 
 
 def test_an_option_that_only_the_release_before_had_is_refused(release: Release) -> None:

@@ -248,3 +248,23 @@ def test_what_is_not_supported_is_said(control_plane: ControlPlane, release: Rel
         UnsupportedError, match=r"^spec\.compute\.storageType: servers' disks in Ceph are not supported"
     ):
         hypervisors(release, control_plane.files, {"compute": {"storageType": "ceph"}})
+
+
+def test_nodes_are_not_ahead_of_their_control_plane(control_plane: ControlPlane, release: Release) -> None:
+    assert control_plane.files["release"] == release.name
+    with pytest.raises(SpecError, match=r"spec.release: the control plane runs 2024.2, says Secret 'carried'"):
+        hypervisors(release, {**control_plane.files, "release": "2024.2"})
+    # One behind it is the order of an upgrade, and a Secret of your own may say nothing.
+    for running in ("2025.2", ""):
+        assert hypervisors(release, {**control_plane.files, "release": running}).objects
+
+
+def test_defaults_of_a_release_hold_for_nodes_elsewhere(control_plane: ControlPlane, release: Release) -> None:
+    later = replace(release, defaults={"nova": {"DEFAULT": {"manager_shutdown_timeout": 5}}})
+    made = objects(hypervisors(later, control_plane.files))
+    (text,) = [
+        kube.secret_data(obj)["nova.conf"]
+        for (kind, name), obj in made.items()
+        if kind == "Secret" and name.endswith("-compute-config")
+    ]
+    assert "manager_shutdown_timeout = 5" in text

@@ -104,6 +104,9 @@ class Model(BaseModel):
     node_folders: ClassVar[tuple[str, ...]] = ()
     """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
+    programs_of: ClassVar[str] = ""
+    """Kind whose programs read the options in `config` of a spec, if that is another kind than its own."""
+
     image_fields: ClassVar[tuple[str, ...]] = ()
     """Fields of this model that name images of a release's programs."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from . import options
-from .known import Finding, KnownOptions, examine
+from .known import Finding, KnownOptions, NearestNames, examine
 from .sections import merge, overlap, policy, render, value_text
 from .values import has_gap
 
 __all__ = [
     "Finding",
     "KnownOptions",
+    "NearestNames",
     "examine",
     "has_gap",
     "merge",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
@@ -33,15 +33,35 @@ class Finding(NamedTuple):
     text: str
     """Advice; for an invalid value the values that the option takes; empty for an option that a release has no more."""
     is_secret: bool = False
-    """True if the value is a secret."""
+    """True if the value is a secret, or may have one in it."""
+
+
+class NearestNames:
+    """A search for the names that users probably meant. After some searches it finds no more: each compares a name with
+    all that are known, and a spec may have thousands of wrong ones.
+    """
+
+    def __init__(self, searches: int = 20) -> None:
+        self._left = searches
+
+    def of(self, name: str, choices: Iterable[str]) -> str:
+        """Return the most similar name; empty if none is similar."""
+        if self._left <= 0:
+            return ""
+        self._left -= 1
+        return next(iter(difflib.get_close_matches(name, choices, n=1)), "")
 
 
 def examine(
-    catalog: KnownOptions, written: Mapping[str, Mapping[str, Any]], earlier: KnownOptions | None = None
+    catalog: KnownOptions,
+    written: Mapping[str, Mapping[str, Any]],
+    earlier: KnownOptions | None = None,
+    nearest: NearestNames | None = None,
 ) -> Iterator[Finding]:
     """Yield what is to be said of the written options; `earlier` are those of the releases before. A section and an
     option may be written in each way that oslo.config reads.
     """
+    nearest = nearest or NearestNames()
     names = {_section(name): name for name in catalog}
     earlier_names = {_section(name): name for name in earlier or {}}
     for section, options in written.items():
@@ -51,8 +71,8 @@ def examine(
             if removed:
                 yield from (Finding("removed", section, option, "") for option in removed)
                 continue
-            near = difflib.get_close_matches(_section(section), [each for each in names if each != LOGIN], n=1)
-            text = f"there is no section [{section}]{_proposal(f'[{names[near[0]]}]' if near else '')}"
+            near = nearest.of(_section(section), [each for each in names if each != LOGIN])
+            text = f"there is no section [{section}]{_proposal(f'[{names[near]}]' if near else '')}"
             yield Finding("unknown", section, "", text)
             continue
         choices = {**_login_options(catalog, name), **catalog[name]}
@@ -63,7 +83,7 @@ def examine(
                 yield Finding("removed", section, option, "")
             else:
                 text = f"there is no option {option!r} in section [{name}]"
-                text += _proposal(_nearest(catalog, name, option, set(choices)))
+                text += _proposal(_meant(catalog, name, option, choices, nearest))
                 yield Finding("unknown", section, option, text)
 
 
@@ -82,13 +102,16 @@ def _examine_option(
         reason = f": {textwrap.shorten(rules['removal'], _LONGEST, placeholder=' …')}" if rules["removal"] else ""
         yield Finding("deprecated", section, option, f"goes in a later release{since}{reason}")
     entries: list[Any] = value if isinstance(value, list) else [value]
-    names = [name for entry in entries for name in values.option_names(value_text(entry))]
+    texts = [value_text(entry) for entry in entries]
+    # Before an @ may stand a login, in whatever form.
+    is_secret = bool(rules.get("secret")) or any("@" in text for text in texts)
+    names = [name for text in texts for name in values.option_names(text)]
     for name in (each for each in names if not _has_option(catalog, section, each)):
-        reference = "a name behind a dollar sign" if rules.get("secret") else f"${name}"
+        reference = "a name behind a dollar sign" if is_secret else f"${name}"
         text = f"has {reference} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
         yield Finding("unresolved", section, option, text)
     if expected := _fault(rules, entries):
-        yield Finding("invalid", section, option, expected, is_secret=bool(rules.get("secret")))
+        yield Finding("invalid", section, option, expected, is_secret=is_secret)
 
 
 def _has_option(catalog: KnownOptions, section: str, name: str) -> bool:
@@ -120,15 +143,14 @@ def _login_options(catalog: KnownOptions, section: str) -> Mapping[str, str]:
     return catalog.get(LOGIN, {}) if set(_IN_SECTIONS) & {*catalog[section]} else {}
 
 
-def _nearest(catalog: KnownOptions, section: str, option: str, choices: set[str]) -> str:
+def _meant(catalog: KnownOptions, section: str, option: str, choices: Iterable[str], nearest: NearestNames) -> str:
     """Return the option that is probably meant: one of another section with this very name, else the most similar."""
     plain = option.replace("-", "_")
     if elsewhere := [name for name in catalog if name not in {section, LOGIN} and plain in catalog[name]]:
         # Before a section that has only the old name of an option.
         best = min(elsewhere, key=lambda name: "now" in _parse(catalog[name][plain]))
         return f"{plain} in section [{best}]"
-    near = difflib.get_close_matches(plain, sorted(choices), n=1)
-    return near[0] if near else ""
+    return nearest.of(plain, sorted(choices))
 
 
 def _proposal(nearest: str) -> str:

@@ -45,7 +45,7 @@ def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | 
     """The merged sections, as the release knows them; `fixed_options` are those that only the operator sets. Raises
     OptionsError where the user sets one of them.
     """
-    of_release = ctx.release.defaults.get(ctx.kind.lower(), {})
+    of_release = ctx.release.defaults.get((ctx.programs or ctx.kind).lower(), {})
     lost = {
         section: {name for name, value in values.items() if value is None} for section, values in of_release.items()
     }

@@ -6,12 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from ... import kube, oslo
+from ...kube.masking import is_secret_option
 from ...plan import CONFIG_VALID, Context, OptionsError, State, Verdict
 
 _LONGEST = 64
 """Characters of a value that a message shows."""
 _BACKEND = "backend_defaults"
 """Section with the options that sections of Cinder's backends may have."""
+
+_MOST_NAMED = 20
+"""Remarks that a condition has; the others are counted."""
 
 Place = tuple[str, str, Mapping[str, Any]]
 """Path of options in a spec, their section, and the options."""
@@ -29,14 +33,17 @@ def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
     """Return the condition on the options in each `config` of a spec, for a kind whose options the release lists.
     Raise OptionsError if a program would not take a value, or has an option no more.
     """
-    if not ctx.release.options.get(ctx.kind.lower()):
+    if not ctx.release.options.get(_programs(ctx).lower()):
         return {}
     all_remarks = list(remarks(ctx))
     if wrong := [(each.path, each.text) for each in all_remarks if each.kind == "wrong"]:
         raise OptionsError(*wrong[0], *wrong[1:])
     all_remarks.sort(key=lambda each: each.kind != "unknown")
     reason = _REASONS[all_remarks[0].kind] if all_remarks else "OptionsValid"
-    return {CONFIG_VALID: Verdict(State.READY, "; ".join(f"{each.path}: {each.text}" for each in all_remarks), reason)}
+    texts = [f"{each.path}: {each.text}" for each in all_remarks[:_MOST_NAMED]]
+    if unnamed := len(all_remarks) - len(texts):
+        texts.append(f"and {unnamed} more, which `openstack-operator validate` names")
+    return {CONFIG_VALID: Verdict(State.READY, "; ".join(texts), reason)}
 
 
 _REASONS = {"unknown": "UnknownOptions", "deprecated": "DeprecatedOptions"}
@@ -47,32 +54,38 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
     image of the user's may know it. Sections that the spec itself names, those of backends and stores, are left out,
     since they have options of drivers.
     """
-    service = ctx.kind.lower()
+    kind = _programs(ctx)
+    service, release, nearest = kind.lower(), ctx.release.name, oslo.NearestNames()
     catalog, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
     if not catalog:
         return
     spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     for path, section, options in _options(spec, "spec", set(_names(spec)), has_backends=_BACKEND in catalog):
-        for finding in oslo.examine(catalog, {section: options}, earlier):
+        for finding in oslo.examine(catalog, {section: options}, earlier, nearest):
             place = f"{path}.{finding.option}" if finding.option else path
             match finding.kind:
                 case "invalid":
                     yield Remark("wrong", place, _problem(options[finding.option], finding))
                 case "removed":
-                    yield Remark("wrong", place, f"{ctx.kind} {ctx.release.name} has this option no more; remove it")
+                    yield Remark("wrong", place, f"{kind} {release} has this option no more; remove it")
                 case "unknown":
-                    yield Remark("unknown", place, f"{ctx.kind} {ctx.release.name} ignores it: {finding.text}")
+                    yield Remark("unknown", place, f"{kind} {release} ignores it: {finding.text}")
                 case "unresolved":
                     yield Remark("unknown", place, finding.text)
                 case "deprecated":
                     yield Remark("deprecated", place, finding.text)
 
 
+def _programs(ctx: Context[Any]) -> str:
+    """Return the kind whose programs read the options."""
+    return ctx.spec.programs_of or ctx.kind
+
+
 def _problem(value: Any, finding: oslo.Finding) -> str:
     """Return what is wrong with a value, which is shown unless it is a secret or may have one in it."""
     if isinstance(value, list):
         return f"has {len(cast('list[Any]', value))} values; the option takes {finding.text}"
-    if finding.is_secret:
+    if finding.is_secret or is_secret_option(finding.option):
         return f"is not a value of this option, which takes {finding.text}"
     text = kube.quote(" ".join(oslo.value_text(value).split()), _LONGEST)
     return f"is {repr(text) if isinstance(value, str) else text}; the option takes {finding.text}"

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from ... import oslo
 from ...plan import SpecError
 
 SECTION = "local_settings"
@@ -113,13 +114,14 @@ def additions(config: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def unknown_keys(config: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the path below `spec` of each key within a setting that Horizon does not know, and what to do."""
+    nearest = oslo.NearestNames()
     for name, value in config.get(SECTION, {}).items():
         choices = KEYS.get(name)
         if choices is None or not isinstance(value, Mapping):
             continue
         for key in sorted(cast("Mapping[str, Any]", value).keys() - choices):
-            near = difflib.get_close_matches(key, sorted(choices), n=1)
-            advice = f"did you mean {near[0]}?" if near else f"its keys are {', '.join(sorted(choices))}"
+            near = nearest.of(key, sorted(choices))
+            advice = f"did you mean {near}?" if near else f"its keys are {', '.join(sorted(choices))}"
             yield f"config.{SECTION}.{name}.{key}", f"Horizon knows no such key of {name}; {advice}"
 
 

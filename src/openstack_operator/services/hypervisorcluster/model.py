@@ -16,11 +16,13 @@ class MetadataAgent(AgentSettings):
 class HypervisorClusterSpec(Model):
     """Compute nodes of a cloud whose control plane runs in another Kubernetes cluster."""
 
+    programs_of = "Nova"
     # The Secret says whose orders the programs on nodes take.
     on_nodes = ("control_plane_secret_ref", "config")
 
     release: ReleaseName = "2025.1"
-    """OpenStack release to run: that of the control plane, or the one before it."""
+    """OpenStack release to run: that of the control plane, or the one before it. A later one than the Secret
+    says is refused."""
     control_plane_secret_ref: SecretRef
     """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
     Secrets or by hand; the operator has no access to the other cluster."""

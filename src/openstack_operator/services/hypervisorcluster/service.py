@@ -17,7 +17,7 @@ from ...parts.connect.coordinates import Login
 from ...parts.connect.transport import with_tls
 from ...parts.secrets.credentials import Credentials
 from ...parts.secrets.tls import trust_in
-from ...plan import Context, Group, Incomplete, MissingReference, Plan, Step, UnsupportedError
+from ...plan import Context, Group, Incomplete, MissingReference, Plan, SpecError, Step, UnsupportedError, is_earlier
 from ..neutron import model as neutron_model
 from ..neutron.agent import metadata_agent
 from ..nova.cells import CellNodes
@@ -71,7 +71,9 @@ def plan(ctx: Context[HypervisorClusterSpec]) -> Plan:
 
 
 def _login(ctx: Context[HypervisorClusterSpec]) -> Login:
-    """Return the Secret. Raises MissingReference if it does not exist, or has no authorities."""
+    """Return the Secret. Raises MissingReference if it does not exist, or has no authorities, and
+    SpecError for a release that is ahead of it.
+    """
     name = ctx.spec.control_plane_secret_ref.name
     if name not in ctx.secrets:
         text = f"there is no Secret {name!r} in this namespace; bring it from the cluster of the control plane"
@@ -80,6 +82,9 @@ def _login(ctx: Context[HypervisorClusterSpec]) -> Login:
     if not data.get("ca.crt"):
         raise MissingReference(_PATH, f"key 'ca.crt' of Secret {name!r} is missing")
     login = Login(_PATH, name, data)
+    if is_earlier(running_release := login.get("release"), ctx.spec.release):
+        text = f"the control plane runs {running_release}, says Secret {name!r}, and its nodes may not be ahead of it; "
+        raise SpecError("spec.release", f"{text}upgrade it first, and bring the Secret again")
     login.matching("auth_url", _URL, "a URL of Keystone that begins with https")
     login.matching("metadata_url", _URL, "a URL of the metadata API that begins with https")
     login.matching("transport_url", _BROKER, "a transport URL")
