@@ -19,7 +19,9 @@ def ovn() -> Dashboard:
         return f"ovn_db_{name}{{{_MEMBERS}}}"
 
     def on_nodes(name: str, text: str) -> Query:
-        return Query(f"sum by (node) (rate({name}{{{_NODES}, type!="patch"}}[{RATE}]))", text)
+        # A patch between two bridges would count packets once more.
+        interfaces = f'{_NODES}, type!="patch"'
+        return Query(f"sum by (node) (rate({name}{{{interfaces}}}[{RATE}]))", text)
 
     return dashboard(
         "ovn",
