@@ -243,7 +243,7 @@ FAULTS = (
         {_EVICTED: f"0+180x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "memcached-server-0"},
         "memcached-server-0 drops 3 items a second for which it has no memory: services ask Keystone again",
-        first_minute=1,
+        first_minute=2,  # a rate of five minutes
     ),
     Fault("OpenStackNotReady", {_IS_READY: f"0x{LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
     Fault(

@@ -200,7 +200,7 @@ def _caches(cloud: str) -> Iterator[Alert]:
     )
     yield Alert(
         name="OpenStackMemcachedEvicts",
-        expression=f"sum by (namespace, pod) (rate(memcached_items_evicted_total{{{cloud}}}[15m])) > 1",
+        expression=f"sum by (namespace, pod) (rate(memcached_items_evicted_total{{{cloud}}}[5m])) > 1",
         minutes=15,
         summary="{{ $labels.pod }} drops {{ $value | humanize }} items a second for which it has no memory: services"
         " ask Keystone again",
