@@ -126,6 +126,12 @@ def test_a_service_that_is_enabled_adds_its_images() -> None:
     assert cached({"heat": {"enabled": True}}) - cached({}) == {default("heat-api")}
 
 
+def test_exporters_are_pulled_for_a_cloud_with_metrics() -> None:
+    exporter = default("memcached-exporter")
+    assert cached({"monitoring": {"enabled": True}}) - cached({}) == {exporter}
+    assert cached({"memcached": {"monitoring": {"enabled": True}}}) - cached({}) == {exporter}
+
+
 def test_a_template_with_an_image_profile_of_its_own_has_its_images() -> None:
     found = cached({"imageProfile": "kolla", "placement": {"imageProfile": "debian"}})
     assert default("placement-api") in found

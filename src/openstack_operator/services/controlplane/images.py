@@ -152,7 +152,10 @@ def _of_service(
         programs["haproxy"] = ""
     if not encrypted and not getattr(template, "tls", None):
         programs.pop("haproxy", None)
+    monitored = ctx.spec.monitoring.enabled or _value(template, "monitoring.enabled")
     for name, field in programs.items():
+        if name.endswith("-exporter") and not monitored:
+            continue
         if name in release and not (field and _value(template, field)):
             yield release[name].image
 

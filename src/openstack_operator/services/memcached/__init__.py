@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .clients import awaits_clients
-from .exporter import programs
 from .model import MEMCACHED
 from .providers import KINDS, ignored, ordered_teardown
 from .service import plan
@@ -15,7 +14,9 @@ SERVICE = Service(
     observes=SecretReaders(awaits_clients),
     teardown=ordered_teardown,
     listens=Listens(ports={"server": [11211, 11212]}, closed=True),
-    template=CloudTemplate(field="memcached", phase="Infrastructure", programs=programs),
+    template=CloudTemplate(
+        field="memcached", phase="Infrastructure", programs={"memcached": "image", "memcached-exporter": ""}
+    ),
     kinds=KINDS,
     ignores=(ignored,),
 )

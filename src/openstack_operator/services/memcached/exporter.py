@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from ... import kube, parts
@@ -13,11 +12,6 @@ from .model import MemcachedSpec
 
 _PORT = 9150
 _COMPONENT = "memcached-exporter"
-
-
-def programs(spec: MemcachedSpec) -> Mapping[str, str]:
-    """Return components of a release, each with the field that replaces its image."""
-    return {"memcached": "image", **({_COMPONENT: ""} if spec.monitoring.enabled else {})}
 
 
 def _has_exporter(ctx: Context[MemcachedSpec]) -> bool:

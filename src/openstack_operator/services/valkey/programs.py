@@ -10,4 +10,4 @@ from .model import ValkeySpec
 def programs(spec: ValkeySpec) -> Mapping[str, str]:
     """Return components of a release, each with the field that replaces its image."""
     sentinel = {"valkey-sentinel": ""} if spec.sentinel.enabled else {}
-    return {"valkey": "image", **sentinel, **({"valkey-exporter": ""} if spec.monitoring.enabled else {})}
+    return {"valkey": "image", **sentinel, "valkey-exporter": ""}
