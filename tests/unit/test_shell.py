@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,6 +55,40 @@ def test_without_kubectl_it_says_what_to_do(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["shell"]) == 2
     assert "install it, or use --local" in capsys.readouterr().err
+
+
+_PROGRAM = """
+import asyncio, sys
+from openstack_operator.inspection import shell
+
+class Client:
+    async def get(self, *_):
+        return {"data": {"clouds.yaml": "Y2xvdWRzOiB7fQ=="}}
+
+script = 'trap "exit 0" HUP; echo $OS_CLIENT_CONFIG_FILE; while :; do sleep 0.1; done'
+if sys.argv[1:] == ["stubborn"]:
+    script = "trap '' HUP TERM; " + script.partition("; ")[2]
+asyncio.run(shell._locally(Client(), shell.Options(command=["sh", "-c", script], is_local=True)))
+"""
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("arguments", [[], ["stubborn"]], ids=["a shell that ends", "one that does not"])
+def test_a_local_shell_that_is_ended_leaves_no_login_behind(
+    number: signal.Signals, arguments: list[str], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _PROGRAM, *arguments]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        path = Path(process.stdout.readline().strip())
+        assert path.is_file()
+        process.send_signal(number)
+        # The pipe ends once the shell ended, too.
+        process.stdout.read()
+        assert process.wait() == 128 + number
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.security

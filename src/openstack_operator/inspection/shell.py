@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,10 @@ from .session import FAULT, run, warn
 
 _INTERRUPTED = 130
 _NOT_FOUND = 127
+_ENDS = (signal.SIGHUP, signal.SIGTERM)
+"""Signals of a terminal that is closed, and of a machine that shuts down."""
+_GRACE = 3.0
+"""Seconds in which a shell may write its history, before it is killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,13 +69,14 @@ async def _locally(client: Client, options: Options) -> int:
             " or has none yet"
         )
     # A folder that nobody else can enter.
-    with tempfile.TemporaryDirectory(prefix="openstack-") as folder:
+    signals = _Signals()
+    with signals.handled(), tempfile.TemporaryDirectory(prefix="openstack-") as folder:
         environment = write_clouds(secret_data(secret), Path(folder))
         command = options.command or [os.environ.get("SHELL", "sh")]
         if shutil.which(command[0]) is None:
             warn(f"shell: there is no {command[0]} in PATH; `pip install python-openstackclient` installs openstack")
             return _NOT_FOUND
-        return _call(command, environment)
+        return _call(command, environment, signals)
 
 
 def write_clouds(data: Mapping[str, str], folder: Path) -> dict[str, str]:
@@ -93,8 +100,53 @@ def write_clouds(data: Mapping[str, str], folder: Path) -> dict[str, str]:
     return {**inherited, **files, "OS_CLIENT_CONFIG_FILE": str(path), "OS_CLOUD": "openstack-public"}
 
 
-def _call(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    try:
-        return subprocess.run(command, env=environment, check=False).returncode
-    except KeyboardInterrupt:
-        return _INTERRUPTED
+class _Signals:
+    """The end of a terminal, and of this process, which leave no login behind: Python would end at once."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._is_due = False
+        """True once a signal may raise: one in the middle of the start of a program would leave that running."""
+
+    @contextmanager
+    def handled(self) -> Iterator[None]:
+        """Keep signals within, but for one that is ignored, as with nohup."""
+        before = {each: signal.getsignal(each) for each in _ENDS}
+        for each, handler in before.items():
+            if handler is not signal.SIG_IGN:
+                signal.signal(each, self._end)
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
+
+    def _end(self, number: int, _: object) -> None:
+        for each in _ENDS:
+            signal.signal(each, signal.SIG_IGN)
+        self._number = number
+        if self._is_due:
+            self.end_here()
+
+    def end_here(self) -> None:
+        """Raise SystemExit now if there was a signal, and with the next one otherwise."""
+        self._is_due = True
+        if self._number:
+            raise SystemExit(128 + self._number)
+
+
+def _call(command: Sequence[str], environment: Mapping[str, str], signals: _Signals | None = None) -> int:
+    with subprocess.Popen(command, env=environment) as process:
+        try:
+            if signals:
+                signals.end_here()
+            return process.wait()
+        except KeyboardInterrupt:
+            return _INTERRUPTED
+        finally:
+            # Its login is about to be removed. A terminal that is closed tells a shell itself; other signals do not.
+            if process.poll() is None:
+                process.send_signal(signal.SIGHUP)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_GRACE)
+                process.kill()
