@@ -159,8 +159,10 @@ def _write_bundle(
 ) -> dict[str, str]:
     """Write the bundle, push it as an image, and return its name in the registry."""
     say("writing the bundle for OLM")
-    files = bundle.files(ROOT, references, releases, version, created)
+    earlier = released.published(version)
+    files = bundle.files(ROOT, references, releases, version, created, earlier)
     _write(folder / "bundle", files)
+    _write(folder / "catalog", {"channel.yaml": bundle.channel(version, earlier).encode()})
     labels = yaml.safe_load(files[bundle.ANNOTATIONS])["annotations"]
     pushed = artifacts.push(artifacts.image(files, labels), f"{target}/{bundle.NAME}:{version}")
     return {bundle.NAME: pushed}

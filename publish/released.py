@@ -112,6 +112,11 @@ def _order(version: str) -> tuple[tuple[int, ...], bool, str]:
     return tuple(map(int, numbers.split("."))), not suffix, suffix
 
 
+def published(before: str = __version__) -> list[str]:
+    """Return the versions that went out before this one, the oldest first: those without a suffix."""
+    return [each for each in versions() if _order(each) < _order(before) and "-" not in each]
+
+
 def last(before: str = __version__) -> str:
     """Return the last version before this one. Raises LookupError if none is kept."""
     if earlier := [version for version in versions() if _order(version) < _order(before)]:

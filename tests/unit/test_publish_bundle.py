@@ -17,7 +17,8 @@ import yaml
 from images import catalog
 from images.shell import CommandError
 from openstack_operator import __version__
-from publish import archive, artifacts, bundle, manifests, signatures
+from openstack_operator.manifests import load
+from publish import archive, artifacts, bundle, manifests, released, signatures
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
@@ -49,6 +50,35 @@ def test_the_bundle_has_its_version_in_each_place(service_version: dict[str, Any
     assert __version__ not in yaml.safe_dump(service_version["metadata"] | {"annotations": {}})
 
 
+def test_a_bundle_replaces_the_version_before(root: Path, service_version: dict[str, Any]) -> None:
+    assert "replaces" not in service_version["spec"], "it is the first one"
+    arguments = (REFERENCES, {}, "1.3.0", CREATED, ["1.1.0", "1.2.3"])
+    later = yaml.safe_load(bundle.files(root, *arguments)["manifests/openstack-operator.clusterserviceversion.yaml"])
+    assert later["spec"]["replaces"] == service_version["metadata"]["name"]
+
+
+def test_a_channel_leads_from_each_version_to_the_last_one() -> None:
+    package, channel = yaml.safe_load_all(bundle.channel("1.3.0", ["1.1.0", "1.2.3"]))
+    assert package["defaultChannel"] == channel["name"] == "alpha"
+    assert channel["entries"] == [
+        {"name": "openstack-operator.v1.1.0", "skipRange": "<1.1.0"},
+        {"name": "openstack-operator.v1.2.3", "replaces": "openstack-operator.v1.1.0", "skipRange": "<1.2.3"},
+        {"name": "openstack-operator.v1.3.0", "replaces": "openstack-operator.v1.2.3", "skipRange": "<1.3.0"},
+    ]
+
+
+def test_versions_that_led_to_a_release_are_in_no_channel() -> None:
+    assert "0.1.0-dev" in released.versions()
+    assert released.published("0.1.0") == []
+
+
+def test_flux_installs_one_version_that_a_key_has_signed(root: Path) -> None:
+    manifests_of_flux = [each for path in (root / "deploy" / "flux").glob("*.yaml") for each in load(path)]
+    charts = [each["spec"]["chart"]["spec"] for each in manifests_of_flux if each["kind"] == "HelmRelease"]
+    assert {chart["version"] for chart in charts} == {__version__}
+    assert [chart["verify"]["provider"] for chart in charts] == ["cosign", "cosign"]
+
+
 def test_the_bundle_has_what_it_owns(root: Path, files: dict[str, bytes], service_version: dict[str, Any]) -> None:
     owned = {each["name"] for each in service_version["spec"]["customresourcedefinitions"]["owned"]}
     brought = [yaml.safe_load(text) for path, text in files.items() if path.endswith(".crd.yaml")]
@@ -73,6 +103,8 @@ def test_the_operator_of_a_bundle_serves_the_namespaces_of_its_group(service_ver
         "nodes",
         "subjectaccessreviews",
         "tokenreviews",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
     }
 
 
