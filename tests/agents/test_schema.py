@@ -14,19 +14,6 @@ NEWER = [
     "alembic.util.exc.CommandError: Can't locate revision identified by 'e8725d6fa226'\n",
     "alembic.script.revision.ResolutionError: No such revision or branch 'b1bca967e19d'\n",
 ]
-TABLE = """
-+------------------------------------------+
-| Upgrade Check Results                    |
-+------------------------------------------+
-| Check: Cells v2                          |
-| Result: Success                          |
-| Details: None                            |
-+------------------------------------------+
-| Check: Older than N-1 computes           |
-| Result: Failure                          |
-| Details: node-1 runs 2023.2              |
-+------------------------------------------+
-"""
 
 
 def run(program: str, text: str, status: int, folder: Path) -> tuple[int, list[str]]:
@@ -49,16 +36,3 @@ def test_a_schema_of_a_newer_release_stays(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [0, 1, 3])
 def test_any_other_end_of_a_schema_is_the_commands_own(status: int, tmp_path: Path) -> None:
     assert run("extend", "Access denied for user\n", status, tmp_path) == (status, ["Access denied for user"])
-
-
-@pytest.mark.parametrize(("status", "expected"), [(0, 0), (1, 0), (2, 2), (255, 255)])
-def test_warnings_of_a_check_do_not_fail_it(status: int, expected: int, tmp_path: Path) -> None:
-    assert run("preflight", "| Upgrade Check Results |\n| Result: Warning |\n", status, tmp_path)[0] == expected
-
-
-def test_a_check_that_could_not_run_has_failed(tmp_path: Path) -> None:
-    assert run("preflight", "ModuleNotFoundError: No module named 'nova'\n", 1, tmp_path)[0] == 1
-
-
-def test_the_last_lines_of_a_check_name_what_has_failed(tmp_path: Path) -> None:
-    assert run("preflight", TABLE, 2, tmp_path)[1][-2:] == ["Older than N-1 computes", "node-1 runs 2023.2"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Model
-from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Step, key
+from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Step, Verdict, key
 from openstack_operator.services.controlplane.c5c3 import translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -95,6 +95,18 @@ def test_a_failed_check_of_one_holds_all(release: Release) -> None:
     assert step.verdict is not None
     assert step.verdict.state is State.FAILED
     assert step.verdict.message == f"check of release {NEW}: nova: Older than N-1 computes: node-1"
+
+
+def test_warnings_of_checks_hold_nothing_and_are_shown(release: Release) -> None:
+    checking = {"release": OLD, "upgrade": {"checkRelease": NEW}}
+    made = live(cloud(release, **checking))
+    made["Nova", "nova"]["status"]["conditions"][0]["message"] = "Nova hears nothing of node-9"
+    step = check(cloud(release, made, **checking))
+    assert step is not None
+    assert step.verdict == Verdict(State.READY, "nova: Nova hears nothing of node-9")
+    upgrade = live(cloud(release))
+    upgrade["Nova", "nova"]["status"]["conditions"][0]["message"] = "Nova hears nothing of node-9"
+    assert releases(cloud(release, upgrade)) == {NEW}
 
 
 def held(made: Plan) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -114,6 +115,60 @@ def test_the_old_release_stays_until_the_check_succeeds(releases: Mapping[str, R
 
 def images(obj: Object) -> list[str]:
     return [each["image"] for each in obj["spec"]["template"]["spec"]["containers"]]
+
+
+def check_env(plan: Plan) -> dict[str, str]:
+    """Return the variables of the Job that checks a release."""
+    check = step(plan, "Preflight")
+    assert check is not None
+    [job] = [obj for obj in check.objects if obj["kind"] == "Job"]
+    assert job["metadata"]["annotations"]["openstack.k8s.io/reports"] == "true"
+    return {each["name"]: each.get("value", "") for each in job["spec"]["template"]["spec"]["containers"][0]["env"]}
+
+
+def test_a_check_looks_at_tables_that_the_upgrade_writes_again(releases: Mapping[str, Release]) -> None:
+    target = replace(releases[NEW], rewrites={"placement": {"allocations": NEW, "consumers": "2025.2", "traits": OLD}})
+    env = check_env(planned({**releases, NEW: target}))
+    assert (env["SERVICE"], env["TABLES"]) == ("placement", "allocations consumers")
+    assert env["CONFIG_FILE"] == "/etc/placement/placement.conf"
+    assert "FACTS" not in check_env(planned(releases))
+
+
+def ended(plan: Plan, at: str) -> dict[Key, Object]:
+    """Return the check of a plan, which succeeded at that time."""
+    check = step(plan, "Preflight")
+    assert check is not None
+    found = {key(obj): granted(obj) for obj in check.objects}
+    for (kind, _), obj in found.items():
+        if kind == "Job":
+            obj["status"]["completionTime"] = at
+    return found
+
+
+def test_a_success_of_a_day_ago_is_checked_again(releases: Mapping[str, Release]) -> None:
+    """The time of these plans is 2026-01-01 00:00. The Job is deleted, and the next pass makes it again."""
+    spec = {"release": OLD, "upgrade": {"checkRelease": NEW}}
+    live = rolled_out(planned(releases, release=OLD))
+    first = planned(releases, live, **spec)
+    fresh = planned(releases, live | ended(first, "2025-12-31T12:00:00Z"), **spec)
+    assert jobs(fresh) == ["db-sync", "preflight"]
+    assert fresh.outcome.wake == datetime(2026, 1, 1, 12, tzinfo=UTC)
+    old = planned(releases, live | ended(first, "2025-12-30T12:00:00Z"), **spec)
+    assert jobs(old) == ["db-sync"]
+    check = step(old, "Preflight")
+    assert check is not None
+    assert check.verdict is not None
+    assert check.verdict.message == "the check is older than a day, and is repeated"
+    assert old.outcome.wake
+    assert jobs(planned(releases, live | ended(first, "a time of a user"), **spec)) == ["db-sync", "preflight"]
+
+
+def test_a_success_of_a_day_ago_begins_no_upgrade(releases: Mapping[str, Release]) -> None:
+    live = rolled_out(planned(releases, release=OLD))
+    old = live | ended(planned(releases, live), "2025-12-30T12:00:00Z")
+    plan = planned(releases, old)
+    assert not image(plan).endswith(NEW)
+    assert jobs(plan) == ["db-sync"]
 
 
 def test_the_new_release_comes_with_the_success_of_the_check(releases: Mapping[str, Release]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
+from ..plan.times import valid_time
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
 from .objects import (
@@ -18,6 +19,7 @@ from .objects import (
     NAME,
     RECREATED,
     REMEMBERED,
+    REPORTS,
     RETAIN,
     VERSION,
     WATCHED,
@@ -41,6 +43,7 @@ from .objects import (
     pods_of,
     recreated,
     remembered,
+    reporting,
     retained,
     secret,
     selector,
@@ -77,6 +80,7 @@ from .readiness import (
     danger,
     dependency_verdict,
     failure,
+    has_succeeded,
     job_succeeded,
     judge,
     next_try,
@@ -85,7 +89,6 @@ from .readiness import (
 )
 from .resources import amount, peak, requested
 from .rollout import Rollout, conditions
-from .times import valid_time
 
 __all__ = [
     "BESIDE",
@@ -108,6 +111,7 @@ __all__ = [
     "POD_REASONS",
     "RECREATED",
     "REMEMBERED",
+    "REPORTS",
     "RETAIN",
     "STATEFUL_SET_LIMIT",
     "VERSION",
@@ -139,6 +143,7 @@ __all__ = [
     "fitting",
     "folder",
     "from_field",
+    "has_succeeded",
     "host",
     "in_memory",
     "irreplaceable",
@@ -168,6 +173,7 @@ __all__ = [
     "referent_verdict",
     "remembered",
     "replicas",
+    "reporting",
     "requested",
     "retained",
     "scratch",

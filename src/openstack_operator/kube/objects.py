@@ -82,6 +82,10 @@ BESIDE = "openstack.k8s.io/beside"
 """Annotation of a Job or workload that nothing needs: what it belongs to is as good while it runs or starts."""
 
 
+REPORTS = "openstack.k8s.io/reports"
+"""Annotation of a Job that has a message (`terminationMessagePath`) also if it succeeds: its condition shows that."""
+
+
 ENDING = "openstack.k8s.io/ending"
 """Annotation of a workload: what its pods wait for before they end, and how to see that; NODE stands for their node."""
 RETAIN = "openstack.k8s.io/retain"
@@ -160,6 +164,11 @@ def refused_of_owner(child: Mapping[str, Any], error: SpecError) -> SpecError:
 def is_dispensable(manifest: Mapping[str, Any]) -> bool:
     """Return True if nothing needs what an object runs."""
     return (manifest["metadata"].get("annotations") or {}).get(BESIDE) == "true"
+
+
+def reporting(job: Object) -> Object:
+    """The same Job, whose condition shows the message of a success."""
+    return annotated(job, {REPORTS: "true"})
 
 
 def retained(manifest: Object) -> Object:

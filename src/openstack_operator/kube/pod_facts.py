@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ..plan import Object
+from ..plan.times import valid_time
 from .rollout import conditions
-from .times import valid_time
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """A time before all others, of what has none."""

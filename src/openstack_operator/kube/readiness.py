@@ -21,10 +21,10 @@ from ..plan import (
     progressing,
     waiting,
 )
+from ..plan.times import valid_time
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
-from .times import valid_time
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
@@ -57,6 +57,11 @@ def failure(live: Object) -> str:
     return f"; its log ends: {log}" if log else f": {condition.get('message', '')}"
 
 
+def has_succeeded(live: Object) -> bool:
+    """Return True if a Job is complete."""
+    return conditions(live).get("Complete", {}).get("status") == "True"
+
+
 def next_try(live: Object) -> datetime | None:
     """Return the time at which a failed Job is to be created again; None for any other."""
     condition = conditions(live).get("Failed", {})
@@ -86,8 +91,8 @@ def _ended_well(status: Mapping[str, Any]) -> bool:
 
 
 def _job(live: Object) -> Verdict:
-    if conditions(live).get("Complete", {}).get("status") == "True":
-        return READY
+    if has_succeeded(live):
+        return Verdict(State.READY, live["status"].get("log", "").strip())
     if ended := failure(live):
         retry_at = next_try(live)
         when = f", next try at {retry_at:%H:%M} UTC" if retry_at else ""

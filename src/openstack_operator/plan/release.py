@@ -54,6 +54,8 @@ class Release:
     """Options of services that have another default in this release than in others, by service and section; None for
     one that the release lost.
     """
+    rewrites: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """Tables that an upgrade writes again as a whole, by service, each with the release whose schema does so."""
 
     def __getitem__(self, component: str) -> ReleaseEntry:
         """Raises SpecError for a component this profile does not have."""
@@ -103,7 +105,8 @@ def parse(
         raise SpecError("spec.imageProfile", f"there is no profile {profile!r}; choose from {choices}") from None
     release = str(data["release"])
     by_name = {name: _entry(entry, release) for name, entry in components.items()}
-    return Release(release, profile, by_name, options or {}, earlier_options or {}, data.get("defaults", {}))
+    defaults, rewrites = (data.get(name, {}) for name in ("defaults", "rewrites"))
+    return Release(release, profile, by_name, options or {}, earlier_options or {}, defaults, rewrites)
 
 
 def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:

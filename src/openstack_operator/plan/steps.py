@@ -163,6 +163,8 @@ class Plan:
         changed.condition, changed._owners = dict(self.condition), dict(self._owners)
         for step in steps:
             changed._add(step, step.name)
+        wake = min((at for at in (self.outcome.wake, *(step.wake for step in steps)) if at), default=None)
+        changed.outcome = replace(self.outcome, wake=wake)
         return changed
 
     def __iter__(self) -> Iterator[Step]:

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from .context import Context
 from .errors import SpecError
 from .release import is_earlier, place
 from .steps import WORKLOADS, Object, Plan, Step, key
-from .verdict import failed, waiting
+from .times import valid_time
+from .verdict import failed, progressing, waiting
 
 PREFLIGHT = "Preflight"
 """Name of the step that checks a release before an upgrade to it."""
@@ -25,6 +27,9 @@ RELEASE_ANNOTATION = "openstack.k8s.io/release"
 """Annotation of a workload or a Job: the release that it was planned for."""
 UPGRADE_HELD = "Held"
 """Reason of its condition while it waits for the user, or for the other services of the cloud."""
+
+CHECK_AGE = timedelta(days=1)
+"""Age at which a success of a check counts no more: the database may have changed since."""
 
 Make = Callable[[Context[Any]], Plan]
 
@@ -66,10 +71,11 @@ def plan_upgrade(ctx: Context[Any], make: Make) -> Plan:
         return running_plan.with_steps(_failed_check(ctx, error))
     if new_plan.preflight is None:
         return _with_hold(ctx, new_plan)
+    check = _recent(ctx, new_plan.preflight)
     # It stays until the upgrade has begun, since its success is the reason to begin.
-    if _has_succeeded(ctx, new_plan.preflight):
-        return _with_hold(ctx, new_plan).with_steps(new_plan.preflight)
-    return running_plan.with_steps(new_plan.preflight)
+    if _has_succeeded(ctx, check):
+        return _with_hold(ctx, new_plan).with_steps(check)
+    return running_plan.with_steps(check)
 
 
 def _with_hold(ctx: Context[Any], plan: Plan) -> Plan:
@@ -109,9 +115,24 @@ def _check(ctx: Context[Any], release: str, make: Make) -> Step:
     except SpecError as error:
         raise SpecError("spec.upgrade.checkRelease", error.problems[0][1]) from None
     try:
-        return make(target).preflight or Step(name=PREFLIGHT)
+        return _recent(ctx, make(target).preflight or Step(name=PREFLIGHT))
     except SpecError as error:
         return _failed_check(target, error)
+
+
+def _recent(ctx: Context[Any], check: Step) -> Step:
+    """Return the step of a check; without its Job if that succeeded too long ago. The engine then deletes the Job, and
+    the next pass makes it again.
+    """
+    lives = [ctx.children.get(key(obj)) for obj in check.objects if obj["kind"] == "Job"]
+    ends = [end for live in lives if live and (end := valid_time((live.get("status") or {}).get("completionTime")))]
+    if not ends:
+        return check
+    if (expires := min(ends) + CHECK_AGE) > ctx.now:
+        return replace(check, wake=expires)
+    others = tuple(obj for obj in check.objects if obj["kind"] != "Job")
+    verdict = progressing("the check is older than a day, and is repeated")
+    return replace(check, objects=others, verdict=verdict, wake=ctx.now)
 
 
 def _failed_check(ctx: Context[Any], error: SpecError) -> Step:

@@ -29,7 +29,7 @@ from .carry_over import with_last_node_ports, with_live_claims
 from .compare import covers
 from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
-from .jobs import failure_log
+from .jobs import has_message, message
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import ApplyCache
 from .pods import trimmed
@@ -385,11 +385,11 @@ class Applier:
             return await client.replace(kind, {**live, "metadata": {**live["metadata"], "labels": labels}})
 
     async def _with_log(self, kind: Kind, child: Cached, live: Object) -> Object:
-        """Return the object, a failed Job with the end of its log in `status.log`, where the readiness rule looks."""
-        if kind is not JOB or not failure(live):
+        """Return the object, a Job that has ended with what it said in `status.log`, where the readiness rule looks."""
+        if kind is not JOB or not has_message(child, live):
             return live
         if child.meta.uid not in self._memo.logs:
-            self._memo.logs[child.meta.uid] = await failure_log(self._world, child)
+            self._memo.logs[child.meta.uid] = await message(self._world, child, live)
         return {**live, "status": {**live["status"], "log": self._memo.logs[child.meta.uid]}}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube
-from ...plan import CHECK, COMPLETION, PREFLIGHT, UPGRADE, Context, Step
+from ...plan import CHECK, COMPLETION, PREFLIGHT, UPGRADE, Context, Step, is_earlier
 from .config import Config
 from .workloads import ProgramSettings, job
 
@@ -37,7 +37,8 @@ def preflight(
     program: ProgramSettings = _PLAIN,
 ) -> Step | None:
     """Return the step of an upgrade that runs the service's own check, `<kind>-status`, with its configuration and its
-    schema; None without an upgrade. Programs that run keep their configuration, so that the check has a Secret
+    schema, and looks at facts that this does not tell; None without an upgrade. What fails blocks the upgrade, warnings
+    are the message of a success. Programs that run keep their configuration, so that the check has a Secret
     `<owner>-preflight` of its own, of which `mounts` returns further mounts by its name.
     """
     if not ctx.upgrades_from:
@@ -46,12 +47,31 @@ def preflight(
     (secret,) = config.objects
     copy = {**secret, "metadata": {**secret["metadata"], "name": name}}
     check_config = replace(config, secret=name, objects=(copy,))
-    program = replace(
-        program, mounts=(*program.mounts, *mounts(name)), env={**program.env, "CONFIG_DIGEST": config.digest}, retries=2
-    )
-    command = [f"{ctx.kind.lower()}-status", *options, "upgrade", "check"]
-    step = job(ctx, CHECK, agents.shell("schema/preflight.sh", words=command), check_config, program=program)
-    return replace(step, name=PREFLIGHT, objects=(copy, *step.objects), after=())
+    env = {"CONFIG_DIGEST": config.digest, "TERMINATION_LOG": "/dev/termination-log", **_facts(ctx, config)}
+    program = replace(program, mounts=(*program.mounts, *mounts(name)), env={**program.env, **env}, retries=2)
+    service_check = [f"{ctx.kind.lower()}-status", *options, "upgrade", "check"]
+    command = ["python3", "-c", agents.text("schema/preflight.py"), *service_check]
+    step = job(ctx, CHECK, command, check_config, program=program)
+    (check,) = step.objects
+    return replace(step, name=PREFLIGHT, objects=(copy, kube.reporting(check)), after=())
+
+
+_WITH_FACTS = ("Nova", "Cinder")
+"""Kinds whose check knows too little of the services in their records (`agents/schema/facts.py`)."""
+
+
+def _facts(ctx: Context[Any], config: Config) -> dict[str, str]:
+    """Return the variables of the program that looks at facts in the database; none without such facts."""
+    rewritten = ctx.release.rewrites.get(ctx.kind.lower(), {})
+    tables = sorted(table for table, release in rewritten.items() if is_earlier(ctx.upgrades_from, release))
+    if not tables and ctx.kind not in _WITH_FACTS:
+        return {}
+    return {
+        "FACTS": agents.text("schema/facts.py"),
+        "SERVICE": ctx.kind.lower(),
+        "TABLES": " ".join(tables),
+        "CONFIG_FILE": f"{config.directory}/{config.files[0]}",
+    }
 
 
 def completion(

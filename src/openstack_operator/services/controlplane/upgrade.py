@@ -9,7 +9,6 @@ from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
 from ...plan import (
     PREFLIGHT,
-    READY,
     UPGRADE,
     UPGRADE_HELD,
     Context,
@@ -58,7 +57,7 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
         return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
     _check_hop(ctx.upgrades_from, spec.release, path)
     checks = _checks(ctx, checking, spec.release)
-    if checks.verdict == READY:
+    if checks.verdict and checks.verdict.ready:
         return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
     running_spec = spec.model_copy(
         update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
@@ -115,11 +114,12 @@ def _has_begun(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
 
 
 def _checks(ctx: Context[ControlPlaneSpec], checking: list[Key], release: str) -> Step:
-    """Return the step with the verdict on all checks, READY if all succeeded."""
+    """Return the step with the verdict on all checks, which has their warnings if all succeeded."""
     verdicts = {name: _verdict(ctx.children.get(name), release) for name in checking}
     pending = {name: verdict for name, verdict in verdicts.items() if not verdict.ready}
     if not pending:
-        return Step(name=PREFLIGHT, verdict=READY)
+        warnings = [f"{name[1]}: {verdict.message}" for name, verdict in verdicts.items() if verdict.message]
+        return Step(name=PREFLIGHT, verdict=Verdict(State.READY, "; ".join(warnings)))
     worst = max(verdict.state for verdict in pending.values())
     texts = [f"{name[1]}: {verdict.message}" for name, verdict in pending.items() if verdict.state is worst]
     return Step(name=PREFLIGHT, verdict=Verdict(worst, f"check of release {release}: {'; '.join(texts)}"))
@@ -133,9 +133,9 @@ def _verdict(live: Object | None, release: str) -> Verdict:
     # A condition that an earlier pass left behind has an older generation than the status.
     if condition is None or condition.get("observedGeneration") != live["metadata"]["generation"]:
         return waiting("has not begun")
-    if condition["status"] == "True":
-        return READY
     reason, message = condition.get("reason", ""), kube.as_owner_says(live, condition.get("message", ""))
+    if condition["status"] == "True":
+        return Verdict(State.READY, message)
     # Unknown: the API server or a permission was out of reach for a moment.
     has_failed = condition["status"] == "False" and reason not in {"Progressing", "Waiting"}
     return Verdict(State.FAILED if has_failed else State.PROGRESSING, message, reason)
