@@ -185,6 +185,40 @@ def test_a_service_with_a_release_of_its_own_does_not_hold_the_others(release: R
     assert {obj["metadata"]["name"] for obj in after.objects if obj["spec"]["release"] == OLD} == {"glance"}
 
 
+def test_a_service_that_was_upgraded_alone_keeps_its_release(release: Release) -> None:
+    """Its own template named the release, and names it no more; the others check it first."""
+    before = live(cloud(release, release=OLD, glance={"release": NEW}))
+    made = cloud(release, before)
+    assert {obj["metadata"]["name"] for obj in made.objects if obj["spec"]["release"] == NEW} == {"glance"}
+    checking = {obj["metadata"]["name"] for obj in made.objects if obj["spec"].get("upgrade") == {"checkRelease": NEW}}
+    assert checking == CHECKED - {"glance"}
+    # The same in the next pass, although glance has the release of the cloud now.
+    again = cloud(release, live(made, nova="Older than N-1 computes"))
+    assert {obj["metadata"]["name"] for obj in again.objects if obj["spec"]["release"] == NEW} == {"glance"}
+    begun = cloud(release, live(made))
+    assert releases(begun) == {NEW}
+    assert held(begun) == CHECKED
+    # Nothing is left to hold in what runs the release completely.
+    upgraded = rolled(begun)
+    upgraded["Glance", "glance"]["status"] |= {"release": NEW, "conditions": [{"type": "APIReady", "status": "True"}]}
+    assert held(cloud(release, rolled(begun, nova="rolling") | {("Glance", "glance"): upgraded["Glance", "glance"]}))
+    assert held(cloud(release, upgraded)) == set()
+
+
+def test_a_service_that_runs_the_release_completely_is_not_taken_back(release: Release) -> None:
+    before = live(cloud(release, release=OLD))
+    before["Glance", "glance"]["status"]["release"] = NEW
+    made = cloud(release, before)
+    assert {obj["metadata"]["name"] for obj in made.objects if obj["spec"]["release"] == NEW} == {"glance"}
+
+
+def test_a_cloud_of_which_all_services_are_upgraded_follows_them(release: Release) -> None:
+    before = live(cloud(release, release=OLD))
+    for obj in before.values():
+        obj["status"]["release"] = NEW
+    assert releases(cloud(release, before)) == {NEW}
+
+
 def test_a_hop_that_openstack_does_not_support_names_the_field(release: Release) -> None:
     with pytest.raises(SpecError, match=r"spec\.release: 2025\.1 runs, .* upgrade to 2026\.1 first"):
         cloud(release, release="2026.2")

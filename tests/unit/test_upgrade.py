@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.api import Model
+from openstack_operator.api import Model, Resource
 from openstack_operator.plan import (
     UPGRADE_HELD,
     Context,
@@ -26,6 +26,8 @@ from openstack_operator.plan import (
     key,
 )
 from openstack_operator.registry import SERVICES
+from openstack_operator.services.cinder.model import CINDER
+from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.testing import context, granted
 
@@ -196,6 +198,39 @@ def test_rows_move_only_after_the_last_program_of_the_old_release(releases: Mapp
     assert completion is not None
     assert "API" in {needed.name for needed in completion.after}
     assert not completion.barrier or not [each for each in planned(releases, live) if completion in each.after]
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "programs"),
+    [
+        (CINDER, {"backends": [{"name": "files", "type": "nfs", "nfs": {"shares": ["files:/a"]}}]}, {"Backend files"}),
+        (CINDER, {"backup": {"type": "swift"}}, {"API", "Scheduler", "Backup"}),
+        (NOVA, {"cells": [{"name": "cell1"}, {"name": "cell2"}]}, {"Conductor", "Scheduler", "NoVNCProxy"}),
+    ],
+)
+def test_the_last_step_comes_after_all_programs(
+    releases: Mapping[str, Release], resource: Resource[Any], spec: dict[str, Any], programs: set[str]
+) -> None:
+    """Also of a service without a cloud above it."""
+    others = {"RabbitMQ": {"host": "rabbitmq.openstack", "port": "5672"}, "Neutron": {"metadataSecret": "neutron"}}
+    ctx = context(
+        resource,
+        {"release": NEW, **spec},
+        release=releases[NEW],
+        published={**CONTRACTS, **others, "Glance": {"internalURL": "http://glance-api.openstack:9292"}},
+        secrets={"neutron": {"metadata": "shared"}},
+        releases=lambda spec: releases[str(getattr(spec, "release", OLD))],
+        running_release=OLD,
+    )
+    record = next(each for each in SERVICES if each.resource is resource)
+    begun = rolled_out(record.make_plan(replace(ctx, running_release="")))
+    plan = record.make_plan(replace(ctx, children=begun))
+    last = [each for each in plan if plan.condition[each] == "Upgrade"]
+    assert last
+    for each in last:
+        after = {needed for needed in each.after if needed.workloads}
+        assert after == {each for each in plan if each.workloads}
+        assert {needed.name for needed in after} >= programs
 
 
 def test_a_way_back_needs_no_check(releases: Mapping[str, Release]) -> None:

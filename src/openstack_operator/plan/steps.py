@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -165,6 +165,16 @@ class Plan:
             changed._add(step, step.name)
         wake = min((at for at in (self.outcome.wake, *(step.wake for step in steps)) if at), default=None)
         changed.outcome = replace(self.outcome, wake=wake)
+        return changed
+
+    def with_last(self, is_last: Callable[[Step], bool]) -> Plan:
+        """Return the plan with these of its steps at its end, each after all that run pods for good."""
+        changed = copy(self)
+        changed.condition, changed._owners = {}, {}
+        programs = [step for step in self if step.workloads]
+        for step in sorted(self, key=is_last):
+            after = [*step.after, *(each for each in programs if each not in step.after)]
+            changed._add(replace(step, after=tuple(after)) if is_last(step) else step, self.condition[step])
         return changed
 
     def __iter__(self) -> Iterator[Step]:

@@ -79,16 +79,21 @@ def plan_upgrade(ctx: Context[Any], make: Make) -> Plan:
 
 
 def _with_hold(ctx: Context[Any], plan: Plan) -> Plan:
-    """Return the plan with a step that waits in place of the last one, if the spec says so: of a service without a last
-    step, too, so that it can go back with the others.
+    """Return the plan with its last step after all programs of the service; or with a step that waits in its place, if
+    the spec says so: of a service without a last step, too, so that it can go back with the others.
     """
     if ctx.spec.upgrade.complete:
-        return plan
+        return plan.with_last(_is_completion)
     message = (
         f"waits until spec.upgrade.complete is true, which a cloud sets once all its programs are new; until then you"
         f" can go back to {ctx.upgrades_from}"
     )
     return plan.with_steps(Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD)))
+
+
+def _is_completion(step: Step) -> bool:
+    """Return True for the last step of an upgrade."""
+    return any(_component(obj).endswith(COMPLETION) for obj in step.objects)
 
 
 def check_way_back(ctx: Context[Any]) -> None:

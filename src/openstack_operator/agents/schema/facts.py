@@ -80,8 +80,8 @@ def nova() -> Iterator[str]:
         )
     if unmoved:
         yield (
-            f"Warning: online data migrations have left out {unmoved} servers. Run nova-manage db"
-            " online_data_migrations in a pod of the conductor of each cell; a later release may refuse these rows"
+            f"Warning: online data migrations of Nova have left out {unmoved} servers. The last step of an upgrade runs"
+            " these again; its log names servers whose node Nova does not know"
         )
 
 

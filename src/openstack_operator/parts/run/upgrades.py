@@ -79,12 +79,12 @@ def completion(
     command: Sequence[str],
     config: Config,
     *,
-    after: Sequence[Step],
+    after: Sequence[Step] = (),
     program: ProgramSettings = _PLAIN,
 ) -> tuple[Step, ...]:
     """Return the job of an upgrade that removes from the schema what only the old release needs, or moves rows to where
-    the new one keeps them, once all of `after` run the new one; empty without an upgrade, and while the spec holds it.
-    There is no way back then.
+    the new one keeps them; empty without an upgrade, and while the spec holds it. It comes after all programs of the
+    service (`plan_upgrade`), and after the steps in `after`. There is no way back then.
     """
     if not (ctx.upgrades_from and ctx.spec.upgrade.complete):
         return ()

@@ -91,7 +91,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         *_quota(ctx, after=(api,)),
         *backup(ctx, common, backends, sudo, ready=base.connected, after=after_schema),
         *purge(ctx, spec.purge, [*manage, "purge", str(spec.purge.days)], conf, after=(sync,)),
-        *parts.completion(ctx, [*manage, "online_data_migrations"], conf, after=(*checks, api, scheduler)),
+        *parts.completion(ctx, [*manage, "online_data_migrations"], conf, after=checks),
         preflight=parts.preflight(ctx, conf),
         endpoint=f"{api.public}/v3",
         published={**base.credentials.published, **api.published, **_node_contract(backends)},

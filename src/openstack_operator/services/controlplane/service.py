@@ -39,7 +39,7 @@ from .model import OTHER_GROUPS, ControlPlaneSpec
 from .monitoring import monitoring
 from .storage import disk_storage, storage
 from .unsupported import unsupported_fields, unsupported_services
-from .upgrade import releases
+from .upgrade import CloudReleases, releases
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,10 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         # Before the services, whose pods it shall not delay.
         *cache,
         *([authorities(ctx, api.path("spec.tls"))] if tls.enabled else []),
-        *(Group(each.condition, [_child(ctx, each, name, tls, api) for name in names[each]]) for each in enabled),
+        *(
+            Group(each.condition, [_child(ctx, each, name, tls, api, cloud_releases) for name in names[each]])
+            for each in enabled
+        ),
         *(_unsupported(each, *unsupported[each.field], api) for each in SERVICES_BY_PHASE if each.field in unsupported),
         *cloud_releases.checks,
         *_korc(ctx, keystone),
@@ -169,15 +172,23 @@ def _runs(ctx: Context[ControlPlaneSpec], service: CloudService) -> bool:
     return template is not None and template.enabled
 
 
-def _child(ctx: Context[ControlPlaneSpec], service: CloudService, name: str, tls: Encryption, api: ApiNames) -> Step:
+def _child(
+    ctx: Context[ControlPlaneSpec],
+    service: CloudService,
+    name: str,
+    tls: Encryption,
+    api: ApiNames,
+    cloud_releases: CloudReleases,
+) -> Step:
     """Return the resource of a service: settings of the cloud for all, and over them those of its template."""
     template = _template(ctx, service)
     assert template is not None
-    live = ctx.children.get(api.key(service.kind, name))
+    key = api.key(service.kind, name)
+    ctx, live = cloud_releases.of(ctx, key), ctx.children.get(key)
     common = _common_fields(ctx.spec, service) | storage(ctx, service.field, live) | _tested_apis(ctx, service)
     common |= _key_manager(ctx)
     common = {name: value for name, value in common.items() if name in _fields(template)}
-    written = template.model_fields_set
+    written = template.model_fields_set | ({"release"} if key in cloud_releases.ahead else set())
     spec = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
     if service.kind in api.groups:
         spec = as_c5c3(template, spec)
@@ -195,7 +206,7 @@ def _child(ctx: Context[ControlPlaneSpec], service: CloudService, name: str, tls
     if service.field == "ceph" and tls.enabled and ctx.spec.ceph.mode != "external":
         spec = {"encrypted": True, **spec}
     if isinstance(template, UsesTLS) and not _is_external(template):
-        entry = tls.tls_spec(api.key(service.kind, name), template)
+        entry = tls.tls_spec(key, template)
         # Unset, those kinds would take a certificate by themselves.
         spec |= {"tls": entry} if entry or api.groups.get(service.kind) else {}
     spec = with_defaults(spec, default_counts(ctx.spec, service.field, template, common, live))

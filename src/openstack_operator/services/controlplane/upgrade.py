@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
@@ -21,6 +21,7 @@ from ...plan import (
     check_hop,
     check_way_back,
     condition_type,
+    shared_fields,
     waiting,
 )
 from .model import ControlPlaneSpec
@@ -34,6 +35,17 @@ class CloudReleases:
     """The spec of the cloud with the release that its resources get, and the one that they check."""
     checks: tuple[Step, ...] = ()
     """A step with what the checks say; none without a check."""
+    ahead: frozenset[Key] = frozenset()
+    """Resources that keep the release of the spec while the others check it: users upgraded each alone before its
+    cloud, and it may have no way back.
+    """
+    target: str = ""
+    """That release."""
+
+    def of(self, ctx: Context[ControlPlaneSpec], name: Key) -> Context[ControlPlaneSpec]:
+        """Return the context with the release of a resource."""
+        update = {"release": self.target, "upgrade": Upgrade()} if name in self.ahead else {}
+        return replace(ctx, spec=self.spec.model_copy(update=update))
 
 
 def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | None], path: str) -> CloudReleases:
@@ -42,7 +54,9 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
     that users write. Raises SpecError for an upgrade that OpenStack does not support.
     """
     spec = ctx.spec
-    checking = [name for name, template in templates.items() if _follows(template)]
+    following = [name for name, template in templates.items() if _follows(template)]
+    ahead = frozenset(name for name in following if ctx.upgrades_from and _is_ahead(ctx, name))
+    checking = [name for name in following if name not in ahead]
     _check(lambda: check_way_back(ctx), path)
     if not ctx.upgrades_from:
         checked = spec.upgrade.check_release
@@ -50,9 +64,9 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
             return CloudReleases(spec)
         _check_hop(spec.release, checked, path.removesuffix("release") + "upgrade.checkRelease")
         return CloudReleases(spec, (_checks(ctx, checking, checked),))
-    if _has_begun(ctx, checking):
+    if _has_begun(ctx, checking) or (ahead and not any(name in ctx.children for name in checking)):
         complete = spec.upgrade.complete and (
-            _may_complete_already(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in checking)
+            _may_complete_already(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in following)
         )
         return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
     _check_hop(ctx.upgrades_from, spec.release, path)
@@ -62,7 +76,7 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
     running_spec = spec.model_copy(
         update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
     )
-    return CloudReleases(running_spec, (checks,))
+    return CloudReleases(running_spec, (checks,), ahead, spec.release)
 
 
 def _check_hop(running_release: str, target: str, path: str) -> None:
@@ -98,8 +112,7 @@ def _awaits_the_last_step(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
         each for type_, each in by_type.items() if type_ == condition_type(type_) and type_ not in {"Ready", last}
     ]
     is_held = by_type.get(last, {}).get("reason") == UPGRADE_HELD
-    is_completed = status.get("release") == ctx.spec.release
-    return (is_held or is_completed) and all(each["status"] == "True" for each in other_conditions)
+    return (is_held or _is_completed(ctx, name)) and all(each["status"] == "True" for each in other_conditions)
 
 
 def _follows(template: Template | None) -> bool:
@@ -107,10 +120,29 @@ def _follows(template: Template | None) -> bool:
     return isinstance(template, ServiceSpec) and "release" not in template.model_fields_set
 
 
+def _is_completed(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
+    """Return True if the release of the spec runs completely in a resource."""
+    return ((ctx.children.get(name) or {}).get("status") or {}).get("release") == ctx.spec.release
+
+
+def _is_ahead(ctx: Context[ControlPlaneSpec], name: Key) -> bool:
+    """Return True if a resource has the release of the spec for itself, or runs it completely."""
+    live = ctx.children.get(name)
+    return live is not None and ((_has_release(ctx, live) and not _is_of_cloud(live)) or _is_completed(ctx, name))
+
+
+def _has_release(ctx: Context[ControlPlaneSpec], live: Object) -> bool:
+    return (live.get("spec") or {}).get("release") == ctx.spec.release
+
+
+def _is_of_cloud(live: Object) -> bool:
+    """Return True if a resource got its release from the cloud, and not from its own template."""
+    return "release" in shared_fields(live["metadata"].get("annotations") or {})
+
+
 def _has_begun(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
     """Return True if a resource got the release, which it does once all have checked it."""
-    specs = [(ctx.children.get(name) or {}).get("spec") or {} for name in checking]
-    return any(spec.get("release") == ctx.spec.release for spec in specs)
+    return any(_has_release(ctx, live) for name in checking if (live := ctx.children.get(name)))
 
 
 def _checks(ctx: Context[ControlPlaneSpec], checking: list[Key], release: str) -> Step:

@@ -62,7 +62,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Image", listed, after=(*base.steps, api, internal))
     ceph_conf = (api_conf,) if clients else ()
     apis = (api, internal) if has_internal_api else (api,)
-    completion = parts.completion(ctx, [*manage, "contract"], conf, after=apis)
+    completion = parts.completion(ctx, [*manage, "contract"], conf)
     ingress = [parts.IngressRule(INTERNAL, [PORT], "cloud")] if has_internal_api else []
     steps = (
         *parts.policies(ctx, *ingress),

@@ -97,7 +97,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         clouds,
         client(ctx, clouds, after=(api,)),
         *([login] if login else []),
-        *parts.completion(ctx, ["keystone-manage", "db_sync", "--contract"], conf, after=(api,), program=folders),
+        *parts.completion(ctx, ["keystone-manage", "db_sync", "--contract"], conf, program=folders),
         # Last, so that it is deleted first: it needs all the others until then.
         *korc,
         endpoint=public,

@@ -16,7 +16,7 @@ def plan(ctx: Context[PlacementSpec]) -> Plan:
     sync = parts.schema(ctx, ["placement-manage", "db", "sync"], conf, after=base.schema)
     api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Placement", api, after=(*base.steps, api))
-    completion = parts.completion(ctx, ["placement-manage", "db", "online_data_migrations"], conf, after=(api,))
+    completion = parts.completion(ctx, ["placement-manage", "db", "online_data_migrations"], conf)
     preflight = parts.preflight(ctx, conf)
     steps = (*parts.policies(ctx), *base.steps, conf, sync, api, entry, *completion)
     published = {**base.credentials.published, **api.published}
