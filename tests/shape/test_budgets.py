@@ -17,7 +17,7 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 750,
     "cinder": 890,
-    "controlplane": 990,
+    "controlplane": 1010,
     "designate": 1020,
     "glance": 445,
     "horizon": 555,

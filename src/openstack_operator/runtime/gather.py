@@ -50,7 +50,7 @@ from .errors import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
-from .report import running_release
+from .running_release import running_release
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
 from .store import Cached, Request, Store
@@ -203,7 +203,7 @@ class Gatherer:
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
             servers=self._servers,
-            running_release=running_release(owner) if resource.has_release else "",
+            running_release=running_release(owner, children) if resource.has_release else "",
             permissions=self._permissions,
         )
         return Gathered(context=context, children=children, missing=missing.verdict, recheck_after=recheck_after)

@@ -238,11 +238,6 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
     return new | {name: value for name, value in fields.items() if value or isinstance(value, int)}
 
 
-def running_release(live: Cached) -> str:
-    """Return the release that last ran completely, by the status of a resource; empty for a new one."""
-    return str((live.decode().get("status") or {}).get("release", ""))
-
-
 def paused_status(verdict: Verdict, old: Object, generation: int) -> Object:
     """Return the status of a resource from the time at which it is paused."""
     by_type = conditions({"status": old})

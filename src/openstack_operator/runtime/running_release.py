@@ -1,0 +1,33 @@
+"""The release that runs completely in a resource, by its status, or by what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..kube import judge
+from ..plan import RELEASE_ANNOTATION, Object
+from ..plan.release import place
+from ..plan.steps import WORKLOADS
+from .kinds import Kind
+from .store import Cached
+
+
+def running_release(owner: Cached, children: Iterable[tuple[Kind, Cached]]) -> str:
+    """Return the release that last ran completely; empty for a new resource.
+
+    A resource that was deleted and applied again, as from a backup, has no status. Then it is the earliest release of
+    what runs, if all of that is ready: a change of the release is still an upgrade.
+    """
+    if release := (owner.decode().get("status") or {}).get("release"):
+        return str(release)
+    lives = [live for _, child in children if _release(live := child.decode())]
+    if not lives or not all(judge(live).ready for live in lives):
+        return ""
+    return min(map(_release, lives), key=lambda release: place(release) or 0)
+
+
+def _release(live: Object) -> str:
+    """Return the release that a workload was planned for, or that runs completely in a resource of a cloud."""
+    if live["kind"] in WORKLOADS:
+        return str((live["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, ""))
+    return str((live.get("status") or {}).get("release", "")) if (live.get("spec") or {}).get("release") else ""
