@@ -351,6 +351,60 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
     assert all_lines[-2].split()[:3] == ["MariaDBDatabase", "keystone-db", "True"]
 
 
+def upgraded(name: str, release: str, *, held: bool = False, api: str = "True") -> Object:
+    """A service of a cloud that is upgraded to 2026.1."""
+    live = resource(name, PLANE, release="2026.1")
+    live["status"]["release"] = release
+    last = {"type": "UpgradeReady", "status": "False", "reason": "Held" if held else "Waiting", "message": "waits"}
+    live["status"]["conditions"] += [last, {"type": "APIReady", "status": api, "reason": "Progressing"}]
+    return live
+
+
+def test_status_shows_how_far_an_upgrade_is() -> None:
+    snapshot = cloud(
+        upgraded("Keystone/keystone", "2026.1"),
+        upgraded("Glance/glance", "2025.1", held=True),
+        upgraded("Nova/nova", "2025.1", held=True, api="False"),
+        upgraded("Neutron/neutron", "2025.1"),
+        resource("MariaDB/mariadb", PLANE, release="2026.1"),
+    )
+    plane = snapshot.resources[0]
+    plane["spec"]["release"] = "2026.1"
+    plane["status"]["release"] = "2025.1"
+    lines = overview(snapshot, snapshot.resources).splitlines()
+    assert lines[0] == "OpenStackControlPlane/cloud: not Ready (Progressing), release 2026.1"
+    assert lines[1:6] == [
+        "upgrade from 2025.1 to 2026.1:",
+        "  programs are being replaced: neutron, nova",
+        "  all programs are new, the last step waits: glance",
+        "  done: keystone",
+        "",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("release", "status", "message", "line"),
+    [
+        (
+            "2026.1",
+            "False",
+            "check of release 2026.1: nova: no cells",
+            "check of release 2026.1: JobFailed: nova: no cells",
+        ),
+        ("2025.1", "True", "", "check of release 2026.1: succeeded"),
+        ("2025.1", "True", "nova: node-9 is away", "check of release 2026.1: succeeded: nova: node-9 is away"),
+    ],
+)
+def test_status_shows_what_the_check_of_a_release_says(release: str, status: str, message: str, line: str) -> None:
+    snapshot = cloud(resource("Keystone/keystone", PLANE, release="2025.1"))
+    plane = snapshot.resources[0]
+    plane["spec"] |= {"release": release, "upgrade": {"checkRelease": "2026.1"}}
+    plane["status"]["release"] = "2025.1"
+    check = {"type": "PreflightReady", "status": status, "reason": "JobFailed", "message": message}
+    plane["status"]["conditions"].append(check)
+    assert overview(snapshot, snapshot.resources).splitlines()[1:3] == [line, ""]
+
+
 @pytest.mark.security
 @pytest.mark.parametrize("since", ["2026-11-27t00:00:00z", "0001-01-01T00:00:00+23:59", ""])
 def test_a_time_that_a_user_wrote_hides_no_resource(since: str) -> None:

@@ -11,6 +11,7 @@ from ..registry import ACTUATORS
 from .selection import labels_of
 from .snapshot import Snapshot
 from .state import is_ready, pause_of, printed, reason_of, subject
+from .upgrades import release_of, upgrade_lines
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
@@ -29,7 +30,8 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
     visible = sorted((each for each in services if each not in quiet), key=lambda live: (live["kind"], subject(live)))
     pods = _pods(snapshot)
     rows = [_row(each, pods.get(labels_of(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
-    lines = [*map(_headline, planes), *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
+    heads = [line for each in planes for line in (_headline(each), *map(printed, upgrade_lines(each, services)))]
+    lines = [*heads, *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
     if quiet:
         lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
     if not all(map(is_ready, resources)):
@@ -47,10 +49,10 @@ def _type(live: Object) -> tuple[str, str]:
 
 
 def _headline(plane: Object) -> str:
-    status, spec = plane.get("status") or {}, plane.get("spec") or {}
+    status = plane.get("status") or {}
     reason, phase = reason_of(plane), status.get("phase")
     state = f"not Ready ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
-    parts = (state, spec.get("release") and f"release {spec['release']}", status.get("endpoint"))
+    parts = (state, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
     return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 
 
