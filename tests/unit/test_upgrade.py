@@ -10,20 +10,27 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.api import Model, Resource
+from openstack_operator.api import Dependency, Model, Resource
 from openstack_operator.plan import (
+    READY,
     UPGRADE_HELD,
     Context,
     Key,
     Object,
     Plan,
+    Predecessor,
     Release,
     SpecError,
     State,
     Step,
+    Verdict,
     check_hop,
+    conditions,
+    failed,
     is_earlier,
     key,
+    progressing,
+    waiting,
 )
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.cinder.model import CINDER
@@ -342,6 +349,48 @@ def test_a_check_alone_changes_nothing(releases: Mapping[str, Release]) -> None:
     assert not image(plan).endswith(NEW)
     assert jobs(plan) == ["db-sync", "preflight"]
     assert step(plan, "Upgrade") is None
+
+
+HELD = waiting("waits", "Held")
+
+
+def reported(**verdicts: Verdict) -> Object:
+    """Return a Placement as its pass reports these verdicts on its steps."""
+    plan = Plan(*(Step(name=name) for name in verdicts))
+    ready = conditions(plan, {each: verdicts[each.name] for each in plan})["Ready"]
+    condition = {"type": "Ready", "status": "True" if ready.ready else "False", "observedGeneration": 1}
+    condition |= {"reason": ready.cause, "message": ready.message}
+    metadata = {"name": "placement", "generation": 1}
+    return {**PLACEMENT_TYPE, "metadata": metadata, "status": {"conditions": [condition]}}
+
+
+PLACEMENT_TYPE = {"apiVersion": PLACEMENT.api_version, "kind": PLACEMENT.kind}
+DEPENDENCY = Dependency(kind="Placement", name="placement", condition="Ready")
+
+
+def test_who_uses_a_service_does_not_wait_for_the_end_of_its_upgrade() -> None:
+    """Else the service that uses it never reports that it is done but for that, for which the cloud waits."""
+    live = reported(API=READY, Upgrade=HELD)
+    assert kube.child_verdict(live) == Verdict(State.PROGRESSING, "Placement/placement: Upgrade: waits", "Held")
+    assert kube.referent_verdict(live) == READY
+    assert kube.dependency_verdict(live, DEPENDENCY) == READY
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        progressing("starts"),
+        waiting("waiting for Schema"),
+        failed("no image", "ImagePullFailed"),
+        Verdict(State.PROGRESSING, "waits for x", turn_after=Predecessor("Deployment/x")),
+    ],
+)
+def test_a_service_that_is_not_done_besides_is_not_held(api: Verdict) -> None:
+    live = reported(API=api, Upgrade=HELD)
+    assert kube.conditions(live)["Ready"]["reason"] != "Held"
+    assert "waits" in kube.conditions(live)["Ready"]["message"]
+    assert not kube.referent_verdict(live).ready
+    assert not kube.dependency_verdict(live, DEPENDENCY).ready
 
 
 @pytest.mark.parametrize(

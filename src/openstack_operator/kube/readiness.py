@@ -165,6 +165,7 @@ def referent_verdict(live: Mapping[str, Any]) -> Verdict:
     return READY if verdict.reason == UPGRADE_HELD else verdict
 
 
+
 def _of_owner(live: Object) -> Verdict:
     """The same, its fields as they are called where the resource is made from a template."""
     verdict = child_verdict(live)
@@ -185,9 +186,14 @@ def dependency_verdict(live: Mapping[str, Any] | None, dependency: Dependency) -
             return failed(text, "InvalidSpec")
         return waiting(f"{text}; it has not reported yet", "Waiting")
     current = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
-    if condition["status"] == "True" and current:
+    if current and (condition["status"] == "True" or _is_held(dependency.condition, condition)):
         return READY
     return waiting(f"{text}; {condition.get('message') or condition.get('reason', '')}".rstrip("; "), "Waiting")
+
+
+def _is_held(type_: str, condition: Mapping[str, Any]) -> bool:
+    """Return True if this is Ready, and nothing is left but the last step of an upgrade."""
+    return type_ == "Ready" and condition.get("reason") == UPGRADE_HELD
 
 
 def _route(live: Object) -> Verdict:

@@ -50,8 +50,20 @@ from .service import (
     Writer,
 )
 from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
-from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, UPGRADE_HELD, check_hop, check_way_back
-from .verdict import READY, RECOVERY, Predecessor, State, Verdict, failed, progressing, recovering, waiting, worst
+from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, check_hop, check_way_back
+from .verdict import (
+    READY,
+    RECOVERY,
+    UPGRADE_HELD,
+    Predecessor,
+    State,
+    Verdict,
+    failed,
+    progressing,
+    recovering,
+    waiting,
+    worst,
+)
 
 __all__ = [
     "ALLOWED_RESOURCES",

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from .errors import SpecError, Transient
 from .steps import WORKLOADS, Object, Plan, Step
-from .verdict import READY, Predecessor, State, Verdict, all_incomplete, progressing, waiting, worst
+from .verdict import READY, UPGRADE_HELD, Predecessor, State, Verdict, all_incomplete, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
@@ -103,6 +103,8 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     )
     if verdict.ready:
         return progressing(f"{waits}, {_reason(turns)}")
+    if verdict.reason == UPGRADE_HELD:
+        return progressing(f"{verdict.message}; {waits}, {_reason(turns)}")
     return replace(verdict, message=f"{verdict.message}; {waits}")
 
 
@@ -128,7 +130,11 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
     if not pending:
         return READY
     causes = {n: v for n, v in pending.items() if v.state is not State.WAITING or v.reason} or pending
-    state = max(v.state for v in causes.values())
-    reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
+    # An upgrade that is held tells nothing of what is not done besides.
+    others = causes
+    if any(v.reason != UPGRADE_HELD for v in pending.values()):
+        others = {n: v for n, v in causes.items() if v.reason != UPGRADE_HELD}
+    state = max((v.state for v in others.values()), default=State.WAITING)
+    reason = next((v.reason for v in others.values() if v.state is state and v.reason), "")
     text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
     return Verdict(state, text, reason, incomplete=all_incomplete(causes.values()))

@@ -14,7 +14,7 @@ from .errors import SpecError
 from .release import is_earlier, place
 from .steps import WORKLOADS, Object, Plan, Step, key
 from .times import valid_time
-from .verdict import failed, progressing, waiting
+from .verdict import UPGRADE_HELD, failed, progressing, waiting
 
 PREFLIGHT = "Preflight"
 """Name of the step that checks a release before an upgrade to it."""
@@ -25,8 +25,6 @@ CHECK, COMPLETION = "preflight", "complete-upgrade"
 """Component of the Job that checks a release; end of the component of the Jobs of the last step."""
 RELEASE_ANNOTATION = "openstack.k8s.io/release"
 """Annotation of a workload or a Job: the release that it was planned for."""
-UPGRADE_HELD = "Held"
-"""Reason of its condition while it waits for the user, or for the other services of the cloud."""
 
 CHECK_AGE = timedelta(days=1)
 """Age at which a success of a check counts no more: the database may have changed since."""

@@ -52,6 +52,10 @@ class Verdict:
 
 
 READY = Verdict(State.READY)
+UPGRADE_HELD = "Held"
+"""Reason of the last step of an upgrade while it waits for the user, or for the other services of the cloud; and of
+Ready if nothing else is left.
+"""
 RECOVERY = "RecoveryInProgress"
 """Reason of a part that lost members and is on its way back."""
 

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..kube import secret_data
+from ..plan import UPGRADE_HELD
 from .kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
 from .store import Cached
 from .world import World
@@ -21,6 +22,7 @@ _CERTIFICATE = ".crt"
 class _Condition(msgspec.Struct):
     type: str
     status: str
+    reason: str = ""
 
 
 class _Status(msgspec.Struct):
@@ -54,9 +56,16 @@ _Times = dict[str, tuple[float, float]]
 
 
 def gauges() -> tuple[GaugeMetricFamily, ...]:
-    """Return the gauges of readiness, of conditions, of pods, twice, and of certificates, twice, without values."""
+    """Return the gauges of readiness, of upgrades that are held, of conditions, of pods, twice, and of certificates,
+    twice, without values.
+    """
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
+    held = GaugeMetricFamily(
+        "openstack_operator_resource_held",
+        "1 while nothing is left of an upgrade of OpenStack but its last step, which is held.",
+        labels=where,
+    )
     condition = GaugeMetricFamily(
         "openstack_operator_resource_condition",
         "1 for the status a condition of a resource has.",
@@ -77,7 +86,7 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
         )
         for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
     )
-    return ready, condition, desired_pods, ready_pods, start, expiry
+    return ready, held, condition, desired_pods, ready_pods, start, expiry
 
 
 class ResourceCollector(Collector):
@@ -92,19 +101,21 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        ready, condition, desired_pods, ready_pods, start, expiry = gauges()
+        ready, held, condition, desired_pods, ready_pods, start, expiry = gauges()
         if self._is_active():
-            self._resources(ready, condition)
+            self._resources(ready, held, condition)
             self._workloads(desired_pods, ready_pods)
             self._certificates(start, expiry)
-        yield from (ready, condition, desired_pods, ready_pods, start, expiry)
+        yield from (ready, held, condition, desired_pods, ready_pods, start, expiry)
 
-    def _resources(self, ready: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
+    def _resources(self, ready: GaugeMetricFamily, held: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
             for resource in self._world.stores[kind]:
                 where = [kind.handle, resource.meta.namespace, resource.meta.name]
                 conditions = (_live.decode(resource.raw).status or _Status()).conditions
                 ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
+                if any((c.type, c.status, c.reason) == ("Ready", "False", UPGRADE_HELD) for c in conditions):
+                    held.add_metric(where, 1.0)
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 

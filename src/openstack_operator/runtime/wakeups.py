@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import structlog
 
-from ..kube import child_verdict, conditions
+from ..kube import conditions, referent_verdict
 from ..plan import ALLOWED_RESOURCES, Verdict
 from . import metrics
 from .finalizers import is_deletion_pending
@@ -128,7 +128,7 @@ def _contract(resource: Cached | None) -> object:
     if resource is None:
         return None
     live = resource.decode()
-    verdict: Verdict = child_verdict(live)
+    verdict: Verdict = referent_verdict(live)
     published = (live.get("status") or {}).get("published")
     allowed = resource.meta.annotations.get(ALLOWED_RESOURCES)
     return published, verdict.state, resource.meta.deletion_timestamp, allowed

@@ -220,7 +220,9 @@ def _resources(cloud: str) -> Iterator[Alert]:
     resource = "namespace, kind, name"
     yield Alert(
         name="OpenStackNotReady",
-        expression=f"max by ({resource}) (openstack_operator_resource_ready{{{cloud}}}) == 0",
+        # A user may hold the last step of an upgrade for days.
+        expression=f"max by ({resource}) (openstack_operator_resource_ready{{{cloud}}}) == 0"
+        f" unless max by ({resource}) (openstack_operator_resource_held{{{cloud}}}) == 1",
         minutes=30,
         summary="{{ $labels.kind }} {{ $labels.name }} is not Ready",
         severity="warning",
