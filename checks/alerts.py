@@ -20,7 +20,7 @@ _MEMBER = f'namespace="{NAMESPACE}", pod="rabbitmq-server-0"'
 _API = f'namespace="{NAMESPACE}", job="{NAMESPACE}/keystone-api", proxy="api"'
 _TARGET = f'namespace="{NAMESPACE}", job="{NAMESPACE}/keystone-api", pod="keystone-api-0"'
 _RESOURCE = f'kind="Keystone", namespace="{NAMESPACE}", name="keystone"'
-_HELD = f'kind="Glance", namespace="{NAMESPACE}", name="glance"'
+_HELD_RESOURCE = f'kind="Glance", namespace="{NAMESPACE}", name="glance"'
 _CERTIFICATE = f'{_RESOURCE}, secret="keystone-api-tls", key="tls.crt"'
 _OF_A_DAY = f'{_RESOURCE}, secret="of-a-day", key="tls.crt"'
 _CLAIM = f'namespace="{NAMESPACE}", persistentvolumeclaim="data-mariadb-server-0"'
@@ -85,8 +85,8 @@ HEALTHY: Mapping[str, str] = {
     _UP: f"1x{LENGTH}",
     _IS_READY: f"1x{LENGTH}",
     # The last step of an upgrade of this one is held.
-    f"openstack_operator_resource_ready{{{_HELD}}}": f"0x{LENGTH}",
-    f"openstack_operator_resource_held{{{_HELD}}}": f"1x{LENGTH}",
+    f"openstack_operator_resource_ready{{{_HELD_RESOURCE}}}": f"0x{LENGTH}",
+    f"openstack_operator_resource_held{{{_HELD_RESOURCE}}}": f"1x{LENGTH}",
     # Times are from the beginning of the series on: a certificate of 110 days, and one of a day.
     _START: f"-{100 * _DAY}x{LENGTH}",
     _EXPIRY: f"{10 * _DAY}x{LENGTH}",

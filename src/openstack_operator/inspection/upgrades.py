@@ -23,30 +23,32 @@ def upgrade_lines(plane: Object, services: Sequence[Object]) -> Iterator[str]:
     """Yield what the check of a release says, and which services of a cloud have the release of an upgrade; nothing for
     a cloud without both.
     """
-    target, running = release_of(plane), running_release(plane)
+    target, old_release = release_of(plane), running_release(plane)
     check = conditions(plane).get(condition_type(PREFLIGHT))
     if check is not None:
         spec = plane.get("spec") or {}
         upgrade = spec.get("upgrade") or (spec.get("global") or {}).get("upgrade") or {}
-        checked = target if is_earlier(running, target) else upgrade.get("checkRelease", "")
+        checked = target if is_earlier(old_release, target) else upgrade.get("checkRelease", "")
         result = "succeeded" if check["status"] == "True" else check.get("reason", "")
         text = check.get("message", "").removeprefix(f"check of release {checked}: ")
         yield ": ".join(part for part in (f"check of release {checked}", result, text) if part)
-    elif is_earlier(running, target):
-        yield from _progress(target, running, services)
+    elif is_earlier(old_release, target):
+        yield from _progress(target, old_release, services)
 
 
-def _progress(target: str, running: str, services: Sequence[Object]) -> Iterator[str]:
+def _progress(target: str, old_release: str, services: Sequence[Object]) -> Iterator[str]:
     """Yield how far an upgrade is."""
-    having = [each for each in services if (each.get("spec") or {}).get("release") == target and running_release(each)]
-    done = [each for each in having if running_release(each) == target]
-    held = [each for each in having if each not in done and _is_held(each)]
-    others = [each for each in having if each not in done and each not in held]
-    yield f"upgrade from {running} to {target}:"
+    upgraded = [
+        each for each in services if (each.get("spec") or {}).get("release") == target and running_release(each)
+    ]
+    complete = [each for each in upgraded if running_release(each) == target]
+    waiting = [each for each in upgraded if each not in complete and _is_held(each)]
+    rolling = [each for each in upgraded if each not in complete and each not in waiting]
+    yield f"upgrade from {old_release} to {target}:"
     for text, group in (
-        ("programs are being replaced", others),
-        ("all programs are new, the last step waits", held),
-        ("done", done),
+        ("programs are being replaced", rolling),
+        ("all programs are new, the last step waits", waiting),
+        ("done", complete),
     ):
         if group:
             yield f"  {text}: {', '.join(sorted(each['metadata']['name'] for each in group))}"

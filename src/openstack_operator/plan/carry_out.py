@@ -131,10 +131,10 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
         return READY
     causes = {n: v for n, v in pending.items() if v.state is not State.WAITING or v.reason} or pending
     # An upgrade that is held tells nothing of what is not done besides.
-    others = causes
+    deciding = causes
     if any(v.reason != UPGRADE_HELD for v in pending.values()):
-        others = {n: v for n, v in causes.items() if v.reason != UPGRADE_HELD}
-    state = max((v.state for v in others.values()), default=State.WAITING)
-    reason = next((v.reason for v in others.values() if v.state is state and v.reason), "")
+        deciding = {n: v for n, v in causes.items() if v.reason != UPGRADE_HELD}
+    state = max((v.state for v in deciding.values()), default=State.WAITING)
+    reason = next((v.reason for v in deciding.values() if v.state is state and v.reason), "")
     text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
     return Verdict(state, text, reason, incomplete=all_incomplete(causes.values()))

@@ -133,9 +133,9 @@ def _recent(ctx: Context[Any], check: Step) -> Step:
         return check
     if (expires := min(ends) + CHECK_AGE) > ctx.now:
         return replace(check, wake=expires)
-    others = tuple(obj for obj in check.objects if obj["kind"] != "Job")
+    without_job = tuple(obj for obj in check.objects if obj["kind"] != "Job")
     verdict = progressing("the check is older than a day, and is repeated")
-    return replace(check, objects=others, verdict=verdict, wake=ctx.now)
+    return replace(check, objects=without_job, verdict=verdict, wake=ctx.now)
 
 
 def _failed_check(ctx: Context[Any], error: SpecError) -> Step:

@@ -61,7 +61,7 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
     """
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
-    held = GaugeMetricFamily(
+    held_upgrade = GaugeMetricFamily(
         "openstack_operator_resource_held",
         "1 while nothing is left of an upgrade of OpenStack but its last step, which is held.",
         labels=where,
@@ -86,7 +86,7 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
         )
         for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
     )
-    return ready, held, condition, desired_pods, ready_pods, start, expiry
+    return ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry
 
 
 class ResourceCollector(Collector):
@@ -101,21 +101,23 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        ready, held, condition, desired_pods, ready_pods, start, expiry = gauges()
+        ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry = gauges()
         if self._is_active():
-            self._resources(ready, held, condition)
+            self._resources(ready, held_upgrade, condition)
             self._workloads(desired_pods, ready_pods)
             self._certificates(start, expiry)
-        yield from (ready, held, condition, desired_pods, ready_pods, start, expiry)
+        yield from (ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry)
 
-    def _resources(self, ready: GaugeMetricFamily, held: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
+    def _resources(
+        self, ready: GaugeMetricFamily, held_upgrade: GaugeMetricFamily, condition: GaugeMetricFamily
+    ) -> None:
         for kind in self._world.catalog.resources:
             for resource in self._world.stores[kind]:
                 where = [kind.handle, resource.meta.namespace, resource.meta.name]
                 conditions = (_live.decode(resource.raw).status or _Status()).conditions
                 ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
                 if any((c.type, c.status, c.reason) == ("Ready", "False", UPGRADE_HELD) for c in conditions):
-                    held.add_metric(where, 1.0)
+                    held_upgrade.add_metric(where, 1.0)
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 

@@ -1,4 +1,4 @@
-"""What jobs say at their end."""
+"""Messages with which jobs end."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def limit() -> str:
     return f"{datetime.now(UTC) - DOWN:%Y-%m-%d %H:%M:%S}"
 
 
-def named(services: Iterable[str]) -> str:
-    """Return the names of services, not too many."""
+def join(services: Iterable[str]) -> str:
+    """Return the names of services, the first ones of many."""
     names = sorted(services)
     return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
 
@@ -70,12 +70,12 @@ def nova() -> Iterator[str]:
     delete = "delete the record of one that is gone: openstack compute service delete ID"
     if old:
         yield (
-            f"Failure: nova-compute is older than this release takes on {named(old)}. Bring these nodes to"
+            f"Failure: nova-compute is older than this release takes on {join(old)}. Bring these nodes to"
             f" {oldest_release} or later first, or {delete}"
         )
     if down:
         yield (
-            f"Warning: Nova hears nothing of {named(down)} for more than an hour. Bring the node back before the last"
+            f"Warning: Nova hears nothing of {join(down)} for more than an hour. Bring the node back before the last"
             f" step, or {delete}. All of Nova speaks as its oldest record does, and that may block the next upgrade"
         )
     if unmoved:
@@ -90,7 +90,7 @@ def cinder() -> Iterator[str]:
     query = "SELECT host, `binary` FROM services WHERE deleted = 0 AND updated_at < :limit"
     if down := [f"{program} on {host}" for host, program in rows(url("database"), query, limit=limit())]:
         yield (
-            f"Warning: Cinder hears nothing of {named(down)} for more than an hour. Start it, or remove the record of"
+            f"Warning: Cinder hears nothing of {join(down)} for more than an hour. Start it, or remove the record of"
             " one that is gone, in a pod of the API: cinder-manage service remove BINARY HOST. All of Cinder speaks as"
             " its oldest record does"
         )

@@ -40,11 +40,11 @@ def results(command: Sequence[str]) -> Iterator[str]:
     run, although its status may be that of a warning.
     """
     status, lines = output([*command, "--json"])
-    found = [json.loads(line) for line in lines if line.startswith(_RESULTS)]
-    if not found:
+    reports = [json.loads(line) for line in lines if line.startswith(_RESULTS)]
+    if not reports:
         print("\n".join(lines), flush=True)
         sys.exit(status or 1)
-    for each in found[0]["checks"]:
+    for each in reports[0]["checks"]:
         print(f"{each['check']}: {each['details'] or 'no findings'}", flush=True)
         if each["result"] in _CODES:
             yield f"{_CODES[each['result']]}{each['check']}: {' '.join((each['details'] or '').split())}"

@@ -40,7 +40,7 @@ class CloudReleases:
     cloud, and it may have no way back.
     """
     target: str = ""
-    """That release."""
+    """Release that these keep."""
 
     def of(self, ctx: Context[ControlPlaneSpec], name: Key) -> Context[ControlPlaneSpec]:
         """Return the context with the release of a resource."""
