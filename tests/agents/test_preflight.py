@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import subprocess
+import textwrap
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -59,6 +59,10 @@ YESTERDAY = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%d %H:%M:%S}"
 CHECK = ["nova-status", "upgrade", "check"]
 
 
+def _cell(text: str) -> str:
+    return "\n".join(f"| {line:<70} |" for line in text.splitlines())
+
+
 class Check:
     """The check of a service on a machine of fakes."""
 
@@ -70,14 +74,18 @@ class Check:
         machine.module("nova/__init__.py", "")
         machine.module("nova/objects/__init__.py", "")
         machine.module("nova/objects/service.py", SERVICE)
-        self.says({})
+        self.says({"Cells v2": ("Success", "None")})
 
-    def says(self, checks: dict[str, tuple[int, str | None]]) -> None:
-        """Let the service's own check say this: result and details by name."""
-        rows = [{"check": name, "result": result, "details": details} for name, (result, details) in checks.items()]
-        text = json.dumps({"name": "Upgrade Check Results", "checks": rows})
-        worst = max((result for result, _ in checks.values()), default=0)
-        answer = self.machine.write("answer", f"a line of a log\n{text}\n")
+    def says(self, checks: dict[str, tuple[str, str]]) -> None:
+        """Let the service's own check say this: result and details by name, as its table has them."""
+        rows = ["Upgrade Check Results"]
+        for name, (result, details) in checks.items():
+            text = "\n".join(textwrap.wrap(details, 60, subsequent_indent="  "))
+            rows.append(f"Check: {name}\nResult: {result}\nDetails: {text}")
+        rule = f"+{'-' * 72}+"
+        table = [rule, *(f"{_cell(row)}\n{rule}" for row in rows)]
+        answer = self.machine.write("answer", "\n".join(["a line of a log", *table, ""]))
+        worst = max((("Success", "Warning", "Failure").index(result) for result, _ in checks.values()), default=0)
         self.machine.program("nova-status", f"cat {answer}; exit {worst}")
 
     def database(self, name: str, *statements: str) -> Path:
@@ -112,19 +120,27 @@ def check(machine: Machine) -> Check:
 
 
 def test_a_success_says_nothing(check: Check) -> None:
-    check.says({"Cells v2": (0, None)})
-    assert check.run() == (0, ["Cells v2: no findings"], "")
-    assert check.machine.calls("nova-status") == ["upgrade check --json"]
+    status, lines, message = check.run()
+    assert (status, message) == (0, "")
+    assert lines[0] == "a line of a log"
+    assert check.machine.calls("nova-status") == ["upgrade check"]
+
+
+TYPES = (
+    "Instances found without hw_machine_type set. This warning can be ignored if your environment does not contain"
+    " libvirt based compute hosts. Use the `nova-manage libvirt list_unset_machine_type` command to list these."
+)
 
 
 def test_warnings_do_not_fail_a_check_and_are_its_message(check: Check) -> None:
-    check.says({"Cells v2": (0, None), "hw_machine_type unset": (1, "\nInstances found\n  without it.")})
+    check.says({"Cells v2": ("Success", "None"), "hw_machine_type unset": ("Warning", TYPES)})
     status, _, message = check.run()
-    assert (status, message) == (0, "hw_machine_type unset: Instances found without it.")
+    assert (status, message) == (0, f"hw_machine_type unset: {TYPES}")
 
 
 def test_the_last_lines_name_all_that_fails(check: Check) -> None:
-    check.says({"Placement API": (2, "There is no endpoint."), "Other": (1, "no"), "Cells v2": (2, "No cells.")})
+    failing = {"Placement API": ("Failure", "There is no endpoint."), "Cells v2": ("Failure", "No cells.")}
+    check.says({**failing, "hw_machine_type unset": ("Warning", TYPES)})
     status, lines, message = check.run()
     assert (status, message) == (2, "")
     assert lines[-2:] == ["Placement API: There is no endpoint.", "Cells v2: No cells."]

@@ -165,7 +165,6 @@ def referent_verdict(live: Mapping[str, Any]) -> Verdict:
     return READY if verdict.reason == UPGRADE_HELD else verdict
 
 
-
 def _of_owner(live: Object) -> Verdict:
     """The same, its fields as they are called where the resource is made from a template."""
     verdict = child_verdict(live)

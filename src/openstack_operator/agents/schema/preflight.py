@@ -5,17 +5,16 @@ What fails is printed last. If nothing does, warnings become the message with wh
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FAILURE, WARNING = "Failure: ", "Warning: "
-_CODES = {1: WARNING, 2: FAILURE}
-_RESULTS = '{"name": "Upgrade Check Results"'
-"""Beginning of the line with the results; other lines may be of the log."""
+_RESULT = re.compile(r"Check: (?P<check>.*) Result: (?P<result>Success|Warning|Failure) Details: (?P<details>.*)")
+"""A result, in one line. Not each of these programs has `--json`: that of Nova has a parser of its own."""
 
 
 def output(command: Sequence[str]) -> tuple[int, list[str]]:
@@ -39,15 +38,23 @@ def results(command: Sequence[str]) -> Iterator[str]:
     """Yield failures and warnings of a service's own check. Ends with the check if that has no results: it could not
     run, although its status may be that of a warning.
     """
-    status, lines = output([*command, "--json"])
-    reports = [json.loads(line) for line in lines if line.startswith(_RESULTS)]
+    status, lines = output(command)
+    print(*lines, sep="\n", flush=True)
+    cells, reports = list[str](), list[re.Match[str]]()
+    # A table, whose rows have several lines each.
+    for line in lines:
+        if line.startswith("|"):
+            cells += line.strip("|").split()
+        elif report := _RESULT.fullmatch(" ".join(cells)):
+            reports.append(report)
+            cells = []
+        else:
+            cells = []
     if not reports:
-        print("\n".join(lines), flush=True)
         sys.exit(status or 1)
-    for each in reports[0]["checks"]:
-        print(f"{each['check']}: {each['details'] or 'no findings'}", flush=True)
-        if each["result"] in _CODES:
-            yield f"{_CODES[each['result']]}{each['check']}: {' '.join((each['details'] or '').split())}"
+    for each in reports:
+        if each["result"] != "Success":
+            yield f"{each['result']}: {each['check']}: {each['details']}"
 
 
 def main(*command: str) -> int:
