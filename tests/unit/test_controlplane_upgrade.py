@@ -98,7 +98,7 @@ def test_a_failed_check_of_one_holds_all(release: Release) -> None:
 
 
 def test_warnings_of_checks_hold_nothing_and_are_shown(release: Release) -> None:
-    checking = {"release": OLD, "upgrade": {"checkRelease": NEW}}
+    checking: dict[str, Any] = {"release": OLD, "upgrade": {"checkRelease": NEW}}
     made = live(cloud(release, **checking))
     made["Nova", "nova"]["status"]["conditions"][0]["message"] = "Nova hears nothing of node-9"
     step = check(cloud(release, made, **checking))

@@ -144,19 +144,19 @@ def test_a_check_looks_at_tables_that_the_upgrade_writes_again(releases: Mapping
 
 
 def ended(plan: Plan, at: str) -> dict[Key, Object]:
-    """Return the check of a plan, which succeeded at that time."""
+    """Return the check of a plan, which began at that time and succeeded."""
     check = step(plan, "Preflight")
     assert check is not None
     found = {key(obj): granted(obj) for obj in check.objects}
     for (kind, _), obj in found.items():
         if kind == "Job":
-            obj["status"]["completionTime"] = at
+            obj["metadata"]["creationTimestamp"] = at
     return found
 
 
 def test_a_success_of_a_day_ago_is_checked_again(releases: Mapping[str, Release]) -> None:
     """The time of these plans is 2026-01-01 00:00. The Job is deleted, and the next pass makes it again."""
-    spec = {"release": OLD, "upgrade": {"checkRelease": NEW}}
+    spec: dict[str, Any] = {"release": OLD, "upgrade": {"checkRelease": NEW}}
     live = rolled_out(planned(releases, release=OLD))
     first = planned(releases, live, **spec)
     fresh = planned(releases, live | ended(first, "2025-12-31T12:00:00Z"), **spec)
@@ -219,6 +219,10 @@ def test_the_last_step_comes_after_all_programs(
     releases: Mapping[str, Release], resource: Resource[Any], spec: dict[str, Any], programs: set[str]
 ) -> None:
     """Also of a service without a cloud above it."""
+
+    def of(spec: Model) -> Release:
+        return releases[str(getattr(spec, "release", OLD))]
+
     others = {"RabbitMQ": {"host": "rabbitmq.openstack", "port": "5672"}, "Neutron": {"metadataSecret": "neutron"}}
     ctx = context(
         resource,
@@ -226,7 +230,7 @@ def test_the_last_step_comes_after_all_programs(
         release=releases[NEW],
         published={**CONTRACTS, **others, "Glance": {"internalURL": "http://glance-api.openstack:9292"}},
         secrets={"neutron": {"metadata": "shared"}},
-        releases=lambda spec: releases[str(getattr(spec, "release", OLD))],
+        releases=of,
         running_release=OLD,
     )
     record = next(each for each in SERVICES if each.resource is resource)

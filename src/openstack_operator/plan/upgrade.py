@@ -124,14 +124,17 @@ def _check(ctx: Context[Any], release: str, make: Make) -> Step:
 
 
 def _recent(ctx: Context[Any], check: Step) -> Step:
-    """Return the step of a check; without its Job if that succeeded too long ago. The engine then deletes the Job, and
-    the next pass makes it again.
+    """Return the step of a check; without its Job if that has succeeded and began too long ago. The engine then deletes
+    the Job, and the next pass makes it again.
     """
-    lives = [ctx.children.get(key(obj)) for obj in check.objects if obj["kind"] == "Job"]
-    ends = [end for live in lives if live and (end := valid_time((live.get("status") or {}).get("completionTime")))]
-    if not ends:
+    if not _has_succeeded(ctx, check):
         return check
-    if (expires := min(ends) + CHECK_AGE) > ctx.now:
+    lives = [ctx.children.get(key(obj)) for obj in check.objects if obj["kind"] == "Job"]
+    # By the clock of the API server, whatever else writes into the status.
+    begins = [at for live in lives if live and (at := valid_time(live["metadata"].get("creationTimestamp")))]
+    if not begins:
+        return check
+    if (expires := min(begins) + CHECK_AGE) > ctx.now:
         return replace(check, wake=expires)
     without_job = tuple(obj for obj in check.objects if obj["kind"] != "Job")
     verdict = progressing("the check is older than a day, and is repeated")
