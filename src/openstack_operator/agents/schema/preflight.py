@@ -59,7 +59,9 @@ def results(command: Sequence[str]) -> Iterator[str]:
 
 def main(*command: str) -> int:
     """Print what fails, or write down the warnings, and return the exit status."""
-    lines = [*facts(os.environ.get("FACTS", "")), *results(command)]
+    findings = [*facts(os.environ.get("FACTS", ""))]
+    # The end of a long text is shown: that with names.
+    lines = [*results(command), *findings]
     failures = [line.removeprefix(FAILURE) for line in lines if line.startswith(FAILURE)]
     if failures:
         print(*failures, sep="\n")
