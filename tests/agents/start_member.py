@@ -13,8 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODULES: list[Any] = [import_module(f"members.{name}") for name in ("disk", "galera", "member", "wire")]
-disk, galera, member, wire = MODULES
+MODULES: list[Any] = [
+    import_module(f"members.{name}") for name in ("disk", "galera", "member", "sql", "tables", "wire")
+]
+disk, galera, member, sql, tables, wire = MODULES
 FOLDER, PORTS = Path(os.environ["MEMBER"]), json.loads(os.environ["PORTS"])
 _ask = wire.ask
 
@@ -26,9 +28,9 @@ async def ask_on_this_machine(host: str, path: str, name: str) -> Any:
 
 
 disk.DATA, disk.MEMORY = FOLDER / "data", FOLDER / "data" / "member.json"
-member.SOCKET, member.ACCOUNTS = FOLDER / "mysqld.sock", FOLDER / "accounts.sql"
+sql.SOCKET, member.ACCOUNTS = FOLDER / "mysqld.sock", FOLDER / "accounts.sql"
 # Quick decisions, and a second attempt after an error only when a test is over.
-member.TICK, member.RETRY = 0.05, 3600
+member.TICK, member.RETRY, tables.RETRY = 0.05, 3600, 0.1
 galera.PORT = PORTS[os.environ["POD_NAME"]]
 wire.ask = ask_on_this_machine
 asyncio.run(member.Supervisor(sys.argv[1:]).run())

@@ -252,6 +252,79 @@ def test_a_position_that_mariadbd_does_not_say_is_reported(cluster: Cluster) -> 
     assert len(member.starts) == 1, "it tries again, but not at once"
 
 
+OLD, NEW = "mariadbd  Ver 10.11.19-MariaDB for Linux", "mariadbd  Ver 11.8.9-MariaDB from Debian for Linux"
+
+
+def joined(cluster: Cluster, version: str, note: str) -> Member:
+    """A member with data that runs this version in a cluster that is there, with the note of mariadb-upgrade."""
+    cluster.write_record(seed="", uuid=HISTORY)
+    (cluster.folder / "first").touch()
+    member = cluster.members[2]
+    member.give_data(7)
+    member.write("version", version)
+    if note:
+        member.write("data/mysql_upgrade_info", note)
+    # The one to join, of which nothing is known but that it serves.
+    primary = cluster.members[0]
+    primary.give_data(7)
+    cluster.write_record(force=primary.name, token="order")
+    cluster.start(0)
+    wait(primary.is_ready, [primary])
+    return member
+
+
+def test_a_member_of_a_new_version_serves_once_its_system_tables_are_of_it(cluster: Cluster) -> None:
+    member = joined(cluster, NEW, "10.11.19-MariaDB\n")
+    member.start()
+    wait(lambda: member.read("upgrades"), [member])
+    answer = member.ask()[1]
+    assert (answer["version"], answer["tables"], answer["ready"]) == ("11.8", "10.11", False)
+    assert answer["why"] == "brings its system tables to MariaDB 11.8"
+    assert not member.is_ready()
+    member.write("upgraded", "")
+    wait(lambda: "mariadb-upgrade failed: FATAL ERROR: Upgrade failed" in str(member.ask()[1]), [member])
+    assert not member.is_ready()
+    member.write("upgraded", "11.8.9-MariaDB\n")
+    wait(member.is_ready, [member])
+    wait(lambda: member.ask()[1]["tables"] == "11.8", [member])
+    assert "--user=mysql" in member.read("upgrades"), "no password on a command line"
+
+
+def test_a_member_of_the_same_version_upgrades_nothing(cluster: Cluster) -> None:
+    member = joined(cluster, OLD, "10.11.14-MariaDB\n")
+    member.start()
+    wait(member.is_ready, [member])
+    assert not member.read("upgrades")
+
+
+def test_a_server_does_not_read_data_of_a_newer_version(cluster: Cluster) -> None:
+    member = joined(cluster, OLD, "11.8.9-MariaDB\n")
+    member.start()
+    wait(lambda: member.ask()[1], [member])
+    wait(lambda: "its data are of MariaDB 11.8, which 10.11 cannot read" in member.ask()[1]["why"], [member])
+    assert not member.starts, "no program of the old version has touched them"
+
+
+def test_a_member_with_the_data_of_another_takes_the_version_that_the_others_have(cluster: Cluster) -> None:
+    cluster.members[0].write("version", NEW)
+    cluster.members[0].write("data/mysql_upgrade_info", "11.8.9-MariaDB\n")
+    member = joined(cluster, NEW, "")
+    member.start()
+    wait(member.is_ready, [member])
+    assert not member.read("upgrades")
+    assert member.read("data/mysql_upgrade_info").startswith("11.8.")
+
+
+def test_a_member_with_the_data_of_an_older_one_upgrades_them(cluster: Cluster) -> None:
+    cluster.members[0].write("version", OLD)
+    cluster.members[0].write("data/mysql_upgrade_info", "10.11.19-MariaDB\n")
+    member = joined(cluster, NEW, "")
+    member.write("upgraded", "11.8.9-MariaDB\n")
+    member.start()
+    wait(member.is_ready, [member])
+    assert member.read("upgrades")
+
+
 def test_an_unfinished_transfer_is_removed_and_the_vote_is_not(cluster: Cluster) -> None:
     member = cluster.members[0]
     cluster.write_record(seed="", uuid=HISTORY)

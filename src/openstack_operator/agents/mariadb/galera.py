@@ -113,6 +113,10 @@ class Member:
     """Number that rises with each vote."""
     last_order: str = ""
     """Token of the last order this member knows to be carried out."""
+    version: str = ""
+    """Major version of its server's program; empty for a member that does not say it."""
+    tables: str = ""
+    """Major version that its system tables are of, empty if nothing says it."""
 
     @property
     def is_unbound(self) -> bool:

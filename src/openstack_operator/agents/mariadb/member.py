@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from . import disk, galera, wire
+from . import disk, galera, sql, wire
 from .galera import Act, Decision, Member, Record, Stage, View
+from .tables import Tables
 
 TICK = 0.5
 RETRY = 5.0
@@ -32,7 +33,6 @@ SILENCE = 300.0
 """Seconds after which a server that answered once, and no longer does, counts as one that never will again."""
 FAREWELL = 25.0
 """Seconds clients have to go to another member before this one ends."""
-SOCKET = Path("/run/mysqld/mysqld.sock")
 ACCOUNTS = Path("/run/mysqld/accounts.sql")
 
 LOCAL_ACCOUNT = """\
@@ -41,73 +41,10 @@ GRANT ALL PRIVILEGES ON *.* TO mysql@localhost;
 """
 """Account of the system's user that owns the files anyway: state transfers and this program need no password."""
 
-STATUS = """\
-SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_ready', 'wsrep_cluster_size',
-'wsrep_local_state_comment', 'wsrep_local_state_uuid', 'wsrep_last_committed');
-SELECT 'encrypted', @@wsrep_provider_options LIKE '%socket.ssl = YES%';
-SELECT 'end';
-"""
-CLIENTS = """\
-SELECT IF(command = 'Sleep' AND time_ms > 500 AND trx_id IS NULL, 'idle', 'busy'), id
-FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
-WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID();
-SELECT 'end';
-"""
-"""Connections; an idle one is not in use at the moment, and its owner looks before using it and makes a new one."""
-
 
 def say(text: str) -> None:
     """Write a line to the log."""
     print(f"member: {text}", file=sys.stderr, flush=True)
-
-
-class Sql:
-    """Questions to the local server, through one client that stays connected."""
-
-    def __init__(self) -> None:
-        self._client: Process | None = None
-
-    async def status(self) -> dict[str, str] | None:
-        """Return wsrep's status variables; None while the server does not answer."""
-        rows = await self.rows(STATUS)
-        return None if rows is None else dict(rows)
-
-    async def rows(self, statements: str) -> list[tuple[str, str]] | None:
-        """Return two columns of each row of statements of which the last one selects 'end'; None while the server does
-        not answer.
-        """
-        if not SOCKET.exists():
-            return None
-        try:
-            return await asyncio.wait_for(self._ask(statements), 3)
-        except (OSError, TimeoutError, EOFError):
-            await self.close()
-            return None
-
-    async def _ask(self, statements: str) -> list[tuple[str, str]]:
-        if self._client is None:
-            program = ["mariadb", "--no-defaults", f"--socket={SOCKET}", "--batch", "--skip-column-names", "--force"]
-            self._client = await asyncio.create_subprocess_exec(
-                *program, "--unbuffered", stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
-            )
-        client, rows = self._client, list[tuple[str, str]]()
-        assert client.stdin and client.stdout
-        client.stdin.write(statements.encode())
-        await client.stdin.drain()
-        while (line := (await client.stdout.readline()).decode()) != "end\n":
-            if not line:
-                raise EOFError
-            name, _, value = line.rstrip("\n").partition("\t")
-            rows.append((name, value))
-        return rows
-
-    async def close(self) -> None:
-        """End the client."""
-        client, self._client = self._client, None
-        if client and client.returncode is None:
-            client.kill()
-        if client:
-            await client.wait()
 
 
 def gives_data(processes: Path = Path("/proc")) -> bool:
@@ -132,7 +69,7 @@ class Supervisor:
         self.decision = Decision(Act.WAIT, "starts")
         self.refusals: dict[str, int] = {}
         self.server: Process | None = None
-        self.sql = Sql()
+        self.sql, self.tables = sql.Sql(), Tables(disk.DATA, sql.SOCKET)
         self.trouble = ""
         self.prepared_at = 0.0
         self.ready = False
@@ -153,6 +90,7 @@ class Supervisor:
         await asyncio.start_server(self._answer, port=galera.PORT)
         listener = wire.Listener(self._answer)
         self.me = disk.recall(self.me)
+        await self.tables.find_version()
         while not self.ending.is_set():
             await listener.follow()
             await self._look()
@@ -174,9 +112,7 @@ class Supervisor:
                 self.me = replace(self.me, vote="", vote_mark="", last_order=record.token)
                 disk.memorize(self.me)
         else:
-            names = [name for name in record.members if name != self.me.name]
-            answers = await asyncio.gather(*(self._ask(name) for name in names))
-            self.peers = {member.name: member for member in answers if member}
+            self.peers = await self._ask_peers()
             if any(member.status == galera.PRIMARY for member in self.peers.values()):
                 self.alone_since, self.whole_since = time.monotonic(), None
         now = time.monotonic()
@@ -230,7 +166,7 @@ class Supervisor:
     async def _start(self, command: Sequence[str], record: Record, *options: str, leads: bool = False) -> None:
         self._enter(Stage.STARTING, leads=leads)
         self.view_at_start = self.me.view
-        SOCKET.unlink(missing_ok=True)
+        sql.SOCKET.unlink(missing_ok=True)
         hosts = ",".join(f"{name}.{self.domain}" for name in record.members)
         addresses = [f"--wsrep-cluster-address=gcomm://{hosts}", f"--wsrep-node-address={self.address}"]
         position = [f"--wsrep-start-position={self.start_position}"] if self.start_position else []
@@ -244,7 +180,7 @@ class Supervisor:
         """
         until = time.monotonic() + FAREWELL
         while self.ready and self.size > 1 and time.monotonic() < until:
-            if not (rows := await self.sql.rows(CLIENTS)):
+            if not (rows := await self.sql.rows(sql.CLIENTS)):
                 return
             kills = "".join(f"KILL CONNECTION {identity};" for use, identity in rows if use == "idle")
             if kills:
@@ -285,13 +221,15 @@ class Supervisor:
         self.heard_at = time.monotonic()
         status = wsrep.get("wsrep_cluster_status", galera.DISCONNECTED)
         self._enter(Stage.SERVING, status=status)
-        self.ready = status == galera.PRIMARY and wsrep.get("wsrep_ready") == "ON"
+        takes_queries = status == galera.PRIMARY and wsrep.get("wsrep_ready") == "ON"
+        peers = await self._ask_peers() if takes_queries and self.tables.are_unknown else {}
+        self.ready = takes_queries and self.tables.are_current(peers.values())
         self.size, self.local = int(wsrep.get("wsrep_cluster_size", 0)), wsrep.get("wsrep_local_state_comment", "")
         self.encrypted = wsrep.get("encrypted") == "1"
-        idle = status == galera.PRIMARY and not self.ready and self.local.startswith("Donor") and not gives_data()
+        idle = status == galera.PRIMARY and not takes_queries and self.local.startswith("Donor") and not gives_data()
         self.desynced_since = (self.desynced_since or time.monotonic()) if idle and self.size > 1 else None
         uuid, seqno = wsrep.get("wsrep_local_state_uuid", galera.ZERO), int(wsrep.get("wsrep_last_committed", -1))
-        self.me = replace(self.me, data=True, uuid=uuid, seqno=seqno, safe=False)
+        self.me = replace(self.me, data=True, uuid=uuid, seqno=seqno, safe=False, tables=self.tables.noted)
 
     async def _prepare(self) -> None:
         """Find out how far the data are."""
@@ -299,7 +237,10 @@ class Supervisor:
             say("removed what an unfinished state transfer left")
         state, data = disk.grastate(), disk.has_data()
         uuid, seqno = state.get("uuid") or galera.ZERO, int(state.get("seqno") or -1)
-        self.start_position = None
+        self.start_position, self.trouble = None, self.tables.refusal()
+        if self.trouble:
+            self.prepared_at = time.monotonic()
+            return
         if data and (uuid == galera.ZERO or seqno < 0):
             position = await self._recover()
             if position is None:
@@ -315,6 +256,8 @@ class Supervisor:
             seqno=seqno if data else -1,
             safe=data and state.get("safe_to_bootstrap") == "1",
             view=disk.last_view() if data else None,
+            version=self.tables.version,
+            tables=self.tables.noted,
         )
 
     async def _recover(self) -> tuple[str, int] | None:
@@ -331,6 +274,11 @@ class Supervisor:
             return None
         self.trouble = ""
         return positions[-1][0], int(positions[-1][1])
+
+    async def _ask_peers(self) -> dict[str, Member]:
+        names = [name for name in self.record.members if name != self.me.name]
+        answers = await asyncio.gather(*(self._ask(name) for name in names))
+        return {member.name: member for member in answers if member}
 
     async def _ask(self, name: str) -> Member | None:
         body = await self._get(name, "/")
@@ -368,7 +316,8 @@ class Supervisor:
         url = urlsplit(path)
         match url.path:
             case "/":
-                state: dict[str, Any] = {"why": self.decision.why, "act": self.decision.act.value, "ready": self.ready}
+                why = self.tables.trouble or self.decision.why
+                state: dict[str, Any] = {"why": why, "act": self.decision.act.value, "ready": self.ready}
                 state |= {"size": self.size, "local": self.local, "encrypted": self.encrypted, **disk.volume_space()}
                 return "200 OK", json.dumps({**galera.published(self.me), **state}, ensure_ascii=True)
             case "/alive":

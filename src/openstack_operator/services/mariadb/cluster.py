@@ -24,7 +24,7 @@ REPLICATION = {
 RECORD_DIGEST = "openstack.k8s.io/record-digest"
 """Annotation of members: a kubelet brings a changed Secret to a pod at once when the pod itself changes."""
 _PROGRAM = "/opt/mariadb"
-_MODULES = ("disk.py", "galera.py", "member.py", "wire.py")
+_MODULES = ("disk.py", "galera.py", "member.py", "sql.py", "tables.py", "wire.py")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+"""Questions of a member to the server beside it."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+SOCKET = Path("/run/mysqld/mysqld.sock")
+STATUS = """\
+SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_ready', 'wsrep_cluster_size',
+'wsrep_local_state_comment', 'wsrep_local_state_uuid', 'wsrep_last_committed');
+SELECT 'encrypted', @@wsrep_provider_options LIKE '%socket.ssl = YES%';
+SELECT 'end';
+"""
+CLIENTS = """\
+SELECT IF(command = 'Sleep' AND time_ms > 500 AND trx_id IS NULL, 'idle', 'busy'), id
+FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
+WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID();
+SELECT 'end';
+"""
+"""Connections; an idle one is not in use at the moment, and its owner looks before using it and makes a new one."""
+
+
+class Sql:
+    """Questions to the local server, through one client that stays connected."""
+
+    def __init__(self) -> None:
+        self._client: Process | None = None
+
+    async def status(self) -> dict[str, str] | None:
+        """Return wsrep's status variables; None while the server does not answer."""
+        rows = await self.rows(STATUS)
+        return None if rows is None else dict(rows)
+
+    async def rows(self, statements: str) -> list[tuple[str, str]] | None:
+        """Return two columns of each row of statements of which the last one selects 'end'; None while the server does
+        not answer.
+        """
+        if not SOCKET.exists():
+            return None
+        try:
+            return await asyncio.wait_for(self._ask(statements), 3)
+        except (OSError, TimeoutError, EOFError):
+            await self.close()
+            return None
+
+    async def _ask(self, statements: str) -> list[tuple[str, str]]:
+        if self._client is None:
+            program = ["mariadb", "--no-defaults", f"--socket={SOCKET}", "--batch", "--skip-column-names", "--force"]
+            self._client = await asyncio.create_subprocess_exec(
+                *program, "--unbuffered", stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL
+            )
+        client, rows = self._client, list[tuple[str, str]]()
+        assert client.stdin and client.stdout
+        client.stdin.write(statements.encode())
+        await client.stdin.drain()
+        while (line := (await client.stdout.readline()).decode()) != "end\n":
+            if not line:
+                raise EOFError
+            name, _, value = line.rstrip("\n").partition("\t")
+            rows.append((name, value))
+        return rows
+
+    async def close(self) -> None:
+        """End the client."""
+        client, self._client = self._client, None
+        if client and client.returncode is None:
+            client.kill()
+        if client:
+            await client.wait()
