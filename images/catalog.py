@@ -31,6 +31,10 @@ TOOLS = frozenset({"amphora", "guest"})
 FOR_TESTS = frozenset({"ceph-rook"})
 """Images that pods of other operators run in tests, and no pod of a cloud."""
 
+OTHER_VERSIONS = frozenset({"mariadb-10.11"})
+"""Images of a program in another version than the one that clouds get by default. Pods run them only if a resource asks
+for it, so they are built only if they are named."""
+
 _LABEL = "org.opencontainers.image"
 _BUILD = re.compile(rf"{PREFIX}/(?P<name>[\w.-]+):build\b")
 """An image of ours in a release file."""
@@ -96,17 +100,19 @@ def name_in(image: str, release: str) -> str:
 
 
 def deployed() -> tuple[str, ...]:
-    """The images pods of the default release run: those that are no other's mere foundation, no tool, and not for tests
-    alone.
+    """The images pods of the default release run: those that are no other's mere foundation, no tool, not for tests
+    alone, and not of another version than the default one.
     """
-    foundations = {DEBIAN, "base", "oslo", "python"}
-    return tuple(name for name in names() if name not in foundations | TOOLS | FOR_TESTS and not _of_release(name)[1])
+    others = {DEBIAN, "base", "oslo", "python"} | TOOLS | FOR_TESTS | OTHER_VERSIONS
+    return tuple(name for name in names() if name not in others and not _of_release(name)[1])
 
 
-def of_release(release: str) -> list[str]:
-    """The images that pods of a release run. Raises FileNotFoundError for one without a file in releases/."""
+def of_release(release: str, *, all_versions: bool = False) -> list[str]:
+    """The images that pods of a release run; with `all_versions` also those that a resource has to ask for. Raises
+    FileNotFoundError for one without a file in releases/.
+    """
     text = (ROOT / "releases" / f"{release}.yaml").read_text(encoding="utf-8")
-    images = named_images(text)
+    images = set(named_images(text)) - (frozenset() if all_versions else OTHER_VERSIONS)
     return [name for name in names() if name in images]
 
 

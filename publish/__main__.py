@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options().parse_args(arguments)
     try:
         releases = options.openstack or [catalog.RELEASE]
-        image_names = {name for each in releases for name in catalog.of_release(each)}
+        image_names = {name for each in releases for name in catalog.of_release(each, all_versions=True)}
         names = options.only or [name for name in catalog.names() if name in image_names]
         target = options.output / options.version
         folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom)

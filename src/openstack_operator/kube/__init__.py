@@ -72,6 +72,7 @@ from .pods import (
     replicas,
     scratch,
     settings,
+    version_label,
 )
 from .quotes import last_log, one_line, quote
 from .readiness import (
@@ -184,5 +185,6 @@ __all__ = [
     "settings",
     "started_until",
     "valid_time",
+    "version_label",
     "workload",
 ]

@@ -305,7 +305,10 @@ def pod(
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.entry.gid for c in containers if not c.root and not c.privileged}
     host_network = spec.get("hostNetwork")
-    recommended_labels = {NAME: fitting(f"{ctx.kind.lower()}-{component}"), VERSION: _version(containers[0], settings)}
+    recommended_labels = {
+        NAME: fitting(f"{ctx.kind.lower()}-{component}"),
+        VERSION: version_label(containers[0].entry, containers[0].settings or settings),
+    }
     return drop_none(
         {
             "metadata": {
@@ -344,10 +347,10 @@ def pod(
 _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
 
 
-def _version(main: Container, pod_settings: PodSettings) -> str | None:
+def version_label(entry: ReleaseEntry, pod_settings: PodSettings) -> str | None:
     """The version a pod is labelled with; of an image of the user's its tag. None where that cannot be a label."""
-    image = (main.settings or pod_settings).image
-    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else main.entry.version
+    image = pod_settings.image
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else entry.version
     return tag if _LABEL.fullmatch(tag) else None
 
 

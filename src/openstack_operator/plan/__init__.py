@@ -32,7 +32,7 @@ from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
 from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
-from .release import NO_RELEASE, Release, ReleaseEntry, is_earlier, parse
+from .release import NO_RELEASE, Release, ReleaseEntry, check_version, is_earlier, major, parse
 from .service import (
     C5C3,
     Actuator,
@@ -142,6 +142,7 @@ __all__ = [
     "allows",
     "carry_out",
     "check_hop",
+    "check_version",
     "check_way_back",
     "condition_type",
     "conditions",
@@ -153,6 +154,7 @@ __all__ = [
     "is_own_service",
     "key",
     "keyed_digest",
+    "major",
     "parse",
     "pause_reason",
     "progressing",

@@ -30,6 +30,10 @@ class ReleaseEntry:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     version: str = ""
     """Of what the image brings: OpenStack's release, or the version of a program that is no part of it."""
+    upgrades_from: Sequence[str] = ()
+    """Earlier major versions whose data this one takes over while the others of a cluster still run them."""
+    versions: Mapping[str, ReleaseEntry] = field(default_factory=dict[str, "ReleaseEntry"])
+    """The program in other major versions, by version."""
 
     @property
     def command(self) -> Sequence[str]:
@@ -65,6 +69,17 @@ class Release:
             message = f"release {self.name} has no {component!r} in profile {self.profile!r}"
             raise SpecError("spec.imageProfile", message) from None
 
+    def in_version(self, component: str, version: str) -> ReleaseEntry:
+        """Return a component in a version; empty is that of the release. Raises SpecError for one without an image."""
+        entry = self[component]
+        if version in {"", entry.version}:
+            return entry
+        if version not in entry.versions:
+            choices = ", ".join(sorted({entry.version, *entry.versions}, key=major)) if entry.versions else "unset"
+            message = f"release {self.name} has no {component} {version}; choose from {choices}"
+            raise SpecError("spec.version", message)
+        return entry.versions[version]
+
     def __contains__(self, component: str) -> bool:
         """Return True if this component is a process of its own in this profile."""
         return component in self.components
@@ -91,6 +106,30 @@ def is_earlier(release: str, other_release: str) -> bool:
     return own_place is not None and other_place is not None and own_place < other_place
 
 
+def major(version: str) -> tuple[int, ...]:
+    """Return the first two numbers of a version, such as 11.8 of 11.8.6, in an order of versions; empty for a text that
+    is none, or is the name of a release of OpenStack.
+    """
+    match = re.match(r"v?(\d+)\.(\d+)(?!\d)", version)
+    return (int(match[1]), int(match[2])) if match and place(version) is None else ()
+
+
+def check_version(entry: ReleaseEntry, running: str, version: str, path: str, way_back: str) -> bool:
+    """Return True if a program, of which `running` is the version that runs, changes its major version with `version`.
+    Of a text that is no version nothing is known. Raises SpecError for an earlier version, with the `way_back`, and for
+    an upgrade to the version of the entry from one that it does not name.
+    """
+    old, new = major(running), major(version)
+    if not old or not new or old == new:
+        return False
+    if new < old:
+        raise SpecError(path, f"{running} runs, whose data {version} cannot read; {way_back}")
+    if new == major(entry.version) and old not in {major(each) for each in entry.upgrades_from}:
+        choices = f"begin with {' or '.join(entry.upgrades_from)}" if entry.upgrades_from else f"keep {running}"
+        raise SpecError(path, f"{running} runs, from which there is no upgrade to {version}; {choices}")
+    return True
+
+
 def parse(
     data: Mapping[str, Any],
     profile: str,
@@ -113,4 +152,18 @@ def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:
     uid = entry.get("uid", 0)
     commands = {purpose: tuple(words) for purpose, words in entry.get("commands", {}).items()}
     version = str(entry.get("version", release))
-    return ReleaseEntry(entry["image"], uid, entry.get("gid", uid), commands, dict(entry.get("env", {})), version)
+    common = {name: value for name, value in entry.items() if name not in {"versions", "upgradesFrom"}}
+    versions = {
+        str(each): _entry({**common, **other, "version": each}, release)
+        for each, other in entry.get("versions", {}).items()
+    }
+    return ReleaseEntry(
+        entry["image"],
+        uid,
+        entry.get("gid", uid),
+        commands,
+        dict(entry.get("env", {})),
+        version,
+        tuple(str(each) for each in entry.get("upgradesFrom", ())),
+        versions,
+    )

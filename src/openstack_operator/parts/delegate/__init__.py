@@ -101,10 +101,13 @@ def ignored_when_delegated(plan: Plan, operator: str, kind: str, **advice: str) 
     return {"networkPolicies": text, **{name.replace("_", "."): advice[name] for name in advice}}
 
 
-def image(ctx: Context[Any], component: str) -> str | None:
-    """Return the image to run; None leaves it to the operator, since Kolla's images have another start command."""
+def image(ctx: Context[Any], component: str, version: str = "") -> str | None:
+    """Return the image to run, of a version of the release's; None leaves it to the operator, since Kolla's images have
+    another start command. Raises SpecError for a version that there is not.
+    """
     spec: RunSpec = ctx.spec
-    return spec.image or (ctx.release[component].image if spec.image_profile != "kolla" else None)
+    entry = ctx.release.in_version(component, version)
+    return spec.image or (entry.image if spec.image_profile != "kolla" else None)
 
 
 def resources(ctx: Context[Any], *, cpu: str, memory: str) -> Object:

@@ -157,7 +157,8 @@ def _of_service(
         if name.endswith("-exporter") and not monitored:
             continue
         if name in release and not (field and _value(template, field)):
-            yield release[name].image
+            entry, version = release[name], str(_value(template, "version") or "")
+            yield entry.versions.get(version, entry).image
 
 
 def _value(value: Any, path: str) -> Any:

@@ -37,15 +37,19 @@ class Galera:
     """Further labels of the pod that takes the clients."""
     verdict: Verdict | None
     member_status: Sequence[Mapping[str, str]]
+    missing: Sequence[str]
+    """Names of the members that do not serve."""
     all_serving: bool
     """True if every member serves."""
 
 
-def observed(ctx: Context[MariaDBSpec], cluster: parts.Cluster, certificate: parts.Certified) -> Galera:
+def observed(
+    ctx: Context[MariaDBSpec], cluster: parts.Cluster, certificate: parts.Certified, *, is_upgrading: bool
+) -> Galera:
     """Return state and objects of a cluster whose members show `certificate`. Raises SpecError as `cluster_record`."""
     names = cluster.pod_names(ctx.spec.replicas)
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in names]
-    record = cluster_record(ctx, cluster, roles.members(ctx.facts), certificate)
+    record = cluster_record(ctx, cluster, roles.members(ctx.facts), certificate, may_grow=not is_upgrading)
     ready = roles.ready_members(pods, ctx.facts)
     primary = roles.primary(pods, ready)
     member_status = roles.member_status(record.members, pods, ctx.facts, primary, ready)
@@ -57,6 +61,7 @@ def observed(ctx: Context[MariaDBSpec], cluster: parts.Cluster, certificate: par
         primary_labels=_primary_labels(ctx, primary),
         verdict=_verdict(record, member_status, _volume_warning(ctx, names)) if pods else None,
         member_status=member_status,
+        missing=[name for name in record.members if name not in ready],
         all_serving=len(ready) == ctx.spec.replicas,
     )
 

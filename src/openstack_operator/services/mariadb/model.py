@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from ...api import (
     PROVIDED,
@@ -29,9 +31,13 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
             "members cannot be taken away, since the others would wait for them; keep the old number",
             ".replicas",
         ),
+        rule("!has(self.version) || !has(self.image)", "an image has a version of its own; remove one", ".version"),
         *PROVIDED,
     )
 
+    version: Annotated[str, Field(pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
+    """Major version of MariaDB, one of those that the release has. Unset is that of the release. A later one replaces
+    members one by one, and there is no way back but a backup."""
     provider: Literal["auto", "builtin", "mariadb-operator", "external"] = "builtin"
     """Operator that runs the server: this one (`builtin`), mariadb-operator by its own MariaDB (k8s.mariadb.com), which
     makes databases and accounts, too, or none for an `external` server. `auto` is mariadb-operator if the cluster has

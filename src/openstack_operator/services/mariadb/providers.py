@@ -81,7 +81,7 @@ def _spec(ctx: Context[MariaDBSpec], creds: parts.Credentials, certificate: part
         secret = {"name": certificate.secret}
         tls |= {"required": certificate.required, "serverCertSecretRef": secret, "serverCASecretRef": secret}
     return {
-        "image": delegate.image(ctx, "mariadb"),
+        "image": delegate.image(ctx, "mariadb", spec.version or ""),
         "imagePullPolicy": "IfNotPresent",
         "replicas": spec.replicas,
         # What it keeps of Galera's configuration needs no volume of its own.

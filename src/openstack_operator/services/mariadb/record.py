@@ -38,15 +38,17 @@ def cluster_record(
     cluster: parts.Cluster,
     members: Mapping[str, galera.Member],
     certificate: parts.Certified,
+    *,
+    may_grow: bool,
 ) -> ClusterRecord:
     """Return the record as it should be, from what it says, what the members say and the live StatefulSet. Members
-    encrypt what they send each other by `certificate`, if it is for both sides.
+    encrypt what they send each other by `certificate`, if it is for both sides. Members are added if it `may_grow`.
 
     Raises SpecError as `ordered_member`.
     """
     stored, live, names = cluster.ctx.secret("galera"), cluster.live, cluster.pod_names(ctx.spec.replicas)
     primary = next((m for m in members.values() if m.status == galera.PRIMARY and m.uuid != galera.ZERO), None)
-    current = names[: _member_count(ctx, stored, live, grows=primary is not None)]
+    current = names[: _member_count(ctx, stored, live, grows=may_grow and primary is not None)]
     data = {
         "members": ",".join(current),
         # Once there has been a primary component, an empty disk is a lost one, everywhere.

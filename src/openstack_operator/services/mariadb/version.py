@@ -1,0 +1,109 @@
+"""The major version of MariaDB: which one a spec asks for, and the way to it from the one that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import kube, parts
+from ...agents.mariadb.galera import Member
+from ...plan import (
+    READY,
+    Context,
+    Object,
+    ReleaseEntry,
+    SpecError,
+    Step,
+    check_version,
+    major,
+    progressing,
+    waiting,
+)
+from .model import MariaDBSpec
+
+_WAY_BACK = "set that again, or restore a backup into a new MariaDB"
+
+
+@dataclass(frozen=True)
+class Version:
+    """The version of a spec, and whether members still have to change to it."""
+
+    entry: ReleaseEntry
+    is_new: bool
+    """True if the pod template has another one, so that the upgrade has not begun."""
+    members: Mapping[str, str]
+    """By pod, what keeps a member from having it; empty in a single server, of which only the template is known."""
+
+    @property
+    def is_changing(self) -> bool:
+        """True until all members have it."""
+        return self.is_new or bool(self.members)
+
+    def gate(self, missing: Sequence[str]) -> Step | None:
+        """Return the step that holds members back from another version, as long as some are `missing`: each of them
+        receives from the others what it misses meanwhile. None if there is no other version.
+        """
+        if not self.is_new:
+            return None
+        message = (
+            f"the upgrade to MariaDB {self.entry.version} waits until all members serve, since it replaces them one by"
+            f" one; {'; '.join(missing)}"
+        )
+        return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)
+
+    def step(self, replicas: int) -> Step | None:
+        """Return the step that reports an upgrade that has begun; None once it is done."""
+        if self.is_new or not self.members:
+            return None
+        count = replicas - len(self.members)
+        rest = "; ".join(f"{name} {text}" for name, text in self.members.items())
+        message = f"{count} of {replicas} members have MariaDB {self.entry.version}; {rest}"
+        return Step(name="Version", verdict=progressing(message))
+
+
+def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[str, Member]) -> Version:
+    """Return the version of the spec. Raises SpecError for one that there is not, to which MariaDB has no way from the
+    one that runs, or with which the data would not be complete.
+    """
+    spec = ctx.spec
+    entry = ctx.release.in_version("mariadb", spec.version or "")
+    label = kube.version_label(entry, kube.settings(spec)) or ""
+    path = "spec.version" if spec.version else "spec.image" if spec.image else "spec.release"
+    pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in cluster.pod_names(spec.replicas)]
+    running = _label(cluster.live["spec"]["template"]) if cluster.live else ""
+    if len(pods) == spec.replicas > 1 and all(major(_label(pod)) == major(label) for pod in pods):
+        # A version that no member has yet, such as one of an image that does not exist, can be taken back.
+        running = label
+    is_new = check_version(entry, running, label, path, _WAY_BACK)
+    if is_new:
+        _check_shutdown(spec.config)
+    return Version(entry, is_new, _outdated(pods, reports, label) if major(label) else {})
+
+
+def _check_shutdown(config: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise SpecError if servers leave a part of what they end with to their next start: only the same version reads
+    the logs of that.
+    """
+    for group, options in config.items():
+        for name, value in options.items():
+            if name.replace("-", "_") == "innodb_fast_shutdown" and str(value) not in {"0", "1"}:
+                message = "another version needs data that were written completely; set 0 or 1, and change the version"
+                raise SpecError(f"spec.config.{group}.{name}", f"{message} then")
+
+
+def _outdated(pods: Sequence[Object], reports: Mapping[str, Member], label: str) -> dict[str, str]:
+    """Return what keeps members from having a version, by pod: the program, or the system tables."""
+    outdated: dict[str, str] = {}
+    for pod in pods:
+        name, running = pod["metadata"]["name"], _label(pod)
+        tables = reports[name].tables if name in reports else ""
+        if major(running) and major(running) != major(label):
+            outdated[name] = f"runs {running}"
+        elif major(tables) and major(tables) != major(label):
+            outdated[name] = f"has system tables of {tables}"
+    return outdated
+
+
+def _label(obj: Object) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(kube.VERSION, ""))
