@@ -186,6 +186,10 @@ e2e-seeds: venv ## Manifests that were written before this operator, each until 
 e2e-upgrade: venv ## A cloud that is checked, upgraded, taken back and upgraded again, while a user works in it
 	$(E2E) tests/e2e/on_upgrade
 
+.PHONY: e2e-infrastructure
+e2e-infrastructure: venv ## MariaDB from one major version to the next, a cluster of three and a single server, under writers; no cloud
+	$(E2E) -s tests/e2e/on_infrastructure
+
 .PHONY: e2e-services
 e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
 	$(PY) -m localcluster build --only vault

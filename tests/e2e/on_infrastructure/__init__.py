@@ -1,0 +1,1 @@
+"""Programs that are no part of OpenStack, each from one version to the next."""
