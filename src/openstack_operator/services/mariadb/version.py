@@ -48,7 +48,7 @@ class Version:
             return None
         message = (
             f"the upgrade to MariaDB {self.entry.version} waits until all members serve, since it replaces them one by"
-            f" one; {'; '.join(missing)}"
+            f" one; not yet: {', '.join(missing)}"
         )
         return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)
 

@@ -1,0 +1,157 @@
+"""MariaDB from one major version to another: what a plan does, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import Object, Plan, Release, SpecError, Step, key
+from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.services.mariadb.service import plan
+from openstack_operator.testing import context, granted
+
+OLD, NEW = {"version": "10.11"}, {"version": "11.8"}
+THREE = {"replicas": 3}
+NAMES = [f"mariadb-server-{ordinal}" for ordinal in range(3)]
+
+
+def made(release: Release, spec: Mapping[str, Any], **changes: Any) -> Plan:
+    return plan(context(MARIADB, dict(spec), release=release, **changes))
+
+
+def server(made_plan: Plan) -> Object:
+    return next(obj for obj in made_plan.objects if obj["kind"] == "StatefulSet")
+
+
+def step(made_plan: Plan, name: str) -> Step | None:
+    return next((each for each in made_plan if each.name == name), None)
+
+
+def live(release: Release, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Children of a resource that has had this spec."""
+    children = {key(obj): granted(obj) for obj in made(release, spec).objects if obj["kind"] == "StatefulSet"}
+    if spec.get("replicas", 1) > 1:
+        data = {"members": ",".join(NAMES), "seed": "", "uuid": "u", "ordered": "", "force": "", "token": ""}
+        record = kube.secret(context(MARIADB, dict(spec), release=release), "mariadb-galera", data)
+        children[key(record)] = record
+    return {"children": children}
+
+
+def members(versions: str, tables: str = "", missing: str = "") -> dict[str, Any]:
+    """Pods and reports of members: the versions of their programs, and those of their system tables."""
+    pods, facts = list[Object](), dict[str, Any]()
+    for name, version, of_tables in zip(NAMES, versions.split(), (tables or versions).split(), strict=True):
+        ready = "False" if name == missing else "True"
+        pods.append(
+            {
+                "metadata": {"name": name, "namespace": "openstack", "uid": name, "labels": {kube.VERSION: version}},
+                "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": ready}]},
+            }
+        )
+        answer = {"name": name, "stage": "serving", "status": "Primary", "uuid": "u", "data": True, "size": 3}
+        facts[name] = {**answer, "ready": name != missing, "version": version, "tables": of_tables, "why": "looks"}
+    return {"pods": pods, "facts": facts}
+
+
+def test_a_version_has_an_image_of_its_own(release: Release) -> None:
+    default, old = server(made(release, {})), server(made(release, OLD))
+    images = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in (default, old)]
+    assert images == [release["mariadb"].image, release["mariadb"].versions["10.11"].image]
+    labels = [each["spec"]["template"]["metadata"]["labels"][kube.VERSION] for each in (default, old)]
+    assert labels == ["11.8", "10.11"]
+    assert server(made(release, NEW)) == default, "the default version, said"
+
+
+def test_a_version_that_the_release_lacks_is_refused(release: Release) -> None:
+    message = r"spec.version: release 2025.1 has no mariadb 10.6; choose from 10.11, 11.8"
+    with pytest.raises(SpecError, match=message):
+        made(release, {"version": "10.6"})
+    with pytest.raises(SpecError, match=message):
+        made(release, {"version": "10.6", "provider": "mariadb-operator"})
+
+
+def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
+    before = live(release, THREE | OLD)
+    waiting = made(release, THREE | NEW, **before, **members("10.11 10.11 10.11", missing=NAMES[1]))
+    gate = step(waiting, "Version")
+    assert gate
+    assert gate.barrier
+    assert gate.verdict
+    assert gate.verdict.message == (
+        "the upgrade to MariaDB 11.8 waits until all members serve, since it replaces them one by one;"
+        " not yet: mariadb-server-1"
+    )
+    servers = step(waiting, "Server")
+    assert servers
+    assert gate in servers.after
+    begins = step(made(release, THREE | NEW, **before, **members("10.11 10.11 10.11")), "Version")
+    assert begins
+    assert begins.verdict
+    assert begins.verdict.ready
+
+
+def test_an_upgrade_says_who_is_still_to_come(release: Release) -> None:
+    begun = live(release, THREE | NEW)
+    rolling = step(made(release, THREE | NEW, **begun, **members("10.11 10.11 11.8", "10.11 10.11 10.11")), "Version")
+    assert rolling
+    assert rolling.verdict
+    assert rolling.verdict.message == (
+        "0 of 3 members have MariaDB 11.8; mariadb-server-0 runs 10.11; mariadb-server-1 runs 10.11;"
+        " mariadb-server-2 has system tables of 10.11"
+    )
+    assert step(made(release, THREE | NEW, **begun, **members("11.8 11.8 11.8")), "Version") is None, "it is done"
+
+
+def test_no_member_is_added_during_an_upgrade(release: Release) -> None:
+    """A new one receives all data from another, which must not be of an older version."""
+    five = {"replicas": 5} | NEW
+    for before, versions in ((OLD, "10.11 10.11 10.11"), (NEW, "10.11 11.8 11.8")):
+        assert (
+            server(made(release, five, **live(release, THREE | before), **members(versions)))["spec"]["replicas"] == 3
+        )
+    grown = made(release, five, **live(release, THREE | NEW), **members("11.8 11.8 11.8"))
+    assert server(grown)["spec"]["replicas"] == 5
+
+
+@pytest.mark.parametrize("size", [{}, THREE])
+def test_there_is_no_way_back(release: Release, size: dict[str, Any]) -> None:
+    reports = members("10.11 10.11 11.8") if size else {}
+    with pytest.raises(SpecError) as refused:
+        made(release, size | OLD, **live(release, size | NEW), **reports)
+    assert str(refused.value) == (
+        "spec.version: 11.8 runs, whose data 10.11 cannot read; set that again, or restore a backup into a new MariaDB"
+    )
+
+
+def test_a_version_that_no_member_has_yet_can_be_taken_back(release: Release) -> None:
+    back = made(release, THREE | OLD, **live(release, THREE | NEW), **members("10.11 10.11 10.11"))
+    assert server(back)["spec"]["template"]["metadata"]["labels"][kube.VERSION] == "10.11"
+    assert step(back, "Version") is None
+
+
+def test_an_upgrade_from_a_version_that_nothing_is_known_of_is_refused(release: Release) -> None:
+    before = live(release, {"image": "registry.example.org/mariadb:10.6.21"})
+    message = r"spec.release: 10.6.21 runs, from which there is no upgrade to 11.8; begin with 10.11"
+    with pytest.raises(SpecError, match=message):
+        made(release, {}, **before)
+
+
+def test_an_image_says_its_version_by_its_tag(release: Release) -> None:
+    before = live(release, NEW)
+    with pytest.raises(SpecError, match=r"spec.image: 11.8 runs, whose data 10.11.5 cannot read"):
+        made(release, {"image": "registry.example.org/mariadb:10.11.5"}, **before)
+    for tag in ("11.8.3", "12.3", "stable", "2025.1-debian-bookworm"):
+        made(release, {"image": f"registry.example.org/mariadb:{tag}"}, **before)
+
+
+def test_servers_write_everything_before_another_version_reads_it(release: Release) -> None:
+    config = {"config": {"mysqld": {"innodb-fast-shutdown": 2}}}
+    before = live(release, OLD | config)
+    message = r"spec.config.mysqld.innodb-fast-shutdown: another version needs data that were written completely"
+    with pytest.raises(SpecError, match=message):
+        made(release, NEW | config, **before)
+    made(release, OLD | config, **before)
+    made(release, NEW | {"config": {"mysqld": {"innodb-fast-shutdown": 0}}}, **before)
