@@ -15,6 +15,7 @@ from ...plan import READY, Context, Group, ReleaseEntry, SpecError, State, Step,
 from . import exporter
 from .model import ContainerSettings, OVNNetworkSpec
 from .nodes import Overrides, nodes_to_certify, selector
+from .version import CONTROLLERS, controllers_version
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
 _PORT = 6640
@@ -160,6 +161,7 @@ def _daemons(
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     daemons = kube.agents(ctx, component, template, "spec.chassis.nodeSelector", updateStrategy=strategy)
+    daemons = kube.annotated(daemons, {CONTROLLERS: controllers_version(ctx)})
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import kube, parts
@@ -62,7 +62,12 @@ def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
 
 
 def members(
-    ctx: Context[OVNNetworkSpec], database: Database, settings: Members, forced_pod: str, tls: TLS
+    ctx: Context[OVNNetworkSpec],
+    database: Database,
+    settings: Members,
+    forced_pod: str,
+    tls: TLS,
+    before: Sequence[Step] = (),
 ) -> DatabaseGroup:
     """Return StatefulSet `<owner>-nb` or `<owner>-sb` behind a headless Service of the same name, and the record of its
     members once there are several. `forced_pod` is the pod that has to continue with its data.
@@ -89,7 +94,7 @@ def members(
         ports=ports,
         replicas=record.size.pods if record else 1,
         condition=database.condition,
-        after=(*((record,) if record else ()), *tls.server.pending),
+        after=(*((record,) if record else ()), *tls.server.pending, *before),
     )
     step = exporter.with_monitors(ctx, step, name, tls)
     if record:

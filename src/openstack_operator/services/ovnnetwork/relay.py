@@ -7,6 +7,8 @@ use relays alone, since these limit what a node may write, and members do not tr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import kube
 from ...parts.secrets.node_certificates import NODE_VOLUME
 from ...plan import Context, Object, State, Step, Verdict
@@ -33,7 +35,9 @@ def connection(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS
     return tls.connection([ctx.host(ctx.name("relay"))], SOUTHBOUND.client_port, SOUTHBOUND.tls_port)
 
 
-def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) -> list[Step]:
+def relays(
+    ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS, before: Sequence[Step] = ()
+) -> list[Step]:
     """Return Deployment and Service `<owner>-relay`, if any relay should run."""
     count = replicas(ctx, tls)
     if not count:
@@ -61,10 +65,10 @@ def relays(ctx: Context[OVNNetworkSpec], southbound: DatabaseGroup, tls: TLS) ->
     deployment = kube.workload(ctx, "Deployment", "relay", template, replicas=count)
     service = kube.service(ctx, ctx.name("relay"), ports, target)
     budget = [kube.disruption_budget(ctx, ctx.name("relay"), target)] if count > 1 else []
-    before = [southbound.members_step, *([tls.relay] if tls.relay else [])]
+    after = (southbound.members_step, *([tls.relay] if tls.relay else []), *before)
     # Nodes do not change to relays that do not serve.
     barrier = tls.chassis is not None
-    relay = Step(name="Relay", objects=(service, deployment, *budget), after=tuple(before), barrier=barrier)
+    relay = Step(name="Relay", objects=(service, deployment, *budget), after=after, barrier=barrier)
     return [relay, *_note(ctx)]
 
 

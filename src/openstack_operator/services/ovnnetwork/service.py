@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ... import kube, parts
 from ...parts.cluster import ordered_member
 from ...plan import Context, Plan, Step, UnsupportedError
-from . import elsewhere, exporter, recovery, relay, remote
+from . import elsewhere, exporter, recovery, relay, remote, version
 from .chassis import chassis
 from .cluster_model import Integration
 from .databases import NORTHBOUND, SOUTHBOUND, DatabaseGroup, members, open_ports, pods
@@ -33,23 +35,30 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     if spec.tunnel_interface and spec.image_profile == "kolla":
         raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
     forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
-    nb = members(ctx, NORTHBOUND, spec.northbound, forced_pod, tls)
-    sb = members(ctx, SOUTHBOUND, spec.southbound, forced_pod, tls)
+    upgrade = version.upgrade(ctx)
+    gate = (upgrade.gate,) if upgrade else ()
+    nb = members(ctx, NORTHBOUND, spec.northbound, forced_pod, tls, gate)
+    sb = members(ctx, SOUTHBOUND, spec.southbound, forced_pod, tls, gate)
     northbound, southbound, nodes = nb.connection, sb.connection, relay.connection(ctx, sb, tls)
-    relays = relay.relays(ctx, sb, tls)
+    relays = relay.relays(ctx, sb, tls, gate)
     records = [database.record for database in (nb, sb) if database.record]
     rebuilt = {"northboundRebuilt": nb.rebuilt_id, "southboundRebuilt": sb.rebuilt_id}
     is_changing = any(record.is_recovering or record.is_switching_to_tls for record in records)
     overrides = node_overrides(ctx) if neutron else None
     endpoints = entries(ctx, tls, neutron) if neutron else Entries()
-    controllers = chassis(ctx, nodes, tls.nodes, overrides, after=(sb.members_step, *relays))
+    # In an upgrade they come first, with the databases that run.
+    controllers = chassis(ctx, nodes, tls.nodes, overrides, after=() if upgrade else (sb.members_step, *relays))
+    schemas = {NORTHBOUND.schema: northbound, SOUTHBOUND.schema: southbound}
+    schema = (upgrade.schema(ctx, tls, schemas, (nb.members_step, sb.members_step)),) if upgrade else ()
     return Plan(
         *parts.policies(ctx, *_ingress_rules(ctx, tls)),
         *tls.steps,
+        *gate,
         nb,
         sb,
         *endpoints.steps,
-        _northd(ctx, nb, sb, tls),
+        *schema,
+        _northd(ctx, nb, sb, tls, schema),
         *relays,
         controllers,
         *remote.remote_chassis(ctx, tls.nodes, controllers, tuple(relays)),
@@ -85,7 +94,9 @@ def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.Ingress
     ]
 
 
-def _northd(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, tls: TLS) -> Step:
+def _northd(
+    ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, tls: TLS, before: Sequence[Step]
+) -> Step:
     """Return Deployment `<owner>-northd`; a lock in the southbound database decides which of the pods works."""
     entry = ctx.release["ovn-northd"]
     main = kube.Container(
@@ -108,5 +119,5 @@ def _northd(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, sb: DatabaseGroup, 
     template = kube.placed(template, settings, target, several=replicas > 1, replaceable=True)
     deployment = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
     budget = [kube.disruption_budget(ctx, ctx.name("northd"), target)] if replicas > 1 else []
-    step = Step(name="Northd", objects=(deployment, *budget), after=(nb.members_step, sb.members_step))
+    step = Step(name="Northd", objects=(deployment, *budget), after=(nb.members_step, sb.members_step, *before))
     return exporter.with_monitors(ctx, step, "northd", tls)

@@ -1,0 +1,133 @@
+"""OVN from one version to another: the order of its programs, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openstack_operator.plan import Object, Plan, Release, SpecError, Step, key
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan
+from openstack_operator.services.ovnnetwork.version import CONTROLLERS
+from openstack_operator.testing import context, granted
+
+Children = dict[tuple[str, str], Object]
+PROGRAMS = {
+    ("StatefulSet", "ovn-nb"),
+    ("StatefulSet", "ovn-sb"),
+    ("Deployment", "ovn-northd"),
+    ("DaemonSet", "ovn-gateway"),
+}
+
+
+def of_version(release: Release, version: str) -> Release:
+    """The release with another version of OVN."""
+    components = {
+        name: replace(entry, version=version) if name.startswith("ovn-") else entry
+        for name, entry in release.components.items()
+    }
+    return replace(release, components=components)
+
+
+def made(release: Release, children: Children | None = None, spec: dict[str, Any] | None = None) -> Plan:
+    return plan(context(OVN_NETWORK, spec, owner="ovn", release=release, children=children or {}))
+
+
+def live(release: Release, version: str) -> Children:
+    """All workloads of a version, rolled out; controllers on two nodes."""
+    objects = [obj for obj in made(of_version(release, version)).objects if key(obj) in PROGRAMS]
+    children = {key(obj): granted(obj) for obj in objects}
+    assert children.keys() == PROGRAMS
+    rolled_out(children["DaemonSet", "ovn-gateway"], updated=2)
+    return children
+
+
+def rolled_out(daemons: Object, updated: int) -> None:
+    counts = {
+        "desiredNumberScheduled": 2,
+        "currentNumberScheduled": 2,
+        "numberReady": 2,
+        "updatedNumberScheduled": updated,
+    }
+    daemons["metadata"]["generation"] = 1
+    daemons["status"] = {**counts, "observedGeneration": 1}
+
+
+def step(made_plan: Plan, name: str) -> Step:
+    return next(each for each in made_plan if each.name == name)
+
+
+def has(made_plan: Plan, name: str) -> bool:
+    return any(each.name == name for each in made_plan)
+
+
+def test_without_another_version_there_is_no_order(release: Release) -> None:
+    for children in ({}, live(release, "25.03"), live(release, "25.03.1")):
+        steps = made(release, children)
+        assert not has(steps, "Version")
+        assert not has(steps, "Schema")
+    assert step(steps, "Southbound") in step(steps, "Gateway").after
+
+
+def test_databases_wait_for_controllers_on_all_nodes(release: Release) -> None:
+    children = live(release, "24.03")
+    steps = made(release, children)
+    gate = step(steps, "Version")
+    assert gate.barrier
+    assert gate.verdict
+    assert gate.verdict.message == (
+        "the databases, relays and northd of OVN 25.03 come after ovn-controller on all nodes; 0 of 2 nodes have it"
+    )
+    assert all(gate in step(steps, name).after for name in ("Northbound", "Southbound", "Schema"))
+    assert not step(steps, "Gateway").after, "controllers work with the old databases"
+    daemons = children["DaemonSet", "ovn-gateway"]
+    daemons["metadata"]["annotations"][CONTROLLERS] = "25.03"
+    rolled_out(daemons, updated=1)
+    verdict = step(made(release, children), "Version").verdict
+    assert verdict
+    assert verdict.message.endswith("1 of 2 nodes have it")
+    rolled_out(daemons, updated=2)
+    verdict = step(made(release, children), "Version").verdict
+    assert verdict
+    assert verdict.ready
+
+
+def test_northd_comes_after_the_schemas_and_these_after_all_members(release: Release) -> None:
+    steps = made(release, live(release, "24.03"))
+    schema = step(steps, "Schema")
+    assert schema.barrier
+    assert {step(steps, "Northbound"), step(steps, "Southbound")} <= set(schema.after)
+    assert schema in step(steps, "Northd").after
+    [job] = schema.objects
+    [main] = job["spec"]["template"]["spec"]["containers"]
+    assert main["command"][-4:] == [
+        *("OVN_Northbound", "tcp:ovn-nb-0.ovn-nb.openstack.svc.cluster.local:6641"),
+        *("OVN_Southbound", "tcp:ovn-sb-0.ovn-sb.openstack.svc.cluster.local:6642"),
+    ]
+
+
+def test_the_order_holds_until_northd_is_new(release: Release) -> None:
+    children = live(release, "24.03")
+    for component in ("nb", "sb"):
+        children["StatefulSet", f"ovn-{component}"] = live(release, "25.03")["StatefulSet", f"ovn-{component}"]
+    assert has(made(release, children), "Schema"), "its Job is the reason to go on"
+    children["Deployment", "ovn-northd"] = live(release, "25.03")["Deployment", "ovn-northd"]
+    assert not has(made(release, children), "Schema")
+
+
+def test_an_upgrade_that_ovn_does_not_support_is_refused(release: Release) -> None:
+    with pytest.raises(
+        SpecError, match=r"spec.release: 23.09 runs, from which there is no upgrade to 25.03; begin with 24.03"
+    ):
+        made(release, live(release, "23.09"))
+    with pytest.raises(SpecError, match=r"spec.release: 26.03 runs, whose data 25.03 cannot read"):
+        made(release, live(release, "26.03"))
+
+
+def test_the_version_of_an_image_without_one_is_not_known(release: Release) -> None:
+    steps = made(release, live(release, "24.03"), {"image": "registry.example.org/ovn:stable"})
+    assert not has(steps, "Version")
+    daemons = next(obj for obj in steps.objects if obj["kind"] == "DaemonSet")
+    assert daemons["metadata"]["annotations"][CONTROLLERS] == "stable"
