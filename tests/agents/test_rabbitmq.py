@@ -320,6 +320,20 @@ def test_a_member_that_ends_waits_for_one_that_catches_up(machine: Machine, memb
     assert drain(machine, member) == 6, "each takes three seconds"
 
 
+def test_a_server_that_ends_enables_what_a_later_version_needs(
+    machine: Machine, member: Object, release: Release
+) -> None:
+    machine.program("rabbitmqctl", "exit 1")
+    machine.program("rabbitmq-upgrade")
+    assert drain(machine, member) == 1, "one that knows not all of them ends all the same"
+    assert machine.calls("rabbitmqctl") == ["--quiet enable_feature_flag all"]
+    single = container(planned(plan(context(RABBITMQ, release=release)), "StatefulSet", "rabbitmq-server"))
+    machine.forget_calls()
+    hook = machine.run(single, command=single["lifecycle"]["preStop"]["exec"]["command"])
+    assert hook.returncode == 0
+    assert machine.calls("rabbitmqctl") == ["--quiet enable_feature_flag all"]
+
+
 def test_a_member_that_ends_waits_for_no_absent_one(machine: Machine, member: Object, members: Members) -> None:
     members.listen(HOSTS[0], members.distribution)
     members.listen(HOSTS[2], members.distribution)

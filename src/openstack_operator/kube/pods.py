@@ -354,6 +354,12 @@ def version_label(entry: ReleaseEntry, pod_settings: PodSettings) -> str | None:
     return tag if _LABEL.fullmatch(tag) else None
 
 
+def running_version(live: Object | None) -> str:
+    """The version that the pods of a live workload are labelled with; empty if they are not."""
+    template: Object = (live or {}).get("spec", {}).get("template", {})
+    return str(((template.get("metadata") or {}).get("labels") or {}).get(VERSION, ""))
+
+
 def _shared(pod_settings: PodSettings) -> PodSettings:
     """Return the settings of containers beside the main one: all but its image and size."""
     return pod_settings.model_copy(update={"image": None, "resources": None})

@@ -71,7 +71,7 @@ def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[
     label = kube.version_label(entry, kube.settings(spec)) or ""
     path = "spec.version" if spec.version else "spec.image" if spec.image else "spec.release"
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in cluster.pod_names(spec.replicas)]
-    running = _label(cluster.live["spec"]["template"]) if cluster.live else ""
+    running = kube.running_version(cluster.live)
     if len(pods) == spec.replicas > 1 and all(major(_label(pod)) == major(label) for pod in pods):
         # A version that no member has yet, such as one of an image that does not exist, can be taken back.
         running = label

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ... import agents, kube
-from ...plan import READY, Context, Object, Step, check_version, major, waiting
+from ...plan import READY, Context, Step, check_version, major, waiting
 from .model import OVNNetworkSpec
 from .tls import TLS
 
@@ -70,7 +70,7 @@ def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
         settings = kube.settings(spec, own)
         if live is None or entry is None:
             continue
-        running, version = _label(live["spec"]["template"]), kube.version_label(entry, settings) or ""
+        running, version = kube.running_version(live), kube.version_label(entry, settings) or ""
         path = "spec.image" if settings.image else "spec.release"
         if check_version(entry, running, version, path, _WAY_BACK):
             upgrades.append(version)
@@ -99,7 +99,3 @@ def _nodes_to_come(ctx: Context[OVNNetworkSpec]) -> str:
             counts[-1] = (1, 0)
     desired, done = sum(count for count, _ in counts), sum(count for _, count in counts)
     return f"{done} of {desired} nodes have it" if done < desired else ""
-
-
-def _label(obj: Object) -> str:
-    return str((obj["metadata"].get("labels") or {}).get(kube.VERSION, ""))

@@ -16,10 +16,12 @@ from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
 from .providers import provided
 from .remote import remote_entrance
+from .version import gate
 
 _STATE, _SECRET = "/var/lib/rabbitmq", "/etc/rabbitmq/secret"
 _LISTENS = "rabbitmq/listens.sh"
-_DRAIN = agents.shell(_LISTENS, "rabbitmq/drain.sh", options="-c")
+_FEATURES = "rabbitmq/enable_features.sh"
+_DRAIN = agents.shell(_LISTENS, _FEATURES, "rabbitmq/drain.sh", options="-c")
 
 
 def plan(ctx: Context[RabbitMQSpec]) -> Plan:
@@ -53,7 +55,10 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
     order = None if is_single else orders(ctx, cluster)
     status = member_status(cluster.pod_names(spec.replicas), ctx.pods) if order else []
+    upgrade = gate(ctx, cluster, ctx.release["rabbitmq"], status)
+    gates = (upgrade,) if upgrade else ()
     server = _server(ctx, cluster, creds, conf, order, certificate, listeners, inter_node)
+    server = replace(server, after=(*server.after, *gates))
     if order:
         server = inter_node.apply(replace(server, verdict=verdict(cluster, status, order.member)))
     monitors = watched(ctx, "server", listeners.metrics, certificate, name) if listeners.monitored else ()
@@ -64,6 +69,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
         creds,
         *certificate.steps,
         conf,
+        *gates,
         Group(server.name, [order, server] if order else [server]),
         cluster.endpoint(listeners.ports, extra_objects=(*monitors, *remote.objects)),
         endpoint=f"{host}:{port}",
@@ -115,7 +121,7 @@ def _server(
         ready=listeners.readiness if clustered else kube.Probe(tcp=listeners.client_port),
         # Open as long as the node lives, whether it serves clients or waits for other members.
         alive=kube.Probe(tcp=DISTRIBUTION),
-        lifecycle={"preStop": {"exec": {"command": _DRAIN}}} if clustered else None,
+        lifecycle={"preStop": {"exec": {"command": _DRAIN if clustered else agents.shell(_FEATURES)}}},
         memory="128Mi",
         peak=kube.peak(ctx.spec.config.get("vm_memory_high_watermark.absolute"), 2),
         cpu="400m" if clustered else "100m",

@@ -1,0 +1,89 @@
+"""RabbitMQ from one version to another: what a plan does, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from openstack_operator.plan import Object, Plan, Release, SpecError, Step, key
+from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.services.rabbitmq.service import plan
+from openstack_operator.testing import context, granted
+
+THREE = {"replicas": 3}
+
+
+def of_version(release: Release, version: str) -> Release:
+    """The release with another version of RabbitMQ."""
+    return replace(
+        release, components={**release.components, "rabbitmq": replace(release["rabbitmq"], version=version)}
+    )
+
+
+def made(release: Release, spec: dict[str, Any], running: str = "", **changes: Any) -> Plan:
+    """Return the plan, beside members of a version that runs."""
+    children: dict[tuple[str, str], Object] = {}
+    if running:
+        objects = plan(context(RABBITMQ, spec, release=of_version(release, running))).objects
+        children = {key(obj): granted(obj) for obj in objects if obj["kind"] == "StatefulSet"}
+    return plan(context(RABBITMQ, spec, release=release, children=children, **changes))
+
+
+def pods(*ready: bool) -> list[Object]:
+    return [
+        {
+            "metadata": {"name": f"rabbitmq-server-{ordinal}", "namespace": "openstack", "labels": {}},
+            "status": {"conditions": [{"type": "Ready", "status": str(each)}]},
+        }
+        for ordinal, each in enumerate(ready)
+    ]
+
+
+def gate(made_plan: Plan) -> Step | None:
+    return next((step for step in made_plan if step.name == "Version"), None)
+
+
+def server(made_plan: Plan) -> Step:
+    return next(step for step in made_plan if step.name == "Server")
+
+
+@pytest.mark.parametrize("running", ["", "4.0", "4.0.9"])
+def test_without_another_major_version_nothing_waits(release: Release, running: str) -> None:
+    assert gate(made(release, THREE, running)) is None
+
+
+def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
+    waiting = made(release, THREE, "3.13", pods=pods(True, False, True))
+    step = gate(waiting)
+    assert step
+    assert step.barrier
+    assert step in server(waiting).after
+    assert step.verdict
+    assert step.verdict.message == (
+        "the upgrade to RabbitMQ 4.0 waits until all members serve, since it replaces them one by one;"
+        " rabbitmq-server-1 down"
+    )
+    begins = gate(made(release, THREE, "3.13", pods=pods(True, True, True)))
+    assert begins
+    assert begins.verdict
+    assert begins.verdict.ready
+
+
+@pytest.mark.parametrize("spec", [{}, THREE])
+def test_an_upgrade_that_rabbitmq_does_not_support_is_refused(release: Release, spec: dict[str, Any]) -> None:
+    message = r"spec.release: 3.12 runs, from which there is no upgrade to 4.0; begin with 3.13"
+    with pytest.raises(SpecError, match=message):
+        made(release, spec, "3.12")
+    with pytest.raises(SpecError, match=r"spec.release: 4.2 runs, whose data 4.0 cannot read; set that again"):
+        made(release, spec, "4.2")
+    with pytest.raises(SpecError, match=r"spec.image: 4.0 runs, whose data 3.13.7 cannot read"):
+        made_with_image(release, spec)
+
+
+def made_with_image(release: Release, spec: dict[str, Any]) -> Plan:
+    objects = plan(context(RABBITMQ, spec, release=release)).objects
+    children = {key(obj): granted(obj) for obj in objects if obj["kind"] == "StatefulSet"}
+    image = {"image": "registry.example.org/rabbitmq:3.13.7"}
+    return plan(context(RABBITMQ, spec | image, release=release, children=children))
