@@ -102,7 +102,15 @@ def test_an_upgrade_says_who_is_still_to_come(release: Release) -> None:
         "0 of 3 members have MariaDB 11.8; mariadb-server-0 runs 10.11; mariadb-server-1 runs 10.11;"
         " mariadb-server-2 has system tables of 10.11"
     )
+    two = members("10.11 10.11 11.8")
+    two["pods"].pop()
+    two["facts"].pop(NAMES[2])
+    replaced = step(made(release, THREE | NEW, **begun, **two), "Version")
+    assert replaced
+    assert replaced.verdict
+    assert replaced.verdict.message.endswith("mariadb-server-2 is being replaced")
     assert step(made(release, THREE | NEW, **begun, **members("11.8 11.8 11.8")), "Version") is None, "it is done"
+    assert step(made(release, THREE | NEW, **begun), "Version") is None, "no pod says anything"
 
 
 def test_no_member_is_added_during_an_upgrade(release: Release) -> None:

@@ -78,7 +78,8 @@ def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[
     is_new = check_version(entry, running, label, path, _WAY_BACK)
     if is_new:
         _check_shutdown(spec.config)
-    return Version(entry, is_new, _outdated(pods, reports, label) if major(label) else {})
+    names = cluster.pod_names(spec.replicas) if spec.replicas > 1 else []
+    return Version(entry, is_new, _outdated(names, pods, reports, label) if major(label) else {})
 
 
 def _check_shutdown(config: Mapping[str, Mapping[str, Any]]) -> None:
@@ -92,17 +93,23 @@ def _check_shutdown(config: Mapping[str, Mapping[str, Any]]) -> None:
                 raise SpecError(f"spec.config.{group}.{name}", f"{message} then")
 
 
-def _outdated(pods: Sequence[Object], reports: Mapping[str, Member], label: str) -> dict[str, str]:
-    """Return what keeps members from having a version, by pod: the program, or the system tables."""
+def _outdated(
+    names: Sequence[str], pods: Sequence[Object], reports: Mapping[str, Member], label: str
+) -> dict[str, str]:
+    """Return what keeps members from having a version, by pod: the program, or the system tables. While any has another
+    version, one without a pod is being replaced.
+    """
     outdated: dict[str, str] = {}
-    for pod in pods:
-        name, running = pod["metadata"]["name"], _label(pod)
-        tables = reports[name].tables if name in reports else ""
+    versions = {pod["metadata"]["name"]: _label(pod) for pod in pods}
+    for name in names:
+        running, tables = versions.get(name, ""), reports[name].tables if name in reports else ""
         if major(running) and major(running) != major(label):
             outdated[name] = f"runs {running}"
         elif major(tables) and major(tables) != major(label):
             outdated[name] = f"has system tables of {tables}"
-    return outdated
+        elif name not in versions:
+            outdated[name] = "is being replaced"
+    return outdated if any(text != "is being replaced" for text in outdated.values()) else {}
 
 
 def _label(obj: Object) -> str:
