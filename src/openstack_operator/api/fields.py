@@ -68,6 +68,17 @@ Quantity = Annotated[
 ]
 """An amount as Kubernetes writes it: 10Gi, 500m, 2."""
 
+Share = Annotated[
+    str,
+    Field(max_length=6, pattern=r"^([1-9][0-9]{0,5}|[1-9][0-9]?%|100%)$"),
+    BeforeValidator(_text),
+    validated(
+        rule("type(self) == string || self > 0", "too few; write a number from 1, or a percentage such as 10%"),
+        **{"x-kubernetes-int-or-string": True},
+    ),
+]
+"""A number from 1, or a percentage: 3, 10%."""
+
 Measured = Annotated[str, Field(max_length=32, pattern=r"^[0-9]+[KMGTP]i$")]
 """A quantity in a status: 120Gi. It has no rules, whose cost the API server counts for each entry of a list."""
 

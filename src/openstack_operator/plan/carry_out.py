@@ -12,7 +12,8 @@ from .verdict import READY, UPGRADE_HELD, Predecessor, State, Verdict, all_incom
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
-"""Writes a step's objects and returns them as they are now. Raises Transient, or SpecError when refused (422)."""
+"""Writes a step's objects, ends its pods, and returns the objects as they are now. Raises Transient, or SpecError when
+refused (422)."""
 Judge = Callable[[Object], Verdict]
 Before = Callable[[Step], Predecessor | None]
 """Returns the workload to wait for before a step; None if the step may go."""
@@ -32,7 +33,8 @@ async def carry_out(
 ) -> Verdicts:
     """One verdict a step. A step is held if something it comes after is not ready and
     (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
-    Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made.
+    Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made. Pods end
+    only once all that the step comes after is ready.
 
     `present` says whether the workloads of a step exist, or all of it where it has none. What surrounds existing
     workloads is never held: pods that serve need a Service that was deleted, whatever else is to change.
@@ -43,9 +45,10 @@ async def carry_out(
         blockers = [
             needed
             for needed in step.after
-            if not verdicts[needed].ready and (needed.barrier or needed in refused or not present(step))
+            if not verdicts[needed].ready
+            and (needed.barrier or needed in refused or bool(step.ends) or not present(step))
         ]
-        if step.verdict is not None and not step.objects:
+        if step.verdict is not None and not step.objects and not step.ends:
             verdicts[step] = outlook(step.verdict)
         elif blockers:
             blocked_verdict = waiting("waiting for " + ", ".join(dict.fromkeys(b.name for b in blockers)))

@@ -116,7 +116,8 @@ class Context(Generic[SpecT]):
     """Its irreplaceable Secrets that were deleted while this process watched, with their last content, by name."""
     pods: Sequence[Object] = ()
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
-    `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`.
+    `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`. Those of a DaemonSet that
+    the operator replaces are among them, too, if an earlier version made them without that label: without annotations.
     """
     nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
     """Nodes of the cluster by name, for resources that look at them."""

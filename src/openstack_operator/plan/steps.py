@@ -44,6 +44,9 @@ class Step:
     """Come with this one, right before it, and report as conditions of their own."""
     wake: datetime | None = None
     """Time at which its objects change without any other cause."""
+    ends: tuple[Object, ...] = ()
+    """Pods to delete, by name and uid, so that their workload makes them again. They run on until all steps that this
+    one comes after are ready."""
 
     @property
     def workloads(self) -> tuple[Object, ...]:
@@ -137,7 +140,7 @@ class Plan:
             return
         if late := [needed.name for needed in step.after if needed not in self.condition]:
             raise ValueError(f"{step.name} comes before {', '.join(late)}, which it needs")
-        for obj in step.objects:
+        for obj in (*step.objects, *step.ends):
             if obj["kind"] == "Pod" and not obj["metadata"].get("uid"):
                 raise ValueError(f"{step.name} names Pod/{obj['metadata']['name']} without its uid")
             if (owner := self._owners.setdefault(key(obj), step)) is not step:

@@ -24,7 +24,7 @@ from ..api import (
     secret_references,
     whole_secrets,
 )
-from ..kube import MANAGED_BY, WATCHED, dependency_verdict, referent_verdict, secret_data
+from ..kube import MANAGED_BY, dependency_verdict, referent_verdict, secret_data
 from ..parts.secrets.rotation import SORTS, order_name
 from ..plan import (
     ALLOWED_RESOURCES,
@@ -50,6 +50,7 @@ from .errors import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
+from .pods import seen_by_plans
 from .running_release import running_release
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
@@ -193,7 +194,7 @@ class Gatherer:
             deleted_secrets={
                 old.meta.name: old.decode() for old in self._world.stores[SECRET].deleted(kind.role, *request[1:])
             },
-            pods=[pod.decode() for pod in self._pods(request) if WATCHED in pod.meta.labels],
+            pods=seen_by_plans(self._pods(request), children),
             nodes=_Nodes(self._world.nodes),
             generation=owner.meta.generation,
             annotations=owner.meta.annotations,

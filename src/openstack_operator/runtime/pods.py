@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, MANAGED_BY, WATCHED, conditions, last_log
+from ..kube import INSTANCE, KIND, MANAGED_BY, ON_DELETE, WATCHED, conditions, last_log
 from ..plan import Object
-from .kinds import Kind
+from .kinds import DAEMON_SET, Kind
 from .store import Cached, Meta, OwnerReference
 
 SELECTOR = f"app.kubernetes.io/managed-by={MANAGED_BY}"
@@ -63,6 +63,23 @@ def workload_of(meta: Meta) -> tuple[str, str] | None:
     if owner.kind == "ReplicaSet":
         return "Deployment", owner.name.rpartition("-")[0]
     return owner.kind, owner.name
+
+
+def seen_by_plans(pods: Iterable[Cached], children: Iterable[tuple[Kind, Cached]]) -> list[Object]:
+    """Return the pods that plans look at: those with the label WATCHED, and all of a DaemonSet whose pods the operator
+    replaces, since pods of an earlier version may lack the label.
+    """
+    replaced = {
+        child.meta.name
+        for kind, child in children
+        if kind is DAEMON_SET and child.decode()["spec"].get("updateStrategy", {}).get("type") == ON_DELETE
+    }
+    return [
+        pod.decode()
+        for pod in pods
+        if WATCHED in pod.meta.labels
+        or ((owner := workload_of(pod.meta)) and owner[0] == DAEMON_SET.kind and owner[1] in replaced)
+    ]
 
 
 def _is_fine(live: Object) -> bool:

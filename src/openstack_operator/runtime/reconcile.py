@@ -19,6 +19,7 @@ from . import metrics
 from .apply import Applier
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
+from .endings import PodEndings
 from .events import RECREATION
 from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
@@ -98,10 +99,11 @@ class Reconciler:
         version = self._engine.reporter.version
         diagnostician = Diagnostician(world, request, context.now, self._engine.memo, version)
         rule = world.claims.judge(request, diagnostician.judge)
+        endings = PodEndings(world, request, applier)
         try:
             verdicts = await carry_out(
                 plan,
-                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(gate.apply, applier.apply)),
+                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(gate.apply, endings.apply)),
                 rule,
                 applier.is_present,
                 gate.blocked_by,

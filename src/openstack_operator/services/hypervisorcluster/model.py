@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...api import AgentSettings, Column, Model, OVNNetworkRef, ReleaseName, Resource, SecretRef, Sections
-from ..nova.model import Compute
+from ..nova.model import Compute, ComputeStatus
 
 
 class MetadataAgent(AgentSettings):
@@ -43,6 +43,8 @@ class HypervisorClusterStatus(Model):
 
     compute_nodes: int = 0
     """Nodes whose nova-compute is connected to the broker."""
+    compute: ComputeStatus | None = None
+    """nova-compute on all nodes; unset without compute nodes."""
 
 
 HYPERVISOR_CLUSTER = Resource(
@@ -54,4 +56,5 @@ HYPERVISOR_CLUSTER = Resource(
         Column("Secret", ".spec.controlPlaneSecretRef.name"),
         Column("Nodes", ".status.computeNodes", "integer"),
     ),
+    nodes=True,
 )

@@ -25,6 +25,7 @@ from ..nova.compute import NodeInputs, node_programs
 from ..nova.consoles import NODE_FILES, Consoles, node_mounts
 from ..nova.migration import plan_migration
 from ..nova.model import Cell, NovaSpec
+from ..nova.waves import plan_rollout
 from .model import HypervisorClusterSpec
 
 _PATH = "spec.controlPlaneSecretRef"
@@ -58,15 +59,17 @@ def plan(ctx: Context[HypervisorClusterSpec]) -> Plan:
         console=login["console_url"],
     )
     programs, daemons = node_programs(nova, [cell], inputs) if spec.compute.enabled else ([], [])
+    rollout = plan_rollout(nova, daemons)
     agents = metadata_agent(neutron, login["metadata_secret"], api=_metadata(login), after=(ovn,))
     return Plan(
         *parts.policies(ctx),
         ovn,
         Group("Compute", [*consoles.steps, *programs, *daemons]),
+        *rollout.groups,
         *(agents if spec.metadata_agent.enabled else ()),
         *([Group("Authorities", [migration.authority.replacement])] if migration.authority else ()),
         wake=migration.wake,
-        details={"computeNodes": kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).ready},
+        details={"computeNodes": kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).ready, **rollout.details},
     )
 
 

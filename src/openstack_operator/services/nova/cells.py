@@ -62,6 +62,7 @@ class CellPlan:
     """Steps that put it into the map of cells, which API and scheduler read once, when they start."""
     files: parts.Config
     """Secret with the connection of its schema."""
+    conductor: Step
 
     @property
     def name(self) -> str:
@@ -107,7 +108,7 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     console, proxy, url = _console(ctx, component, proxy_conf, tls, consoles, after=(*after, reader, caller))
     steps = (db, bus, *setup, conf, conductor, reader, caller, proxy_conf, console, proxy)
     nodes = CellNodes(name=name, shares=cell.shares, messaging=bus, console=url, after=(conductor,))
-    return CellPlan(nodes=nodes, database=db, steps=steps, mapping=tuple(setup), files=setup[0])
+    return CellPlan(nodes=nodes, database=db, steps=steps, mapping=tuple(setup), files=setup[0], conductor=conductor)
 
 
 def _messaging(ctx: Context[NovaSpec], cell: Cell, creds: parts.Credentials) -> sources.Messaging:

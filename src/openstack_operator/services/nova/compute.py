@@ -20,6 +20,8 @@ from .migration import LIBVIRT, PORT, Migration
 from .model import NovaSpec
 
 CELL_LABEL = "openstack-cell"
+NOVA_COMPUTE = "NovaCompute"
+"""Name of the step with nova-compute of a cell."""
 _NODES = "spec.compute.nodeSelector"
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
@@ -181,9 +183,11 @@ def _nova_compute(
         # It starts as root and becomes nova, which has to read the configuration.
         securityContext={"fsGroup": parts.release_entry(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
+    template["metadata"]["labels"][kube.WATCHED] = "true"
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
+    daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
     after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
-    return base, conf, Step(name="NovaCompute", objects=(daemons,), after=after)
+    return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after)
 
 
 def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:

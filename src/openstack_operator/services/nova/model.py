@@ -21,6 +21,7 @@ from ...api import (
     DatabaseSource,
     GlanceRef,
     HttpApi,
+    Labels,
     MessagingSource,
     Model,
     Name,
@@ -32,6 +33,7 @@ from ...api import (
     Scalable,
     Sections,
     ServiceSpec,
+    Share,
     Url,
     UsesIdentity,
     UsesKeyManager,
@@ -144,6 +146,33 @@ Cells = Annotated[
 ]
 
 
+class Canaries(Model):
+    """Nodes that get a new nova-compute before all others."""
+
+    node_selector: Annotated[Labels, Field(min_length=1)]
+    """Labels of these nodes; `kubernetes.io/hostname` selects a single one. If no node has them, no node gets a
+    change."""
+    only: bool = False
+    """No other node gets a change until this is false."""
+
+
+class ComputeRollout(Model):
+    """Nodes that get a new nova-compute at a time, in an upgrade to another release and for each other change of its
+    image, options or size. The operator ends the pod of a node, which waits for work on the node that is under way
+    (half an hour at most), and goes on when the next pod there is Ready. It begins once all other programs of Nova have
+    the change. If a new nova-compute is not Ready for ten minutes, no other node gets the change, and the condition
+    ComputeReady names the node."""
+
+    max_unavailable: Share = "1"
+    """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such
+    as `10%`, which is rounded up. Nodes that cannot be reached do not count; they get the change when they are back."""
+    canaries: Canaries | None = None
+    """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
+    paused: bool = False
+    """No further node gets a change; those that have it keep it. New nodes get the newest nova-compute, and so does a
+    node whose pod somebody deletes."""
+
+
 class Compute(AgentSettings):
     """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
 
@@ -169,6 +198,8 @@ class Compute(AgentSettings):
     images do not support it."""
     config: Sections = {}
     """Options for nova-compute alone; they override the service's config."""
+    rollout: ComputeRollout = ComputeRollout()
+    """Nodes that get a change of nova-compute at a time, and which come first."""
     libvirt: AgentSettings = AgentSettings()
     """Image and resources of libvirt; it runs on the nodes of nova-compute."""
 
@@ -323,11 +354,35 @@ class CellStatus(Model):
     """Nodes of the cell whose nova-compute is connected to the cell's broker."""
 
 
+class ReleaseNodes(Model):
+    """Nodes whose nova-compute is of one release."""
+
+    name: Annotated[str, Field(max_length=63)]
+    """Name of the release; `unknown` for pods of an earlier version of the operator."""
+    nodes: int = 0
+    """Number of these nodes."""
+
+
+class ComputeStatus(Model):
+    """Observed state of nova-compute on all nodes, read from its pods."""
+
+    nodes: int = 0
+    """Nodes that should run nova-compute."""
+    updated_nodes: int = 0
+    """Nodes whose nova-compute has the last change."""
+    releases: Annotated[list[ReleaseNodes], BY_NAME] = []
+    """Nodes by the release that they run."""
+    behind: list[Annotated[str, Field(max_length=253)]] = []
+    """Names of nodes that do not have the last change yet, the first ten."""
+
+
 class NovaStatus(Model):
     """Observed state of a Nova besides its conditions."""
 
     cells: Annotated[list[CellStatus], BY_NAME] = []
     """Cells that hold compute nodes."""
+    compute: ComputeStatus | None = None
+    """nova-compute on all nodes; unset without compute nodes."""
 
 
 NOVA = Resource(
@@ -336,4 +391,5 @@ NOVA = Resource(
     spec=NovaSpec,
     status=NovaStatus,
     columns=(Column("Endpoint", ".status.endpoint"),),
+    nodes=True,
 )

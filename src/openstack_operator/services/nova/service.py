@@ -19,6 +19,7 @@ from .consoles import plan_consoles
 from .elsewhere import metadata_access, plan_elsewhere
 from .migration import plan_migration
 from .model import NovaSpec
+from .waves import plan_rollout
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
@@ -79,6 +80,9 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     migration = plan_migration(ctx)
     node_login = node_user(ctx, creds) if spec.has_nodes else None
     compute = plan_compute(ctx, cells, inputs, node_login, migration)
+    # nova-compute works with conductors of its own release and of later ones, and needs their schema.
+    controllers = (conductor, *(each.conductor for each in cells), scheduler, api, metadata)
+    rollout = plan_rollout(ctx, compute.steps, after=controllers)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
         *parts.policies(ctx, *ingress_rules(ctx), on_nodes=node_network_refs(spec)),
@@ -101,12 +105,13 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         api,
         metadata,
         entry,
-        _completion(ctx, conf, cells, compute, conductor, scheduler, api, metadata),
+        *rollout.groups,
+        _completion(ctx, conf, cells, compute, conductor, scheduler, api, metadata, *rollout.steps),
         *([Group("Authorities", replacements)] if replacements else ()),
         endpoint=f"{api.public}/v2.1",
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=migration.wake,
-        details={"cells": [status(ctx, each) for each in cells]},
+        details={"cells": [status(ctx, each) for each in cells], **rollout.details},
         preflight=parts.preflight(ctx, conf),
     )
 

@@ -1,0 +1,263 @@
+"""The roll-out of DaemonSets node by node: which pods are to end next, read from live objects alone.
+
+Kubernetes leaves the pods of a DaemonSet with the strategy OnDelete as they are. If one ends, it makes the next from
+the newest template. Its own strategy, RollingUpdate, knows no canaries and no pause.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..plan import READY, RELEASE_ANNOTATION, Context, Object, Verdict, failed, progressing, waiting
+from .agents import name_nodes
+from .objects import annotated, digest
+from .pod_facts import container_statuses, pod_on_node, unready_since
+from .rollout import Rollout, conditions
+
+TEMPLATE_DIGEST = "openstack.k8s.io/template"
+"""Annotation of a pod: the digest of the template that it was made from."""
+ON_DELETE = "OnDelete"
+"""Strategy of a DaemonSet whose pods the operator replaces."""
+ROLLOUT_PAUSED, ROLLOUT_STOPPED = "RolloutPaused", "RolloutStopped"
+"""Reasons of a roll-out that waits for a user, and of one that stopped by itself."""
+LISTED = 10
+"""Names of nodes in a status at most."""
+
+_DEADLINE = timedelta(minutes=10)
+"""Time in which a new pod has to become ready, as for the pods of a Deployment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Waves:
+    """How many nodes, and which of them, get a change at a time."""
+
+    path: str
+    """Field of the spec that says so."""
+    max_unavailable: str = "1"
+    """A number of nodes, or a percentage of them (`10%`), rounded up."""
+    canaries: Mapping[str, str] | None = None
+    """Labels of the nodes that come first; None without canaries."""
+    canaries_only: bool = False
+    paused: bool = False
+
+    def limit(self, nodes: int) -> int:
+        """Return how many of that many nodes may be without a ready pod."""
+        share = int(self.max_unavailable.removesuffix("%"))
+        return max(1, math.ceil(nodes * share / 100) if self.max_unavailable.endswith("%") else share)
+
+
+def by_node(daemon_set: Object, release: str = "") -> Object:
+    """Return the DaemonSet with pods that the operator replaces, in place of Kubernetes. Each pod says from which
+    template and for which release it was made.
+    """
+    spec = daemon_set["spec"]
+    template = annotated(spec["template"], {RELEASE_ANNOTATION: release}) if release else spec["template"]
+    template = annotated(template, {TEMPLATE_DIGEST: digest(template)})
+    return {**daemon_set, "spec": {**spec, "template": template, "updateStrategy": {"type": ON_DELETE}}}
+
+
+@dataclass(frozen=True)
+class _NodePod:
+    """The pod of a node, seen from the template that it should have."""
+
+    live: Object
+    is_current: bool
+    is_canary: bool
+
+    @property
+    def node(self) -> str:
+        return self.live["spec"]["nodeName"]
+
+    @property
+    def is_ending(self) -> bool:
+        return "deletionTimestamp" in self.live["metadata"]
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.is_ending and conditions(self.live).get("Ready", {}).get("status") == "True"
+
+    @property
+    def is_silent(self) -> bool:
+        """True if its node does not answer: Kubernetes calls the pod unready, and its containers what they were."""
+        by_type = conditions(self.live)
+        ready, containers = (by_type.get(name, {}).get("status") for name in ("Ready", "ContainersReady"))
+        return ready == "False" and containers == "True"
+
+    @property
+    def release(self) -> str:
+        return (self.live["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRollout:
+    """State of a roll-out, and its next step."""
+
+    nodes: int = 0
+    """Nodes that should have a pod."""
+    behind: Sequence[str] = ()
+    """Nodes whose pod is of an older template."""
+    releases: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Number of nodes by the release of their pods; empty text for pods that do not say it."""
+    ends: tuple[Object, ...] = ()
+    """Pods to end now, by name and uid."""
+    verdict: Verdict = READY
+    wake: datetime | None = None
+    """Time at which the roll-out stops by itself, if nothing changes."""
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """Return what a status says of it."""
+        releases = [{"name": name or "unknown", "nodes": count} for name, count in sorted(self.releases.items())]
+        return {
+            "nodes": self.nodes,
+            "updatedNodes": self.nodes - len(self.behind),
+            "releases": releases,
+            "behind": list(self.behind[:LISTED]),
+        }
+
+
+def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object], waves: Waves) -> NodeRollout:
+    """Return the roll-out of DaemonSets that `by_node` made, over all their nodes together. `program` is what their
+    pods run. No pod ends before the controller of its DaemonSet has seen the new template: the next one would be as the
+    last.
+    """
+    desired = {each["metadata"]["name"]: each for each in daemon_sets}
+    pods = _pods(ctx, desired, waves)
+    behind = sorted((pod for pod in pods if not pod.is_current), key=lambda pod: pod.node)
+    live = {name: ctx.children.get(("DaemonSet", name)) for name in desired}
+    nodes = max(sum(Rollout(each).desired for each in live.values()), len(pods))
+    releases: dict[str, int] = {}
+    for pod in pods:
+        releases[pod.release] = releases.get(pod.release, 0) + 1
+    rollout = NodeRollout(nodes=nodes, behind=[pod.node for pod in behind], releases=releases)
+    if not behind:
+        return rollout
+    seen = {name for name, each in live.items() if each is not None and _is_seen(each, desired[name])}
+    return _next(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in seen], waves)
+
+
+def _next(
+    ctx: Context[Any],
+    program: str,
+    rollout: NodeRollout,
+    pods: Sequence[_NodePod],
+    behind: Sequence[_NodePod],
+    waves: Waves,
+) -> NodeRollout:
+    """Return the roll-out with its verdict and the pods to end. `behind` are those that may end."""
+    answering = [pod for pod in pods if not pod.is_silent]
+    starting = [pod for pod in answering if pod.is_current and not pod.is_ready and not pod.is_ending]
+    ending = [pod for pod in answering if pod.is_ending]
+    progress = _progress(ctx, rollout, pods)
+    if waves.paused:
+        text = f"{progress}; {waves.path}.paused: all others keep what they have until that is false"
+        return replace(rollout, verdict=waiting(text, ROLLOUT_PAUSED))
+    late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
+    if late:
+        return replace(rollout, verdict=_stopped(program, progress, late))
+    candidates = [pod for pod in behind if not pod.is_silent and not pod.is_ending]
+    if waves.canaries is not None:
+        canaries = [pod for pod in answering if pod.is_canary]
+        if text := _hold(waves, canaries, is_first=any(pod in candidates for pod in canaries)):
+            return replace(rollout, verdict=waiting(f"{progress}; {text}", ROLLOUT_PAUSED))
+        if not all(pod.is_current and pod.is_ready for pod in canaries):
+            candidates = [pod for pod in candidates if pod.is_canary]
+    missing = rollout.nodes - len(pods)
+    room = waves.limit(rollout.nodes) - len(starting) - len(ending) - missing
+    # Nothing is lost on a node whose pod is not ready anyway.
+    chosen = sorted(candidates, key=lambda pod: (pod.is_ready, pod.node))[: max(0, room)]
+    waits = _waits(program, starting, [*ending, *chosen], missing)
+    if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
+        waits.append(
+            f"{name_nodes(silent)} cannot be reached: bring it back, or delete the Node if it is gone for good"
+        )
+    return replace(
+        rollout,
+        ends=tuple(_identity(pod.live) for pod in chosen),
+        verdict=progressing("; ".join([progress, *waits])),
+        wake=min((unready_since(pod.live) + _DEADLINE for pod in starting), default=None),
+    )
+
+
+def _pods(ctx: Context[Any], desired: Mapping[str, Object], waves: Waves) -> list[_NodePod]:
+    """Return the pod of each node; while an older one ends beside it, the newer."""
+    digests = {name: _digest(each["spec"]["template"]) for name, each in desired.items()}
+    by_node: dict[str, _NodePod] = {}
+    for live in ctx.pods:
+        owner, node = _owner(live), (live.get("spec") or {}).get("nodeName")
+        if owner not in digests or not node:
+            continue
+        labels = ctx.nodes[node].labels if node in ctx.nodes else {}
+        is_canary = waves.canaries is not None and waves.canaries.items() <= labels.items()
+        pod = _NodePod(live, _digest(live) == digests[owner], is_canary)
+        if node not in by_node or by_node[node].is_ending:
+            by_node[node] = pod
+    return list(by_node.values())
+
+
+def _owner(pod: Object) -> str:
+    """Return the name of the DaemonSet that controls a pod; empty for other pods."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((each["name"] for each in owners if each.get("controller") and each["kind"] == "DaemonSet"), "")
+
+
+def _digest(pod: Mapping[str, Any]) -> str:
+    return (pod["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST, "")
+
+
+def _is_seen(live: Object, desired: Object) -> bool:
+    """Return True if the next pod of a live DaemonSet is made from the template of `desired`."""
+    is_same = _digest(live["spec"]["template"]) == _digest(desired["spec"]["template"])
+    is_deleted = "deletionTimestamp" in live["metadata"]
+    return is_same and not is_deleted and Rollout(live).is_observed
+
+
+def _identity(pod: Object) -> Object:
+    metadata = {name: pod["metadata"][name] for name in ("name", "namespace", "uid")}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+
+
+def _progress(ctx: Context[Any], rollout: NodeRollout, pods: Iterable[_NodePod]) -> str:
+    release = ctx.release.name
+    is_upgrade = any(pod.release not in ("", release) for pod in pods if not pod.is_current)
+    done = rollout.nodes - len(rollout.behind)
+    return f"{done} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
+
+
+def _hold(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
+    """Return why no node gets the change after the canaries; empty if one may."""
+    labels = ",".join(f"{name}={value}" for name, value in sorted((waves.canaries or {}).items()))
+    if not canaries:
+        return f"{waves.path}.canaries: no node that answers has the labels {labels}; label one, or remove the field"
+    if waves.canaries_only and not is_first and all(pod.is_current for pod in canaries):
+        return f"{waves.path}.canaries.only: all but the canaries keep what they have until that is false"
+    return ""
+
+
+def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
+    first = min(late, key=lambda pod: (unready_since(pod.live), pod.node))
+    meta = first.live["metadata"]
+    others = f", and {len(late) - 1} more" if len(late) > 1 else ""
+    runs = any(each.get("state", {}).get("running") for each in container_statuses(first.live))
+    log = f"kubectl logs -n {meta['namespace']} {meta['name']}{'' if runs else ' --previous'}"
+    text = (
+        f"{progress}; no other node gets it: the new {program} is not Ready since {unready_since(first.live):%H:%M} UTC"
+        f" ({pod_on_node(first.live)}{others}); see why by `{log}`, and correct or take back the change"
+    )
+    return failed(text, ROLLOUT_STOPPED)
+
+
+def _waits(program: str, starting: Sequence[_NodePod], ending: Sequence[_NodePod], missing: int) -> list[str]:
+    """Return what the next nodes wait for."""
+    waits: list[str] = []
+    if starting:
+        waits.append(f"waits for {name_nodes(pod.node for pod in starting)} (the new {program} is not Ready yet)")
+    if ending:
+        waits.append(f"waits for {name_nodes(pod.node for pod in ending)} ({program} ends)")
+    if missing > 0:
+        waits.append(f"waits for {missing} node{'s' if missing > 1 else ''} without a pod")
+    return waits

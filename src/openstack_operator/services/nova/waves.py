@@ -1,0 +1,50 @@
+"""nova-compute reaches the nodes in waves: a few at a time, canaries first, none while that is paused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import kube
+from ...plan import Context, Group, Step
+from .compute import NOVA_COMPUTE
+from .model import NovaSpec
+
+
+@dataclass(frozen=True)
+class ComputeRollout:
+    """Steps of the roll-out of nova-compute, and its part of the status; empty without compute nodes."""
+
+    steps: tuple[Step, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Return the steps under the condition of all programs on compute nodes."""
+        return (Group("Compute", self.steps),) if self.steps else ()
+
+
+def plan_rollout(
+    ctx: Context[NovaSpec], steps: Iterable[Step | Group], *, after: Sequence[Step] = ()
+) -> ComputeRollout:
+    """Plan the next wave of nova-compute, whose DaemonSets are in some of `steps`. No pod ends before all of `after`
+    are ready: nova-compute of a release needs a conductor of that release.
+    """
+    daemons = [each for each in steps if isinstance(each, Step) and each.name == NOVA_COMPUTE]
+    if not daemons:
+        return ComputeRollout()
+    settings = ctx.spec.compute.rollout
+    canaries = settings.canaries
+    waves = kube.Waves(
+        path="spec.compute.rollout",
+        max_unavailable=settings.max_unavailable,
+        canaries=canaries.node_selector if canaries else None,
+        canaries_only=canaries is not None and canaries.only,
+        paused=settings.paused,
+    )
+    rollout = kube.node_rollout(ctx, "nova-compute", [obj for each in daemons for obj in each.workloads], waves)
+    step = Step(
+        name="ComputeRollout", ends=rollout.ends, verdict=rollout.verdict, wake=rollout.wake, after=tuple(after)
+    )
+    return ComputeRollout((step,), {"compute": rollout.details})

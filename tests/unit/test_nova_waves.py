@@ -1,0 +1,438 @@
+"""nova-compute reaches the nodes of a cloud in waves: a plan says which pods end, a kubelet makes the next ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from test_nova import PUBLISHED, SECRETS
+from test_upgrade import newer
+
+from openstack_operator import kube
+from openstack_operator.api import Model
+from openstack_operator.plan import (
+    RELEASE_ANNOTATION,
+    Key,
+    Node,
+    Object,
+    Plan,
+    Release,
+    Step,
+    Verdict,
+    carry_out,
+    conditions,
+    key,
+)
+from openstack_operator.registry import SERVICES
+from openstack_operator.services.nova.model import NOVA
+from openstack_operator.testing import NOW, context, granted
+
+OLD, NEW = "2025.1", "2026.1"
+RECORD = next(each for each in SERVICES if each.resource is NOVA)
+DAEMONS = "nova-cell1-compute"
+CANARY = {"canary": "yes"}
+TEN = tuple(f"node{number}" for number in range(10))
+
+
+class Cloud:
+    """A Nova whose workloads and jobs finish at once, and nodes on which nova-compute ends and starts on request."""
+
+    def __init__(self, release: Release, nodes: Sequence[str] = TEN, canaries: Sequence[str] = ()) -> None:
+        self.releases = {OLD: release, NEW: newer(release, NEW)}
+        self.nodes = {name: Node(name, CANARY if name in canaries else {}) for name in nodes}
+        self.children: dict[Key, Object] = {}
+        self.pods: dict[str, Object] = {}
+        """By node."""
+        self.spec: dict[str, Any] = {"release": OLD}
+        self.running = ""
+        self.now: datetime = NOW
+        self.slow: set[str] = set()
+        """Workloads of the control plane whose pods do not become ready."""
+        self.broken: set[str] = set()
+        """Nodes where a new nova-compute does not become ready."""
+        self.conditions: Mapping[str, Verdict] = {}
+        self.details: Mapping[str, Any] = {}
+        self.ended: list[str] = []
+        self._made = 0
+        self.settle()
+        self.running = OLD
+
+    def plan(self) -> Plan:
+        def of(spec: Model) -> Release:
+            return self.releases[str(getattr(spec, "release", OLD))]
+
+        return RECORD.make_plan(
+            context(
+                NOVA,
+                self.spec,
+                release=self.releases[self.spec["release"]],
+                releases=of,
+                published=PUBLISHED,
+                secrets=SECRETS,
+                running_release=self.running,
+                children=deepcopy(self.children),
+                pods=[self.pods[name] for name in sorted(self.pods)],
+                nodes=self.nodes,
+                now=self.now,
+            )
+        )
+
+    def reconcile(self) -> list[str]:
+        """Make one pass, and return the nodes whose pods it ended."""
+        plan, ended = self.plan(), len(self.ended)
+        kept = {key(obj) for obj in plan.objects}
+        verdicts = asyncio.run(carry_out(plan, self._apply, kube.judge, self._is_present))
+        self.children = {name: live for name, live in self.children.items() if name in kept}
+        self.conditions, self.details = conditions(plan, verdicts), plan.outcome.details
+        return self.ended[ended:]
+
+    def settle(self, passes: int = 6) -> None:
+        """Make passes, and let Kubernetes do its work after each."""
+        for _ in range(passes):
+            self.reconcile()
+            self.kubelet()
+
+    def wave(self) -> list[str]:
+        """Make passes until pods end, and return their nodes; those that end already do so before."""
+        self.kubelet()
+        for _ in range(4):
+            if ended := self.reconcile():
+                return ended
+            self.observe()
+        return []
+
+    async def _apply(self, step: Step) -> Sequence[Object]:
+        written = [self._write(deepcopy(obj)) for obj in step.objects]
+        for pod in step.ends:
+            [name] = [node for node, live in self.pods.items() if live["metadata"]["uid"] == pod["metadata"]["uid"]]
+            self.pods[name]["metadata"]["deletionTimestamp"] = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+            self.ended.append(name)
+        return written
+
+    def _write(self, obj: Object) -> Object:
+        before = self.children.get(key(obj))
+        changed = before is None or before["spec" if "spec" in obj else "metadata"] != obj.get("spec", obj["metadata"])
+        generation = (before["metadata"]["generation"] if before else 0) + changed
+        obj["metadata"] = {**obj["metadata"], "generation": generation}
+        if obj["kind"] == "DaemonSet" or obj["metadata"]["name"] in self.slow:
+            obj["status"] = before["status"] if before else {}
+        else:
+            obj = granted(obj)
+        self.children[key(obj)] = obj
+        return obj
+
+    def _is_present(self, step: Step) -> bool:
+        return all(key(obj) in self.children for obj in step.workloads or step.objects)
+
+    def observe(self) -> None:
+        """Let the controller of DaemonSets look at them."""
+        for (kind, name), live in self.children.items():
+            if kind != "DaemonSet":
+                continue
+            if name != DAEMONS:
+                self.children[kind, name] = granted(live)
+                continue
+            template = annotations(live["spec"]["template"])
+            pods = list(self.pods.values())
+            updated = sum(annotations(pod) == template for pod in pods)
+            ready = sum(is_ready(pod) for pod in pods)
+            counts = {"desiredNumberScheduled": len(self.nodes), "currentNumberScheduled": len(pods)}
+            counts |= {"updatedNumberScheduled": updated, "numberReady": ready}
+            live["status"] = {"observedGeneration": live["metadata"]["generation"], **counts}
+
+    def kubelet(self) -> None:
+        """Let pods end that are to end, and a new one start on each node without one."""
+        self.observe()
+        live = self.children.get(("DaemonSet", DAEMONS))
+        for name in self.nodes:
+            if live and ("deletionTimestamp" in self.pods.get(name, {}).get("metadata", {}) or name not in self.pods):
+                self.pods[name] = self._pod(name, live["spec"]["template"])
+        self.observe()
+
+    def _pod(self, node: str, template: Object) -> Object:
+        self._made += 1
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": DAEMONS, "uid": "daemons", "controller": True}
+        name = f"{DAEMONS}-{self._made}"
+        metadata = {**deepcopy(template["metadata"]), "name": name, "namespace": "openstack", "uid": name}
+        created = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+        state = "False" if node in self.broken else "True"
+        states = [
+            {"type": type_, "status": state, "lastTransitionTime": created} for type_ in ("Ready", "ContainersReady")
+        ]
+        return {
+            "metadata": {**metadata, "creationTimestamp": created, "ownerReferences": [owner]},
+            "spec": {"nodeName": node},
+            "status": {"conditions": states},
+        }
+
+    def silence(self, node: str) -> None:
+        """Let a node stop to answer: Kubernetes says so of its pod, and its containers stay as they were."""
+        self.pods[node]["status"]["conditions"][0]["status"] = "False"
+
+    def roll_out(self, **rollout: Any) -> None:
+        self.spec = {**self.spec, "compute": {**self.spec.get("compute", {}), "rollout": rollout}}
+
+    def change(self) -> None:
+        """Change an option of nova-compute alone."""
+        config = {"DEFAULT": {"cpu_allocation_ratio": len(self.ended) + 2.5}}
+        self.spec = {**self.spec, "compute": {**self.spec.get("compute", {}), "config": config}}
+
+    def upgrade(self) -> None:
+        """Ask for the new release, and go on until the check has succeeded."""
+        self.spec = {**self.spec, "release": NEW}
+        for _ in range(2):
+            self.reconcile()
+            self.observe()
+
+    @property
+    def of_release(self) -> dict[str, list[str]]:
+        """Return the nodes by the release that their nova-compute runs."""
+        found: dict[str, list[str]] = {}
+        for node, pod in sorted(self.pods.items()):
+            found.setdefault(annotations(pod)[RELEASE_ANNOTATION], []).append(node)
+        return found
+
+    @property
+    def says(self) -> str:
+        return self.conditions["ComputeReady"].message
+
+
+def annotations(obj: Object) -> dict[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def is_ready(pod: Object) -> bool:
+    return pod["status"]["conditions"][0]["status"] == "True"
+
+
+@pytest.fixture
+def cloud(release: Release) -> Cloud:
+    found = Cloud(release)
+    assert found.conditions["ComputeReady"].ready
+    return found
+
+
+def test_kubernetes_leaves_the_pods_to_the_operator(cloud: Cloud) -> None:
+    daemons = cloud.children["DaemonSet", DAEMONS]
+    assert daemons["spec"]["updateStrategy"] == {"type": "OnDelete"}
+    assert not cloud.ended
+
+
+def test_a_change_reaches_one_node_after_the_other(cloud: Cloud) -> None:
+    cloud.change()
+    assert [cloud.wave() for _ in range(11)] == [*([name] for name in TEN), []]
+    assert cloud.conditions["ComputeReady"].ready
+
+
+def test_a_node_waits_until_the_pod_of_the_one_before_is_gone(cloud: Cloud) -> None:
+    cloud.change()
+    assert cloud.wave() == ["node0"]
+    assert (cloud.reconcile(), cloud.reconcile()) == ([], [])
+    assert "0 of 10 nodes have the change; waits for node node0 (nova-compute ends)" in cloud.says
+
+
+def test_no_pod_ends_before_kubernetes_knows_the_new_template(cloud: Cloud) -> None:
+    cloud.change()
+    assert (cloud.reconcile(), cloud.reconcile()) == ([], [])
+    cloud.observe()
+    assert cloud.reconcile() == ["node0"]
+
+
+@pytest.mark.parametrize(("limit", "nodes"), [("3", 3), (3, 3), ("20%", 2), ("11%", 2), ("1%", 1), ("100%", 10)])
+def test_as_many_nodes_at_a_time_as_the_spec_says(cloud: Cloud, limit: Any, nodes: int) -> None:
+    cloud.roll_out(maxUnavailable=limit)
+    cloud.change()
+    assert cloud.wave() == list(TEN[:nodes])
+
+
+def test_a_paused_roll_out_goes_on_where_it_was(cloud: Cloud) -> None:
+    cloud.roll_out(maxUnavailable=2)
+    cloud.upgrade()
+    assert cloud.wave() == ["node0", "node1"]
+    cloud.roll_out(paused=True)
+    assert [cloud.wave() for _ in range(3)] == [[], [], []]
+    assert cloud.of_release == {NEW: ["node0", "node1"], OLD: list(TEN[2:])}
+    verdict = cloud.conditions["ComputeReady"]
+    assert (verdict.ready, verdict.reason) == (False, "RolloutPaused")
+    assert "2 of 10 nodes run 2026.1; spec.compute.rollout.paused: all others keep what they have" in verdict.message
+    cloud.roll_out(maxUnavailable=8)
+    assert cloud.wave() == list(TEN[2:])
+
+
+def test_the_status_counts_nodes_by_the_release_that_they_run(cloud: Cloud) -> None:
+    assert cloud.details["compute"] == {
+        "nodes": 10,
+        "updatedNodes": 10,
+        "releases": [{"name": OLD, "nodes": 10}],
+        "behind": [],
+    }
+    cloud.upgrade()
+    cloud.wave()
+    cloud.roll_out(paused=True)
+    cloud.wave()
+    assert cloud.details["compute"] == {
+        "nodes": 10,
+        "updatedNodes": 1,
+        "releases": [{"name": OLD, "nodes": 9}, {"name": NEW, "nodes": 1}],
+        "behind": list(TEN[1:]),
+    }
+
+
+def test_the_status_does_not_grow_with_the_cloud(release: Release) -> None:
+    cloud = Cloud(release, [f"node{number:02}" for number in range(30)])
+    cloud.roll_out(paused=True)
+    cloud.change()
+    cloud.wave()
+    assert cloud.details["compute"]["updatedNodes"] == 0
+    assert cloud.details["compute"]["behind"] == [f"node{number:02}" for number in range(10)]
+
+
+def test_canaries_come_first_and_the_others_once_all_are_ready(release: Release) -> None:
+    cloud = Cloud(release, canaries=("node3", "node7"))
+    cloud.roll_out(maxUnavailable="100%", canaries={"nodeSelector": CANARY})
+    cloud.change()
+    cloud.broken.add("node7")
+    assert cloud.wave() == ["node3", "node7"]
+    assert cloud.wave() == []
+    assert "waits for node node7 (the new nova-compute is not Ready yet)" in cloud.says
+    cloud.pods["node7"]["status"]["conditions"] = cloud.pods["node3"]["status"]["conditions"]
+    assert len(cloud.wave()) == 8
+
+
+def test_canaries_alone_until_a_user_goes_on(release: Release) -> None:
+    cloud = Cloud(release, canaries=("node3",))
+    cloud.roll_out(canaries={"nodeSelector": CANARY, "only": True})
+    cloud.upgrade()
+    assert [cloud.wave() for _ in range(3)] == [["node3"], [], []]
+    assert cloud.of_release[NEW] == ["node3"]
+    assert cloud.conditions["ComputeReady"].reason == "RolloutPaused"
+    assert "spec.compute.rollout.canaries.only: all but the canaries keep what they have" in cloud.says
+    cloud.roll_out(canaries={"nodeSelector": CANARY})
+    assert cloud.wave() == ["node0"]
+
+
+def test_labels_that_no_node_has_let_no_node_change(cloud: Cloud) -> None:
+    cloud.roll_out(canaries={"nodeSelector": {"canary": "no", "b": "c"}})
+    cloud.change()
+    assert [cloud.wave() for _ in range(3)] == [[], [], []]
+    assert "spec.compute.rollout.canaries: no node that answers has the labels b=c,canary=no; label one" in cloud.says
+
+
+def test_it_stops_by_itself_where_a_new_nova_compute_does_not_start(cloud: Cloud) -> None:
+    cloud.roll_out(maxUnavailable=3)
+    cloud.broken.add("node1")
+    cloud.change()
+    assert cloud.wave() == ["node0", "node1", "node2"]
+    assert cloud.wave() == ["node3", "node4"], "the limit has room left"
+    cloud.now += timedelta(minutes=10)
+    assert [cloud.wave() for _ in range(3)] == [[], [], []]
+    verdict = cloud.conditions["ComputeReady"]
+    assert verdict.reason == "RolloutStopped"
+    pod = cloud.pods["node1"]["metadata"]["name"]
+    assert "5 of 10 nodes have the change; no other node gets it: the new nova-compute is not Ready" in verdict.message
+    assert f"({pod} on node node1); see why by `kubectl logs -n openstack {pod} --previous`" in verdict.message
+
+
+def test_a_corrected_change_reaches_the_broken_node_first(cloud: Cloud) -> None:
+    cloud.broken.add("node0")
+    cloud.change()
+    assert [cloud.wave(), cloud.wave()] == [["node0"], []]
+    cloud.now += timedelta(minutes=20)
+    cloud.broken.clear()
+    cloud.change()
+    assert [cloud.wave(), cloud.wave()] == [["node0"], ["node1"]]
+
+
+def test_it_says_when_it_will_stop(cloud: Cloud) -> None:
+    cloud.broken.add("node0")
+    cloud.change()
+    cloud.wave()
+    cloud.wave()
+    assert cloud.plan().outcome.wake == NOW + timedelta(minutes=10)
+
+
+def test_a_node_that_does_not_answer_holds_up_no_other(cloud: Cloud) -> None:
+    cloud.silence("node0")
+    cloud.change()
+    assert [cloud.wave() for _ in range(10)] == [*([name] for name in TEN[1:]), []]
+    verdict = cloud.conditions["ComputeReady"]
+    assert not verdict.ready
+    assert "9 of 10 nodes have the change; node node0 cannot be reached: bring it back" in verdict.message
+
+
+def test_a_node_that_fails_after_its_change_holds_up_no_other(cloud: Cloud) -> None:
+    cloud.change()
+    assert cloud.wave() == ["node0"]
+    cloud.kubelet()
+    cloud.silence("node0")
+    cloud.now += timedelta(hours=1)
+    assert cloud.wave() == ["node1"]
+
+
+def test_no_node_changes_before_the_conductors(cloud: Cloud) -> None:
+    """nova-compute of a release needs a conductor of that release."""
+    cloud.slow = {"nova-cell1-conductor"}
+    cloud.upgrade()
+    assert [cloud.wave() for _ in range(3)] == [[], [], []]
+    assert "waiting for" in cloud.says
+    cloud.children["StatefulSet", "nova-cell1-conductor"] = granted(
+        cloud.children["StatefulSet", "nova-cell1-conductor"]
+    )
+    cloud.slow.clear()
+    assert cloud.wave() == ["node0"]
+
+
+def test_rows_move_only_once_all_nodes_are_new(cloud: Cloud) -> None:
+    def completions() -> list[str]:
+        return [name for kind, name in cloud.children if kind == "Job" and "complete-upgrade" in name]
+
+    cloud.upgrade()
+    for _ in TEN:
+        assert cloud.wave()
+        assert completions() == []
+    cloud.kubelet()
+    cloud.settle(2)
+    assert completions()
+    assert cloud.conditions["Ready"].ready
+
+
+def test_the_way_back_is_in_waves_too(cloud: Cloud) -> None:
+    cloud.roll_out(maxUnavailable=3)
+    cloud.upgrade()
+    assert cloud.wave() == ["node0", "node1", "node2"]
+    cloud.kubelet()
+    cloud.spec = {**cloud.spec, "release": OLD}
+    assert cloud.wave() == ["node0", "node1", "node2"]
+    cloud.settle(2)
+    assert cloud.of_release == {OLD: list(TEN)}
+    assert cloud.conditions["ComputeReady"].ready
+
+
+def test_cells_share_the_limit(release: Release) -> None:
+    """A pod of another cell that is not ready counts as well."""
+    rollout = kube.Waves(path="spec.compute.rollout", max_unavailable="2")
+    cloud = Cloud(release, ("a", "b", "c"))
+    first = cloud.children["DaemonSet", DAEMONS]
+    second = {**first, "metadata": {**first["metadata"], "name": "nova-cell2-compute"}}
+    pods = deepcopy(list(cloud.pods.values()))
+    pods[0]["metadata"]["ownerReferences"][0]["name"] = "nova-cell2-compute"
+    changed = [kube.by_node(each, "another") for each in (first, second)]
+    live = {key(each): granted(each) for each in changed}
+    ctx = replace(context(NOVA, release=release), pods=pods, children=live)
+    found = kube.node_rollout(ctx, "nova-compute", changed, rollout)
+    assert len(found.ends) == 2
+    assert {pod["metadata"]["uid"] for pod in found.ends} < {pod["metadata"]["uid"] for pod in pods}
+
+
+def test_pods_of_an_earlier_version_are_older(cloud: Cloud) -> None:
+    """They have no annotations."""
+    for pod in cloud.pods.values():
+        del pod["metadata"]["annotations"]
+        del pod["metadata"]["labels"]
+    assert cloud.wave() == ["node0"]
+    assert cloud.details["compute"]["releases"] == [{"name": "unknown", "nodes": 10}]
