@@ -25,7 +25,7 @@ LARGER = {
     "keystone/federation": 590,
     "mariadb": 715,
     "neutron": 475,
-    "nova": 1330,
+    "nova": 1375,
     "octavia": 455,
     "ovnnetwork": 1320,
     "pki": 320,

@@ -137,9 +137,9 @@ class Cloud:
             if name != DAEMONS:
                 self.children[kind, name] = granted(live)
                 continue
-            template = annotations(live["spec"]["template"])
+            template = notes(live["spec"]["template"])
             pods = list(self.pods.values())
-            updated = sum(annotations(pod) == template for pod in pods)
+            updated = sum(notes(pod) == template for pod in pods)
             ready = sum(is_ready(pod) for pod in pods)
             counts = {"desiredNumberScheduled": len(self.nodes), "currentNumberScheduled": len(pods)}
             counts |= {"updatedNumberScheduled": updated, "numberReady": ready}
@@ -194,7 +194,7 @@ class Cloud:
         """Return the nodes by the release that their nova-compute runs."""
         found: dict[str, list[str]] = {}
         for node, pod in sorted(self.pods.items()):
-            found.setdefault(annotations(pod)[RELEASE_ANNOTATION], []).append(node)
+            found.setdefault(notes(pod)[RELEASE_ANNOTATION], []).append(node)
         return found
 
     @property
@@ -202,7 +202,7 @@ class Cloud:
         return self.conditions["ComputeReady"].message
 
 
-def annotations(obj: Object) -> dict[str, str]:
+def notes(obj: Object) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}
 
 
@@ -436,3 +436,40 @@ def test_pods_of_an_earlier_version_are_older(cloud: Cloud) -> None:
         del pod["metadata"]["labels"]
     assert cloud.wave() == ["node0"]
     assert cloud.details["compute"]["releases"] == [{"name": "unknown", "nodes": 10}]
+
+
+def file_of(cloud: Cloud, node: str) -> str:
+    """Return the nova.conf that nova-compute of a node reads if it starts again now."""
+    [key] = {notes(cloud.pods[node])[kube.CONFIG_REVISION]}
+    return kube.secret_data(cloud.children["Secret", f"{DAEMONS}-config"])[key]
+
+
+def test_a_container_that_starts_again_reads_the_options_it_had(cloud: Cloud) -> None:
+    before = file_of(cloud, "node9")
+    cloud.change()
+    for _ in range(3):
+        assert cloud.wave()
+    cloud.roll_out(paused=True)
+    cloud.wave()
+    assert "cpu_allocation_ratio" in file_of(cloud, "node0")
+    assert file_of(cloud, "node9") == before
+    cloud.roll_out(maxUnavailable="100%")
+    cloud.settle()
+    assert len({file_of(cloud, node) for node in TEN}) == 1
+    revisions = [key for key in cloud.children["Secret", f"{DAEMONS}-config"]["data"] if key.startswith(kube.REVISION)]
+    assert len(revisions) == 1, "no pod reads the older file any more"
+
+
+def test_a_pod_mounts_the_version_that_it_names(cloud: Cloud) -> None:
+    template = cloud.children["DaemonSet", DAEMONS]["spec"]["template"]
+    [mount] = [
+        each for each in template["spec"]["containers"][0]["volumeMounts"] if each["mountPath"] == "/etc/nova/nova.conf"
+    ]
+    assert mount["subPath"] == notes({"metadata": template["metadata"]})[kube.CONFIG_REVISION]
+    assert mount["subPath"] in cloud.children["Secret", f"{DAEMONS}-config"]["data"]
+
+
+def test_programs_of_two_releases_understand_each_other(cloud: Cloud) -> None:
+    for name in ("nova-config", "nova-cell1-config", f"{DAEMONS}-config"):
+        conf = kube.secret_data(cloud.children["Secret", name])["nova.conf"]
+        assert "[upgrade_levels]\ncompute = auto\n" in conf

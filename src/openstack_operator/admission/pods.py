@@ -1,11 +1,11 @@
-"""Policies for accounts with the right to patch pods: they may change only some labels and annotations."""
+"""Policies for accounts with rights over pods: they may change only some labels and annotations, and end only some."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from ..kube import MANAGED_BY, WATCHED, Object
+from ..kube import COMPONENT, MANAGED_BY, WATCHED, Object
 from ..runtime.apply import APPLIED
 from ..services.mariadb.cluster import RECORD_DIGEST
 from ..services.mariadb.roles import ROLE
@@ -19,7 +19,8 @@ def operator_pods(namespace: str = NAMESPACE) -> list[Object]:
     Service finds the primary.
     """
     members = {"app.kubernetes.io/managed-by": MANAGED_BY, WATCHED: "true"}
-    return pod_policy(f"{OPERATOR}-pods", (namespace, OPERATOR), {ROLE}, {APPLIED, RECORD_DIGEST}, members)
+    account = namespace, OPERATOR
+    return [*pod_policy(f"{OPERATOR}-pods", account, {ROLE}, {APPLIED, RECORD_DIGEST}, members), *_endings(account)]
 
 
 def pod_policy(
@@ -32,7 +33,6 @@ def pod_policy(
     """The policy and its binding for a ServiceAccount, by namespace and name. It may change these labels and
     annotations of pods that bear all `required` labels, before and after.
     """
-    namespace, user = account
     validations = [
         _rule(_is_same("spec"), "the spec of a pod"),
         *(_rule(_is_same(f"metadata.{field}"), f"{field} of a pod") for field in ("ownerReferences", "finalizers")),
@@ -46,27 +46,49 @@ def pod_policy(
             for key, value in required.items()
         ]
         validations.append(_rule(" && ".join(label_checks), f"pods without the labels {_listed(required)}"))
-    spec = {
+    variables = [
+        {"name": side, "expression": f"dyn({whole}.metadata)"}
+        for side, whole in (("new", "object"), ("old", "oldObject"))
+    ]
+    # Every subresource, too: a right that is added later must not bypass the policy.
+    rules = [{**rule, "message": f"change {rule['message']}"} for rule in validations]
+    return _enforced(name, account, ["pods", "pods/*"], "UPDATE", rules, variables)
+
+
+def _endings(account: tuple[str, str]) -> list[Object]:
+    """The operator ends pods of nova-compute, so that Kubernetes makes them again from the newest template."""
+    labels, owners = "dyn(oldObject.metadata).?labels", "dyn(oldObject.metadata).?ownerReferences.orValue([])"
+    checks = (
+        f"{labels}['app.kubernetes.io/managed-by'].orValue('') == {json.dumps(MANAGED_BY)}",
+        f"{labels}[{json.dumps(COMPONENT)}].orValue('').endsWith('-compute')",
+        f"{owners}.exists(owner, owner.kind == 'DaemonSet' && owner.?controller.orValue(false))",
+    )
+    rule = _rule(" && ".join(checks), "delete pods but those of nova-compute")
+    return _enforced(f"{OPERATOR}-pod-endings", account, ["pods"], "DELETE", [rule])
+
+
+def _enforced(
+    name: str,
+    account: tuple[str, str],
+    resources: Sequence[str],
+    operation: str,
+    validations: Sequence[Object],
+    variables: Sequence[Object] = (),
+) -> list[Object]:
+    """The policy and its binding for an operation of that account alone."""
+    namespace, user = account
+    constraint = {"apiGroups": [""], "apiVersions": ["v1"], "resources": list(resources), "operations": [operation]}
+    spec: Object = {
         "failurePolicy": "Fail",
-        "matchConstraints": {
-            "resourceRules": [
-                # Every subresource, too: a right that is added later must not bypass the policy.
-                {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods", "pods/*"], "operations": ["UPDATE"]}
-            ]
-        },
+        "matchConstraints": {"resourceRules": [constraint]},
         "matchConditions": [
             {
                 "name": "is-this-account",
                 "expression": f"request.userInfo.username == 'system:serviceaccount:{namespace}:{user}'",
             }
         ],
-        "variables": [
-            {"name": side, "expression": f"dyn({whole}.metadata)"}
-            for side, whole in (("new", "object"), ("old", "oldObject"))
-        ],
-        "validations": [
-            {**rule, "message": f"the account {user} may not change {rule['message']}"} for rule in validations
-        ],
+        **({"variables": list(variables)} if variables else {}),
+        "validations": [{**rule, "message": f"the account {user} may not {rule['message']}"} for rule in validations],
     }
     return [
         {"apiVersion": _API, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},

@@ -25,8 +25,8 @@ Rules = dict[tuple[str, str], set[str]]
 
 ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     # The last lines of a failed job's log stand in the status of its pods. Members of clusters are watched, and labeled
-    # by what they do; pods are made and deleted by others.
-    ("", "pods"): (*WATCH, "patch"),
+    # by what they do. Others make all pods, and delete all but those of nova-compute, which get a change in waves.
+    ("", "pods"): (*WATCH, "patch", "delete"),
     # Whether what is being deleted goes with its whole namespace.
     ("", "namespaces"): ("get",),
     # Who is a node of an OVN is seen by its labels, and what is made for each by no manifest.

@@ -33,7 +33,7 @@ _DEADLINE = timedelta(minutes=10)
 
 @dataclass(frozen=True, kw_only=True)
 class Waves:
-    """How many nodes, and which of them, get a change at a time."""
+    """Limits of a roll-out: the number of nodes that get a change at a time, and the nodes that come first."""
 
     path: str
     """Field of the spec that says so."""
@@ -136,8 +136,8 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     rollout = NodeRollout(nodes=nodes, behind=[pod.node for pod in behind], releases=releases)
     if not behind:
         return rollout
-    seen = {name for name, each in live.items() if each is not None and _is_seen(each, desired[name])}
-    return _next(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in seen], waves)
+    observed = {name for name, each in live.items() if each is not None and _is_observed(each, desired[name])}
+    return _next(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in observed], waves)
 
 
 def _next(
@@ -209,7 +209,7 @@ def _digest(pod: Mapping[str, Any]) -> str:
     return (pod["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST, "")
 
 
-def _is_seen(live: Object, desired: Object) -> bool:
+def _is_observed(live: Object, desired: Object) -> bool:
     """Return True if the next pod of a live DaemonSet is made from the template of `desired`."""
     is_same = _digest(live["spec"]["template"]) == _digest(desired["spec"]["template"])
     is_deleted = "deletionTimestamp" in live["metadata"]
@@ -241,12 +241,12 @@ def _hold(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
 def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
     first = min(late, key=lambda pod: (unready_since(pod.live), pod.node))
     meta = first.live["metadata"]
-    others = f", and {len(late) - 1} more" if len(late) > 1 else ""
+    rest = f", and {len(late) - 1} more" if len(late) > 1 else ""
     runs = any(each.get("state", {}).get("running") for each in container_statuses(first.live))
     log = f"kubectl logs -n {meta['namespace']} {meta['name']}{'' if runs else ' --previous'}"
     text = (
         f"{progress}; no other node gets it: the new {program} is not Ready since {unready_since(first.live):%H:%M} UTC"
-        f" ({pod_on_node(first.live)}{others}); see why by `{log}`, and correct or take back the change"
+        f" ({pod_on_node(first.live)}{rest}); see why by `{log}`, and correct or take back the change"
     )
     return failed(text, ROLLOUT_STOPPED)
 

@@ -40,8 +40,9 @@ def _reason(change: ObjectChange, write: Write) -> str:  # noqa: PLR0911  (a tab
     if after is None or change.verb == "deleted":
         return "it is deleted"
     if kind == "DaemonSet":
+        # With OnDelete, too: the operator ends the pods.
         update = after["spec"].get("updateStrategy") or {}
-        stays = update.get("type") == "OnDelete" or (update.get("rollingUpdate") or {}).get("maxSurge", 0) not in _NONE
+        stays = (update.get("rollingUpdate") or {}).get("maxSurge", 0) not in _NONE
         return "" if stays or not change.replaces_pods else "on each node, while its pod there is replaced"
     pods = after["spec"].get("replicas", 1)
     if pods == 0 and before["spec"].get("replicas", 1):

@@ -40,11 +40,11 @@ class PodEndings:
             return
         meta = cached.meta
         try:
-            left = await self._world.client.delete(POD, meta.namespace, meta.name, meta.uid, "Background")
+            remainder = await self._world.client.delete(POD, meta.namespace, meta.name, meta.uid, "Background")
         except Conflict:
             return
         self._applier.changes.append(f"{POD.kind}/{meta.name} ended")
-        if left is None:
+        if remainder is None:
             store.remove(cached, by=self._request)
         else:
-            store.put(trimmed(msgspec.json.encode(left), POD), by=self._request)
+            store.put(trimmed(msgspec.json.encode(remainder), POD), by=self._request)

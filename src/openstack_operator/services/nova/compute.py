@@ -10,6 +10,7 @@ from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
+from ...parts.run.config import with_revisions
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
@@ -22,6 +23,7 @@ from .model import NovaSpec
 CELL_LABEL = "openstack-cell"
 NOVA_COMPUTE = "NovaCompute"
 """Name of the step with nova-compute of a cell."""
+_CONF = "nova.conf"
 _NODES = "spec.compute.nodeSelector"
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
@@ -150,7 +152,8 @@ def _nova_compute(
     """Plan nova-compute on the nodes of one cell, with its configuration."""
     name = f"{cell.name}-compute"
     sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
-    base = parts.written(ctx, {"nova.conf": oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    base = parts.written(ctx, {_CONF: oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
+    base = with_revisions(ctx, base, _CONF, name)
     conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.release_entry(ctx, "compute")
     main = kube.Container(
@@ -162,7 +165,7 @@ def _nova_compute(
             *kube.scratch("/run/lock", "/tmp", large=True),  # noqa: S108
         ),
         ready=cell.messaging.connected,
-        lifecycle=idle.drain_hook(f"{conf.directory}/nova.conf"),
+        lifecycle=idle.drain_hook(f"{conf.directory}/{_CONF}"),
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",
@@ -177,7 +180,7 @@ def _nova_compute(
         settings=_in_cell(kube.settings(ctx.spec.compute), cell.shares, is_first=cell.name == ctx.spec.cells[0].name),
         node_selector=kube.COMPUTE,
         init=disks.init_containers(ctx),
-        annotations={kube.CONFIG_DIGEST: conf.digest},
+        annotations={kube.CONFIG_DIGEST: conf.digest, kube.CONFIG_REVISION: base.revisions[_CONF]},
         grace=idle.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, which has to read the configuration.

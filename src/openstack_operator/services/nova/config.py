@@ -14,13 +14,18 @@ from .model import NovaSpec
 
 SERVICE_TYPE = "compute"
 
+# Programs of the new release call nova-compute as the oldest one understands it, while nodes get the new release.
+_SKEW: Sections = {"upgrade_levels": {"compute": "auto"}}
+
 DEFAULTS: Sections = {
+    **_SKEW,
     "conductor": {"workers": 1},
     # A job discovers new nodes; this discovers those that were added while no operator ran.
     "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
 }
 
 COMPUTE_DEFAULTS: Sections = {
+    **_SKEW,
     "DEFAULT": {
         "reserved_host_memory_mb": 512,
         "resume_guests_state_on_host_boot": True,

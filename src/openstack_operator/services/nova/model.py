@@ -170,7 +170,7 @@ class ComputeRollout(Model):
     """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
     paused: bool = False
     """No further node gets a change; those that have it keep it. New nodes get the newest nova-compute, and so does a
-    node whose pod somebody deletes."""
+    node whose pod you delete."""
 
 
 class Compute(AgentSettings):
