@@ -122,3 +122,57 @@ async def test_the_operator_labels_members_alone(writer: Writer, cluster: Cluste
         assert (await client.apply(POD, member))["metadata"]["labels"][ROLE] == "primary"
         # As a plan that has no role for it anymore.
         assert ROLE not in (await client.apply(POD, kube.labeled_pod(live, {})))["metadata"]["labels"]
+
+
+def compute(cluster: Cluster, **changes: Any) -> Object:
+    """Return a pod of nova-compute as its DaemonSet makes it, or a similar one."""
+    own = {"app.kubernetes.io/managed-by": kube.MANAGED_BY, kube.COMPONENT: "cell1-compute"}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "nova-cell1-compute", "uid": "0-0-0-0"}
+    metadata = {
+        **cluster.meta("compute"),
+        "labels": own | changes.get("labels", {}),
+        "ownerReferences": [{**owner, "controller": True, **changes.get("owner", {})}],
+    }
+    spec = {"containers": [{"name": "main", "image": "x"}], "automountServiceAccountToken": False}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+OTHERS: dict[str, Any] = {
+    "of another program": {"labels": {kube.COMPONENT: "api"}},
+    "of another operator": {"labels": {"app.kubernetes.io/managed-by": "helm"}},
+    "of a Deployment": {"owner": {"kind": "ReplicaSet"}},
+    "of a user, for a DaemonSet": {"owner": {"controller": False}},
+}
+
+
+@pytest.mark.security
+async def test_the_operator_deletes_pods_of_nova_compute_alone(kubeconfig: Path, cluster: Cluster, root: Path) -> None:
+    rest = Rest(kubeconfig, cluster.namespace)
+    roles = [obj for obj in load(root / "deploy/rbac.yaml") if obj["metadata"].get("namespace") is None]
+    policies = [obj for obj in load(root / "deploy/admission.yaml") if obj["metadata"]["name"].endswith("-endings")]
+    assert len(policies) == 2
+    for obj in (*roles, *policies):
+        assert rest.apply(obj)[0] in (200, 201)
+    rest.close()
+    await made(cluster, "any")
+
+    async with account(kubeconfig) as client:
+
+        async def refusal(**changes: Any) -> str:
+            live = await cluster.client.create(POD, compute(cluster, **changes))
+            uid = live["metadata"]["uid"]
+            try:
+                await client.delete(POD, cluster.namespace, "compute", uid, "Background")
+            except NotAdmitted as error:
+                await cluster.client.delete(POD, cluster.namespace, "compute", uid, "Background")
+                return str(error)
+            return ""
+
+        async def enforced() -> bool:
+            return bool(await refusal(**OTHERS["of another program"]))
+
+        await eventually(enforced)
+        for changes in OTHERS.values():
+            assert "may not delete pods but those of nova-compute" in await refusal(**changes)
+        assert await refusal() == ""
+        assert await cluster.get(POD, "compute") is None

@@ -55,6 +55,8 @@ class Cloud:
         """Workloads of the control plane whose pods do not become ready."""
         self.broken: set[str] = set()
         """Nodes where a new nova-compute does not become ready."""
+        self.restarted: dict[str, str] = {}
+        """Annotation of the template, as `kubectl rollout restart` sets it."""
         self.conditions: Mapping[str, Verdict] = {}
         self.details: Mapping[str, Any] = {}
         self.ended: list[str] = []
@@ -115,6 +117,9 @@ class Cloud:
         return written
 
     def _write(self, obj: Object) -> Object:
+        if obj["kind"] == "DaemonSet" and obj["metadata"]["name"] == DAEMONS:
+            # An annotation that the operator does not write stays.
+            notes(obj["spec"]["template"]).update(self.restarted)
         before = self.children.get(key(obj))
         changed = before is None or before["spec" if "spec" in obj else "metadata"] != obj.get("spec", obj["metadata"])
         generation = (before["metadata"]["generation"] if before else 0) + changed
@@ -413,6 +418,12 @@ def test_the_way_back_is_in_waves_too(cloud: Cloud) -> None:
     assert cloud.conditions["ComputeReady"].ready
 
 
+def test_a_restart_by_kubectl_is_in_waves_too(cloud: Cloud) -> None:
+    cloud.restarted = {"kubectl.kubernetes.io/restartedAt": "2026-01-01T12:00:00Z"}
+    cloud.reconcile()
+    assert [cloud.wave() for _ in range(11)] == [*([name] for name in TEN), []]
+
+
 def test_cells_share_the_limit(release: Release) -> None:
     """A pod of another cell that is not ready counts as well."""
     rollout = kube.Waves(path="spec.compute.rollout", max_unavailable="2")
@@ -473,3 +484,13 @@ def test_programs_of_two_releases_understand_each_other(cloud: Cloud) -> None:
     for name in ("nova-config", "nova-cell1-config", f"{DAEMONS}-config"):
         conf = kube.secret_data(cloud.children["Secret", name])["nova.conf"]
         assert "[upgrade_levels]\ncompute = auto\n" in conf
+
+
+@pytest.mark.security
+def test_annotations_bring_back_no_older_options(cloud: Cloud) -> None:
+    """Of a user who may annotate pods, and not write Secrets."""
+    notes(cloud.pods["node0"])[kube.CONFIG_REVISION] = "nova.conf"
+    cloud.change()
+    cloud.reconcile()
+    conf = kube.secret_data(cloud.children["Secret", f"{DAEMONS}-config"])["nova.conf"]
+    assert "cpu_allocation_ratio" in conf

@@ -27,6 +27,8 @@ ROLLOUT_PAUSED, ROLLOUT_STOPPED = "RolloutPaused", "RolloutStopped"
 LISTED = 10
 """Names of nodes in a status at most."""
 
+_RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+"""Annotation that `kubectl rollout restart` sets in a template."""
 _DEADLINE = timedelta(minutes=10)
 """Time in which a new pod has to become ready, as for the pods of a Deployment."""
 
@@ -185,18 +187,24 @@ def _next(
 
 def _pods(ctx: Context[Any], desired: Mapping[str, Object], waves: Waves) -> list[_NodePod]:
     """Return the pod of each node; while an older one ends beside it, the newer."""
-    digests = {name: _digest(each["spec"]["template"]) for name, each in desired.items()}
+    versions = {name: _version(ctx, name, each) for name, each in desired.items()}
     by_node: dict[str, _NodePod] = {}
     for live in ctx.pods:
         owner, node = _owner(live), (live.get("spec") or {}).get("nodeName")
-        if owner not in digests or not node:
+        if owner not in versions or not node:
             continue
         labels = ctx.nodes[node].labels if node in ctx.nodes else {}
         is_canary = waves.canaries is not None and waves.canaries.items() <= labels.items()
-        pod = _NodePod(live, _digest(live) == digests[owner], is_canary)
+        pod = _NodePod(live, (_digest(live), _restarted_at(live)) == versions[owner], is_canary)
         if node not in by_node or by_node[node].is_ending:
             by_node[node] = pod
     return list(by_node.values())
+
+
+def _version(ctx: Context[Any], name: str, desired: Object) -> tuple[str, str]:
+    """Return what pods of the newest template say of it: also of a restart that a user asked for by kubectl."""
+    live = ctx.children.get(("DaemonSet", name)) or desired
+    return _digest(desired["spec"]["template"]), _restarted_at((live.get("spec") or desired["spec"])["template"])
 
 
 def _owner(pod: Object) -> str:
@@ -207,6 +215,10 @@ def _owner(pod: Object) -> str:
 
 def _digest(pod: Mapping[str, Any]) -> str:
     return (pod["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST, "")
+
+
+def _restarted_at(pod: Mapping[str, Any]) -> str:
+    return (pod["metadata"].get("annotations") or {}).get(_RESTARTED_AT, "")
 
 
 def _is_observed(live: Object, desired: Object) -> bool:

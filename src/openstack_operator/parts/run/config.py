@@ -179,9 +179,13 @@ def with_revisions(ctx: Context[Any], config: Config, file: str, component: str)
     stored = (ctx.children.get(("Secret", name)) or ctx.deleted_secrets.get(name) or {}).get("data") or {}
     live = ctx.live("DaemonSet", component)
     templates = [live["spec"]["template"]] if live and "spec" in live else []
-    used = {(each["metadata"].get("annotations") or {}).get(kube.CONFIG_REVISION) for each in (*ctx.pods, *templates)}
+    used = {
+        (each["metadata"].get("annotations") or {}).get(kube.CONFIG_REVISION, "") for each in (*ctx.pods, *templates)
+    }
     current = f"{kube.REVISION}{config.digest}"
-    revisions = {key: stored[key] for key in sorted(used & stored.keys())} | {current: secret["data"][file]}
+    # Who may annotate pods must not bring back other keys of the Secret.
+    older = {key: stored[key] for key in sorted(stored) if key in used and key.startswith(kube.REVISION)}
+    revisions = older | {current: secret["data"][file]}
     return replace(config, objects=({**secret, "data": {**secret["data"], **revisions}},), revisions={file: current})
 
 
