@@ -204,7 +204,7 @@ class Cloud:
 
     @property
     def says(self) -> str:
-        return self.conditions["ComputeReady"].message
+        return self.conditions["ComputeRolloutReady"].message
 
 
 def notes(obj: Object) -> dict[str, str]:
@@ -218,7 +218,7 @@ def is_ready(pod: Object) -> bool:
 @pytest.fixture
 def cloud(release: Release) -> Cloud:
     found = Cloud(release)
-    assert found.conditions["ComputeReady"].ready
+    assert found.conditions["ComputeRolloutReady"].ready
     return found
 
 
@@ -231,7 +231,7 @@ def test_kubernetes_leaves_the_pods_to_the_operator(cloud: Cloud) -> None:
 def test_a_change_reaches_one_node_after_the_other(cloud: Cloud) -> None:
     cloud.change()
     assert [cloud.wave() for _ in range(11)] == [*([name] for name in TEN), []]
-    assert cloud.conditions["ComputeReady"].ready
+    assert cloud.conditions["ComputeRolloutReady"].ready
 
 
 def test_a_node_waits_until_the_pod_of_the_one_before_is_gone(cloud: Cloud) -> None:
@@ -262,7 +262,7 @@ def test_a_paused_roll_out_goes_on_where_it_was(cloud: Cloud) -> None:
     cloud.roll_out(paused=True)
     assert [cloud.wave() for _ in range(3)] == [[], [], []]
     assert cloud.of_release == {NEW: ["node0", "node1"], OLD: list(TEN[2:])}
-    verdict = cloud.conditions["ComputeReady"]
+    verdict = cloud.conditions["ComputeRolloutReady"]
     assert (verdict.ready, verdict.reason) == (False, "RolloutPaused")
     assert "2 of 10 nodes run 2026.1; spec.compute.rollout.paused: all others keep what they have" in verdict.message
     cloud.roll_out(maxUnavailable=8)
@@ -315,7 +315,7 @@ def test_canaries_alone_until_a_user_goes_on(release: Release) -> None:
     cloud.upgrade()
     assert [cloud.wave() for _ in range(3)] == [["node3"], [], []]
     assert cloud.of_release[NEW] == ["node3"]
-    assert cloud.conditions["ComputeReady"].reason == "RolloutPaused"
+    assert cloud.conditions["ComputeRolloutReady"].reason == "RolloutPaused"
     assert "spec.compute.rollout.canaries.only: all but the canaries keep what they have" in cloud.says
     cloud.roll_out(canaries={"nodeSelector": CANARY})
     assert cloud.wave() == ["node0"]
@@ -336,7 +336,7 @@ def test_it_stops_by_itself_where_a_new_nova_compute_does_not_start(cloud: Cloud
     assert cloud.wave() == ["node3", "node4"], "the limit has room left"
     cloud.now += timedelta(minutes=10)
     assert [cloud.wave() for _ in range(3)] == [[], [], []]
-    verdict = cloud.conditions["ComputeReady"]
+    verdict = cloud.conditions["ComputeRolloutReady"]
     assert verdict.reason == "RolloutStopped"
     pod = cloud.pods["node1"]["metadata"]["name"]
     assert "5 of 10 nodes have the change; no other node gets it: the new nova-compute is not Ready" in verdict.message
@@ -365,7 +365,7 @@ def test_a_node_that_does_not_answer_holds_up_no_other(cloud: Cloud) -> None:
     cloud.silence("node0")
     cloud.change()
     assert [cloud.wave() for _ in range(10)] == [*([name] for name in TEN[1:]), []]
-    verdict = cloud.conditions["ComputeReady"]
+    verdict = cloud.conditions["ComputeRolloutReady"]
     assert not verdict.ready
     assert "9 of 10 nodes have the change; node node0 cannot be reached: bring it back" in verdict.message
 
@@ -415,7 +415,38 @@ def test_the_way_back_is_in_waves_too(cloud: Cloud) -> None:
     assert cloud.wave() == ["node0", "node1", "node2"]
     cloud.settle(2)
     assert cloud.of_release == {OLD: list(TEN)}
-    assert cloud.conditions["ComputeReady"].ready
+    assert cloud.conditions["ComputeRolloutReady"].ready
+
+
+def test_on_the_way_back_nodes_come_before_the_conductors(cloud: Cloud) -> None:
+    """A conductor of the old release does not know what a newer nova-compute sends."""
+
+    def conductor() -> str:
+        return notes(cloud.children["StatefulSet", "nova-cell1-conductor"])[RELEASE_ANNOTATION]
+
+    cloud.roll_out(maxUnavailable=2)
+    cloud.upgrade()
+    assert cloud.wave() == ["node0", "node1"]
+    cloud.kubelet()
+    cloud.spec = {**cloud.spec, "release": OLD}
+    assert (cloud.reconcile(), conductor()) == ([], NEW)
+    assert "nodes node0, node1 with nova-compute of a later release than 2025.1: these go back first" in cloud.says
+    assert cloud.wave() == ["node0", "node1"]
+    assert conductor() == NEW
+    cloud.settle(1)
+    assert conductor() == NEW
+    cloud.settle(2)
+    assert (conductor(), cloud.of_release) == (OLD, {OLD: list(TEN)})
+
+
+def test_a_node_that_does_not_answer_does_not_bar_the_way_back(cloud: Cloud) -> None:
+    cloud.upgrade()
+    assert cloud.wave() == ["node0"]
+    cloud.kubelet()
+    cloud.silence("node0")
+    cloud.spec = {**cloud.spec, "release": OLD}
+    cloud.settle(3)
+    assert notes(cloud.children["StatefulSet", "nova-cell1-conductor"])[RELEASE_ANNOTATION] == OLD
 
 
 def test_a_restart_by_kubectl_is_in_waves_too(cloud: Cloud) -> None:

@@ -6,7 +6,7 @@ from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
 from ..plan.times import valid_time
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
-from .node_rollout import ON_DELETE, TEMPLATE_DIGEST, NodeRollout, Waves, by_node, node_rollout
+from .node_rollout import ON_DELETE, TEMPLATE_DIGEST, NodeRollout, Waves, by_node, node_rollout, nodes_of_later_release
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -173,6 +173,7 @@ __all__ = [
     "network_policy",
     "next_try",
     "node_rollout",
+    "nodes_of_later_release",
     "obj",
     "one_line",
     "outdated",

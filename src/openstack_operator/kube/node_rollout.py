@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..plan import READY, RELEASE_ANNOTATION, Context, Object, Verdict, failed, progressing, waiting
+from ..plan import READY, RELEASE_ANNOTATION, Context, Object, Verdict, failed, is_earlier, progressing, waiting
 from .agents import name_nodes
 from .objects import annotated, digest
 from .pod_facts import container_statuses, pod_on_node, unready_since
@@ -120,6 +120,16 @@ class NodeRollout:
             "releases": releases,
             "behind": list(self.behind[:LISTED]),
         }
+
+
+def nodes_of_later_release(ctx: Context[Any]) -> list[str]:
+    """Return the nodes that answer and have a pod, by `by_node`, of a later release than the spec asks for."""
+    later = [
+        pod
+        for live in ctx.pods
+        if is_earlier(ctx.release.name, (pod := _NodePod(live, is_current=False, is_canary=False)).release)
+    ]
+    return sorted(pod.node for pod in later if not pod.is_silent)
 
 
 def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object], waves: Waves) -> NodeRollout:

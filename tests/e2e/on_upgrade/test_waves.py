@@ -62,11 +62,11 @@ def _versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, int]:
 
 
 def _compute(cluster: Kubernetes, cloud: Cloud) -> tuple[str, dict[str, int]]:
-    """Return the reason of ComputeReady, and the number of nodes by their release."""
+    """Return the reason of ComputeRolloutReady, and the number of nodes by their release."""
     status = cluster.get("novas.openstack.k8s.io", "nova", "-n", cloud.namespace)["status"]
     reasons = {each["type"]: each["reason"] for each in status["conditions"]}
     counts = {each["name"]: each["nodes"] for each in status.get("compute", {}).get("releases", ())}
-    return reasons.get("ComputeReady", ""), counts
+    return reasons.get("ComputeRolloutReady", ""), counts
 
 
 def test_it_halts_after_the_canary(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:

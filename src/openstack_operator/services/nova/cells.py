@@ -34,6 +34,8 @@ class CellInputs:
     """Steps that must be ready before any pod of Nova starts."""
     peers: tuple[Step, ...]
     """Services that Nova calls as it makes a server: they must be ready before nodes take servers."""
+    newer_nodes: tuple[Step, ...]
+    """Step that holds back the control plane while nodes run a later release; empty if none does."""
     consoles: Consoles
 
 
@@ -91,7 +93,7 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
     fixed_options = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
     conf = parts.config(ctx, "nova.conf", fixed_options, defaults=config.DEFAULTS, suffix=f"{name}-config")
-    after = (*inputs.dependencies, bus, *setup)
+    after = (*inputs.dependencies, *inputs.newer_nodes, bus, *setup)
     conductor = parts.worker(
         ctx,
         "conductor",

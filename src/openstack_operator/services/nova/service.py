@@ -19,7 +19,7 @@ from .consoles import plan_consoles
 from .elsewhere import metadata_access, plan_elsewhere
 from .migration import plan_migration
 from .model import NovaSpec
-from .waves import plan_rollout
+from .waves import CONDITION, await_way_back, plan_rollout
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
@@ -55,6 +55,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     waits = sources.waits(ctx)
     dependencies = (*(() if notifications is None else (notifications,)), user, *waits)
     consoles = plan_consoles(ctx)
+    newer_nodes = await_way_back(ctx)
     inputs = CellInputs(
         credentials=creds,
         identity=user,
@@ -63,10 +64,11 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         schema=sync,
         dependencies=dependencies,
         peers=peers,
+        newer_nodes=newer_nodes,
         consoles=consoles,
     )
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
-    after_schema = (*dependencies, bus, sync)
+    after_schema = (*dependencies, *newer_nodes, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
     conductor = parts.worker(
         ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=_PODS
@@ -82,7 +84,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     compute = plan_compute(ctx, cells, inputs, node_login, migration)
     # nova-compute works with conductors of its own release and of later ones, and needs their schema.
     controllers = (conductor, *(each.conductor for each in cells), scheduler, api, metadata)
-    rollout = plan_rollout(ctx, compute.steps, after=controllers)
+    rollout = plan_rollout(ctx, compute.steps, after=() if newer_nodes else controllers)
     replacements = [each.replacement for each in (migration.authority, consoles.authority) if each]
     return Plan(
         *parts.policies(ctx, *ingress_rules(ctx), on_nodes=node_network_refs(spec)),
@@ -94,6 +96,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         user,
         *peers,
         *waits,
+        Group(CONDITION, newer_nodes),
         conf,
         scheduler_conf,
         sync,

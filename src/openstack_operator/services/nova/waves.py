@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Group, Step
+from ...plan import Context, Group, Step, progressing
 from .compute import NOVA_COMPUTE
 from .model import NovaSpec
+
+CONDITION = "ComputeRollout"
+"""Name of the condition: True if nova-compute of all nodes has the last change."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,17 @@ class ComputeRollout:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """Return the steps under the condition of all programs on compute nodes."""
-        return (Group("Compute", self.steps),) if self.steps else ()
+        """Return the steps under their condition."""
+        return (Group(CONDITION, self.steps),) if self.steps else ()
+
+
+def await_way_back(ctx: Context[NovaSpec]) -> tuple[Step, ...]:
+    """Return a step, of the same condition, that holds back the programs of the control plane as long as nodes run
+    nova-compute of a later release: on the way back to an earlier one the nodes come first. Empty if there are none.
+    """
+    nodes = kube.nodes_of_later_release(ctx)
+    text = f"{kube.name_nodes(nodes)} with nova-compute of a later release than {ctx.release.name}: these go back first"
+    return (Step(name="LaterNovaCompute", verdict=progressing(text), barrier=True),) if nodes else ()
 
 
 def plan_rollout(
@@ -44,7 +56,5 @@ def plan_rollout(
         paused=settings.paused,
     )
     rollout = kube.node_rollout(ctx, "nova-compute", [obj for each in daemons for obj in each.workloads], waves)
-    step = Step(
-        name="ComputeRollout", ends=rollout.ends, verdict=rollout.verdict, wake=rollout.wake, after=tuple(after)
-    )
+    step = Step(name=CONDITION, ends=rollout.ends, verdict=rollout.verdict, wake=rollout.wake, after=tuple(after))
     return ComputeRollout((step,), {"compute": rollout.details})
