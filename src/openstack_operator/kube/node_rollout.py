@@ -72,7 +72,8 @@ class _NodePod:
 
     @property
     def node(self) -> str:
-        return self.live["spec"]["nodeName"]
+        """Empty before it has one."""
+        return (self.live.get("spec") or {}).get("nodeName", "")
 
     @property
     def is_ending(self) -> bool:
@@ -100,6 +101,8 @@ class NodeRollout:
 
     nodes: int = 0
     """Nodes that should have a pod."""
+    updated: int = 0
+    """Nodes whose pod is of the newest template."""
     behind: Sequence[str] = ()
     """Nodes whose pod is of an older template."""
     releases: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -116,7 +119,7 @@ class NodeRollout:
         releases = [{"name": name or "unknown", "nodes": count} for name, count in sorted(self.releases.items())]
         return {
             "nodes": self.nodes,
-            "updatedNodes": self.nodes - len(self.behind),
+            "updatedNodes": self.updated,
             "releases": releases,
             "behind": list(self.behind[:LISTED]),
         }
@@ -124,11 +127,8 @@ class NodeRollout:
 
 def nodes_of_later_release(ctx: Context[Any]) -> list[str]:
     """Return the nodes that answer and have a pod, by `by_node`, of a later release than the spec asks for."""
-    later = [
-        pod
-        for live in ctx.pods
-        if is_earlier(ctx.release.name, (pod := _NodePod(live, is_current=False, is_canary=False)).release)
-    ]
+    pods = (_NodePod(live, is_current=False, is_canary=False) for live in ctx.pods)
+    later = (pod for pod in pods if pod.node and is_earlier(ctx.release.name, pod.release))
     return sorted(pod.node for pod in later if not pod.is_silent)
 
 
@@ -145,7 +145,8 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     releases: dict[str, int] = {}
     for pod in pods:
         releases[pod.release] = releases.get(pod.release, 0) + 1
-    rollout = NodeRollout(nodes=nodes, behind=[pod.node for pod in behind], releases=releases)
+    updated = len(pods) - len(behind)
+    rollout = NodeRollout(nodes=nodes, updated=updated, behind=[pod.node for pod in behind], releases=releases)
     if not behind:
         return rollout
     observed = {name for name, each in live.items() if each is not None and _is_observed(each, desired[name])}
@@ -200,15 +201,18 @@ def _pods(ctx: Context[Any], desired: Mapping[str, Object], waves: Waves) -> lis
     versions = {name: _version(ctx, name, each) for name, each in desired.items()}
     by_node: dict[str, _NodePod] = {}
     for live in ctx.pods:
-        owner, node = _owner(live), (live.get("spec") or {}).get("nodeName")
-        if owner not in versions or not node:
+        version = _digest(live), _restarted_at(live)
+        pod = _NodePod(live, version == versions.get(_owner(live)), _is_canary(ctx, live, waves))
+        if not pod.node or _owner(live) not in versions:
             continue
-        labels = ctx.nodes[node].labels if node in ctx.nodes else {}
-        is_canary = waves.canaries is not None and waves.canaries.items() <= labels.items()
-        pod = _NodePod(live, (_digest(live), _restarted_at(live)) == versions[owner], is_canary)
-        if node not in by_node or by_node[node].is_ending:
-            by_node[node] = pod
+        if pod.node not in by_node or by_node[pod.node].is_ending:
+            by_node[pod.node] = pod
     return list(by_node.values())
+
+
+def _is_canary(ctx: Context[Any], pod: Object, waves: Waves) -> bool:
+    node = ctx.nodes.get((pod.get("spec") or {}).get("nodeName", ""))
+    return waves.canaries is not None and node is not None and node.selected(waves.canaries)
 
 
 def _version(ctx: Context[Any], name: str, desired: Object) -> tuple[str, str]:
@@ -246,8 +250,7 @@ def _identity(pod: Object) -> Object:
 def _progress(ctx: Context[Any], rollout: NodeRollout, pods: Iterable[_NodePod]) -> str:
     release = ctx.release.name
     is_upgrade = any(pod.release not in ("", release) for pod in pods if not pod.is_current)
-    done = rollout.nodes - len(rollout.behind)
-    return f"{done} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
+    return f"{rollout.updated} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
 
 
 def _hold(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
