@@ -51,7 +51,8 @@ def said(schema: Mapping[str, Any]) -> Any:
     words = re.search(r"(?:^| )Default: (.*)\.$", schema.get("description", ""))
     if words is None:
         return NOTHING
-    return words[1] if schema["type"] == "string" else json.loads(words[1])
+    # A number or a text has no type there.
+    return words[1] if schema.get("type", "string") == "string" else json.loads(words[1])
 
 
 def names_there(model: type[Model]) -> dict[str, str]:

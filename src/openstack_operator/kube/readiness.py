@@ -22,6 +22,7 @@ from ..plan import (
     waiting,
 )
 from ..plan.times import valid_time
+from .node_rollout import ROLLOUT_PAUSED
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
@@ -132,6 +133,10 @@ def _autoscaler(live: Object) -> Verdict:
     return Verdict(State.READY, f"{_name(live)}: {able.get('message', '')}") if able.get("status") == "False" else READY
 
 
+_KEPT_REASONS = {RECOVERY, UPGRADE_HELD, ROLLOUT_PAUSED, *POD_REASONS}
+"""Reasons of a resource's Ready that its owner shows, too."""
+
+
 def child_verdict(live: Mapping[str, Any]) -> Verdict:
     """A resource of ours answers through its Ready condition, once that speaks of the present spec. A stalled one is
     FAILED for its owner, too; one that only waits for another resource is WAITING there.
@@ -154,7 +159,7 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
         return failed(message, reason)
     if reason == "Waiting":
         return waiting(message)
-    return Verdict(State.PROGRESSING, message, reason if reason in {RECOVERY, UPGRADE_HELD, *POD_REASONS} else "")
+    return Verdict(State.PROGRESSING, message, reason if reason in _KEPT_REASONS else "")
 
 
 def referent_verdict(live: Mapping[str, Any]) -> Verdict:

@@ -372,7 +372,7 @@ class ComputeStatus(Model):
     """Nodes whose nova-compute has the last change."""
     releases: Annotated[list[ReleaseNodes], BY_NAME] = []
     """Nodes by the release that they run."""
-    behind: list[Annotated[str, Field(max_length=253)]] = []
+    behind: Annotated[list[Annotated[str, Field(max_length=253)]], Field(max_length=10)] = []
     """Names of nodes that do not have the last change yet, the first ten."""
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from urllib.parse import urlsplit
 
 from ... import oslo, parts
+from ...api import Scalable, Sections
 from ...parts.connect import sources
 from ...parts.connect.key_manager import key_manager_steps
 from ...parts.connect.sources import database, messaging
@@ -46,10 +47,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     peers = (*(sources.requires(ctx, name, ref) for name, ref in apis), *key_manager_steps(ctx))
     servers = oslo.merge(config.api_database(api_db.url), config.database(cell0.url), bus.options(notifications))
     fixed_options = oslo.merge(servers, config.clients(ctx, user), config.control(ctx, user, creds))
-    # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
-    remark = f"# Cells: {', '.join(each.name for each in spec.cells)}\n"
-    rendered = oslo.render(parts.options(ctx, fixed_options, defaults=config.DEFAULTS))
-    conf = parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova")
+    conf, remark = _config(ctx, fixed_options)
     scheduler_conf = external.scheduler(ctx, conf, fixed_options, remark, user)
     sync = jobs.schema(ctx, conf, after=(api_db, cell0))
     waits = sources.waits(ctx)
@@ -70,12 +68,8 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
     cells = check_schemas_distinct([plan_cell(ctx, each, inputs) for each in spec.cells], api_db, cell0)
     after_schema = (*dependencies, *newer_nodes, bus, sync)
     after_cells = (*after_schema, *chain.from_iterable(each.mapping for each in cells))
-    conductor = parts.worker(
-        ctx, "conductor", conf, settings=spec.conductor, after=after_schema, ready=bus.connected, program=_PODS
-    )
-    scheduler = parts.worker(
-        ctx, "scheduler", scheduler_conf, settings=spec.scheduler, after=after_cells, ready=bus.connected, program=_PODS
-    )
+    conductor = _worker(ctx, "conductor", conf, spec.conductor, bus, after=after_schema)
+    scheduler = _worker(ctx, "scheduler", scheduler_conf, spec.scheduler, bus, after=after_cells)
     api = parts.api(ctx, "api", 8774, conf, settings=spec.api, health="/", after=after_cells, program=_API)
     metadata = _metadata_api(ctx, conf, after=after_cells)
     entry = parts.catalog(ctx, config.SERVICE_TYPE, "Compute", api, path="/v2.1", after=(*peers, user, api))
@@ -117,6 +111,26 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         details={"cells": [status(ctx, each) for each in cells], **rollout.details},
         preflight=parts.preflight(ctx, conf),
     )
+
+
+def _config(ctx: Context[NovaSpec], fixed_options: Sections) -> tuple[parts.Config, str]:
+    """Return the options of the processes above the cells, and the remark in that file which names the cells."""
+    # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
+    remark = f"# Cells: {', '.join(each.name for each in ctx.spec.cells)}\n"
+    rendered = oslo.render(parts.options(ctx, fixed_options, defaults=config.DEFAULTS))
+    return parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova"), remark
+
+
+def _worker(
+    ctx: Context[NovaSpec],
+    name: str,
+    conf: parts.Config,
+    settings: Scalable,
+    bus: sources.Messaging,
+    *,
+    after: Sequence[Step],
+) -> Step:
+    return parts.worker(ctx, name, conf, settings=settings, after=after, ready=bus.connected, program=_PODS)
 
 
 def _completion(
