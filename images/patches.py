@@ -54,15 +54,22 @@ def patches() -> list[Patch]:
 
 def of_release(release: str) -> list[Patch]:
     """Return the patches for the images of a release that is made of packages of the index. Their files are those of
-    the default release, unless a folder of `remade` has others of the same name.
+    the default release, unless a folder of `remade` has others of the same name, or ones that only this release needs.
     """
     without = not_needed(release)
     names = [patch.name for patch in patches() if patch.name.removesuffix(".patch") not in without]
+    names = sorted([*names, *(patch.name for patch in of_release_alone(release))])
     folders = [FOLDER, *remade(release)]
     return [
         read(_last(folders, name))._replace(check=_last(folders, name.removesuffix(".patch") + ".check"))
         for name in names
     ]
+
+
+def of_release_alone(release: str) -> list[Patch]:
+    """Return the patches that such a release needs, and the default release does not."""
+    paths = (path for folder in remade(release) for path in sorted(folder.glob("*/*.patch")))
+    return [patch for patch in map(read, paths) if not (FOLDER / patch.name).exists()]
 
 
 def remade(release: str) -> tuple[Path, Path]:
@@ -109,6 +116,11 @@ def page() -> str:
             releases = folder.name.partition("-")[2] or " ".join(locks.releases())
             link += f" [{releases}](../../images/pypi/{folder.name}/{patch.name})"
         lines.append(f"| {link} | {images} | {reason} | {upstream} | {until} |")
+    for release in locks.releases():
+        for patch in of_release_alone(release):
+            link = f"[{patch.name.removesuffix('.patch')}](../../images/{patch.path.relative_to(locks.FOLDER.parent)})"
+            reason, upstream, until, images = (patch.header[field] for field in FIELDS)
+            lines.append(f"| {link} (only {release}) | {images} | {reason} | {upstream} | {until} |")
     lines += ["", "## Not needed", "", "| release | patch | why |", "| --- | --- | --- |"]
     lines += [f"| {each} | {name} | {why} |" for each in locks.releases() for name, why in not_needed(each).items()]
     return "\n".join(lines) + "\n"
