@@ -287,6 +287,7 @@
   - openstack-operator-openstackcontrolplanes
   - openstack-operator-ovnclusters
   - openstack-operator-ovnnetworks
+  - openstack-operator-pod-endings
   - openstack-operator-pods
 {{- end }}
 {{- define "openstack-operator.rules.reviews" -}}
