@@ -103,8 +103,8 @@ def deployed() -> tuple[str, ...]:
     """The images pods of the default release run: those that are no other's mere foundation, no tool, not for tests
     alone, and not of another version than the default one.
     """
-    others = {DEBIAN, "base", "oslo", "python"} | TOOLS | FOR_TESTS | OTHER_VERSIONS
-    return tuple(name for name in names() if name not in others and not _of_release(name)[1])
+    not_deployed = {DEBIAN, "base", "oslo", "python"} | TOOLS | FOR_TESTS | OTHER_VERSIONS
+    return tuple(name for name in names() if name not in not_deployed and not _of_release(name)[1])
 
 
 def of_release(release: str, *, all_versions: bool = False) -> list[str]:

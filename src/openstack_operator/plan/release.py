@@ -114,19 +114,19 @@ def major(version: str) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match and place(version) is None else ()
 
 
-def check_version(entry: ReleaseEntry, running: str, version: str, path: str, way_back: str) -> bool:
-    """Return True if a program, of which `running` is the version that runs, changes its major version with `version`.
-    Of a text that is no version nothing is known. Raises SpecError for an earlier version, with the `way_back`, and for
-    an upgrade to the version of the entry from one that it does not name.
+def check_version(entry: ReleaseEntry, running_version: str, version: str, path: str, way_back: str) -> bool:
+    """Return True if the major version of a program changes with `version`. Of a text that is no version nothing is
+    known. Raises SpecError for an earlier version than the running one, with the `way_back`, and for an upgrade to the
+    version of the entry from one that it does not name.
     """
-    old, new = major(running), major(version)
+    old, new = major(running_version), major(version)
     if not old or not new or old == new:
         return False
     if new < old:
-        raise SpecError(path, f"{running} runs, whose data {version} cannot read; {way_back}")
+        raise SpecError(path, f"{running_version} runs, whose data {version} cannot read; {way_back}")
     if new == major(entry.version) and old not in {major(each) for each in entry.upgrades_from}:
-        choices = f"begin with {' or '.join(entry.upgrades_from)}" if entry.upgrades_from else f"keep {running}"
-        raise SpecError(path, f"{running} runs, from which there is no upgrade to {version}; {choices}")
+        choices = f"begin with {' or '.join(entry.upgrades_from)}" if entry.upgrades_from else f"keep {running_version}"
+        raise SpecError(path, f"{running_version} runs, from which there is no upgrade to {version}; {choices}")
     return True
 
 
@@ -154,8 +154,8 @@ def _entry(entry: Mapping[str, Any], release: str) -> ReleaseEntry:
     version = str(entry.get("version", release))
     common = {name: value for name, value in entry.items() if name not in {"versions", "upgradesFrom"}}
     versions = {
-        str(each): _entry({**common, **other, "version": each}, release)
-        for each, other in entry.get("versions", {}).items()
+        str(each): _entry({**common, **changes, "version": each}, release)
+        for each, changes in entry.get("versions", {}).items()
     }
     return ReleaseEntry(
         entry["image"],

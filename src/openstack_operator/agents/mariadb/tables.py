@@ -35,9 +35,9 @@ def noted_version(data: Path) -> str:
     return ""
 
 
-def is_newer(version: str, other: str) -> bool:
+def is_newer(version: str, other_version: str) -> bool:
     """Return True if a major version is later than the other one."""
-    numbers = [tuple(int(part) for part in each.split(".")) if each else () for each in (version, other)]
+    numbers = [tuple(int(part) for part in each.split(".")) if each else () for each in (version, other_version)]
     return all(numbers) and numbers[0] > numbers[1]
 
 

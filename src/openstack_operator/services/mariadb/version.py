@@ -71,11 +71,11 @@ def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[
     label = kube.version_label(entry, kube.settings(spec)) or ""
     path = "spec.version" if spec.version else "spec.image" if spec.image else "spec.release"
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in cluster.pod_names(spec.replicas)]
-    running = kube.running_version(cluster.live)
+    running_version = kube.running_version(cluster.live)
     if len(pods) == spec.replicas > 1 and all(major(_label(pod)) == major(label) for pod in pods):
         # A version that no member has yet, such as one of an image that does not exist, can be taken back.
-        running = label
-    is_new = check_version(entry, running, label, path, _WAY_BACK)
+        running_version = label
+    is_new = check_version(entry, running_version, label, path, _WAY_BACK)
     if is_new:
         _check_shutdown(spec.config)
     names = cluster.pod_names(spec.replicas) if spec.replicas > 1 else []
@@ -102,9 +102,9 @@ def _outdated(
     outdated: dict[str, str] = {}
     versions = {pod["metadata"]["name"]: _label(pod) for pod in pods}
     for name in names:
-        running, tables = versions.get(name, ""), reports[name].tables if name in reports else ""
-        if major(running) and major(running) != major(label):
-            outdated[name] = f"runs {running}"
+        program, tables = versions.get(name, ""), reports[name].tables if name in reports else ""
+        if major(program) and major(program) != major(label):
+            outdated[name] = f"runs {program}"
         elif major(tables) and major(tables) != major(label):
             outdated[name] = f"has system tables of {tables}"
         elif name not in versions:

@@ -65,14 +65,14 @@ def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
         ("Deployment", "relay"): spec.relay,
         ("Deployment", "northd"): spec.northd,
     }
-    for (kind, component), own in programs.items():
+    for (kind, component), pod_settings in programs.items():
         live, entry = ctx.live(kind, component), ctx.release.components.get(f"ovn-{component}")
-        settings = kube.settings(spec, own)
+        settings = kube.settings(spec, pod_settings)
         if live is None or entry is None:
             continue
-        running, version = kube.running_version(live), kube.version_label(entry, settings) or ""
+        running_version, version = kube.running_version(live), kube.version_label(entry, settings) or ""
         path = "spec.image" if settings.image else "spec.release"
-        if check_version(entry, running, version, path, _WAY_BACK):
+        if check_version(entry, running_version, version, path, _WAY_BACK):
             upgrades.append(version)
     if not upgrades:
         return None
