@@ -32,6 +32,7 @@ CRD = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourc
 _LONG = (
     *(
         "test_crash_points.py",
+        "test_upgrade.py",
         "test_upgrade_crash_points.py",
         "test_install.py",
         "test_korc.py",
