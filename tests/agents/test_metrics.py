@@ -86,6 +86,7 @@ def test_a_program_that_does_not_answer_is_down_and_the_others_are_not(capfd: py
     assert capfd.readouterr().err == "exporter: a: no such file\n"
 
 
+@pytest.mark.security
 def test_there_is_one_path_and_a_page_is_not_made_for_each_client() -> None:
     made: list[int] = []
 
