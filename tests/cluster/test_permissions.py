@@ -73,6 +73,7 @@ async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Clien
     await client.close()
 
 
+@pytest.mark.security
 async def test_it_sees_that_all_its_policies_are_there_and_no_others(granted: Path) -> None:
     async with account(granted) as client:
         assert not await absent_policies(client, policies())
@@ -82,6 +83,7 @@ async def test_it_sees_that_all_its_policies_are_there_and_no_others(granted: Pa
             await client.get(POLICY_KINDS[0], None, "of-another-project")
 
 
+@pytest.mark.security
 async def test_it_changes_no_lease_of_others(granted: Path) -> None:
     async with account(granted) as client:
         await client.get(LEASE, NAMESPACE, OPERATOR)

@@ -169,6 +169,7 @@ def test_hundreds_of_unknown_options_are_counted_and_few_are_compared(
     assert verdict.message.endswith("; and 380 more, which `openstack-operator validate` names")
 
 
+@pytest.mark.security
 @pytest.mark.parametrize(
     "value",
     [

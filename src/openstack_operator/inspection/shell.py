@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +109,7 @@ class _Signals:
         """True once a signal may raise: one in the middle of the start of a program would leave that running."""
 
     @contextmanager
-    def handled(self) -> Iterator[None]:
+    def handled(self) -> Generator[None]:
         """Keep signals within, but for one that is ignored, as with nohup."""
         before = {each: signal.getsignal(each) for each in _ENDS}
         for each, handler in before.items():
