@@ -27,7 +27,7 @@ from openstack_operator.runtime.store import Change, Store
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 
-from .harness import PATIENCE, Cluster, at_rest, running
+from .harness import PATIENCE, Cluster, at_rest, eventually, running
 from .mortal import mortal
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,7 +98,10 @@ class Cloud:
         found: dict[str, Any] = {}
         for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all:
             try:
-                page = json.loads(await self.cluster.client.page(kind, self.cluster.namespace, {}))
+                # A busy API server is asked again.
+                page = json.loads(
+                    await eventually(lambda kind=kind: self.cluster.client.page(kind, self.cluster.namespace, {}))
+                )
             except Missing:
                 # Kinds of others that are not there have no objects either.
                 if kind not in EXTERNAL_KINDS:
