@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +11,8 @@ from openstack.connection import Connection
 
 from cloud import proof
 from cloud.kubernetes import Kubernetes
+
+from ..on_ceph.volumes import storage
 
 INTERVAL = 0.2
 """Seconds from one request to the next."""
@@ -32,14 +35,15 @@ class Asking:
 
 def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> list[Asking]:
     """Return a user of each API, each with a connection of its own, and one who pings a server's floating IP."""
-    compute, ports, images, placement = (proof.connect(cluster, namespace) for _ in range(4))
+    compute, ports, images, placement, volumes = (proof.connect(cluster, namespace) for _ in range(5))
     return [
         Asking("token", lambda: proof.connect(cluster, namespace).authorize()),
         Asking("servers", lambda: list(compute.compute.servers())),
         Asking("port", partial(_port, ports, network)),
         Asking("images", lambda: list(images.image.images())),
         Asking("resource providers", lambda: list(placement.placement.resource_providers())),
-        Asking(PING, partial(_ping, proof.ExternalHost(cluster, namespace), address)),
+        Asking("volumes", lambda: list(storage(volumes).volumes())),
+        Asking(PING, partial(ping, address)),
     ]
 
 
@@ -49,6 +53,10 @@ def _port(conn: Connection, network: str) -> None:
     conn.network.delete_port(port, ignore_missing=False)
 
 
-def _ping(host: proof.ExternalHost, address: str) -> None:
-    if host.run("ping", "-c1", "-W1", address) is None:
+def ping(address: str) -> None:
+    """Ping an address from this machine, which routes the external network. Raises ConnectionError without an answer
+    within a second.
+    """
+    command = ["ping", "-c1", "-W1", address]
+    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode:
         raise ConnectionError(f"no answer from {address}")

@@ -1,28 +1,41 @@
-"""From 2025.1 to 2026.1 and part of the way back, while a user asks every API and pings a server."""
+"""From 2025.1 to 2026.1 and part of the way back, on two nodes with a Ceph, while a user asks every API, pings a server
+and writes to a volume.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from openstack.connection import Connection
 
 from chaos.journal import Journal, now
 from chaos.load import Load
+from chaos.servers import Guest, guests
 from cloud import deploy, proof, view
 from cloud.kubernetes import Kubernetes, module
-from cloud.session import MINIMAL, Cloud, Session
+from cloud.session import SAMPLES, Cloud, Session
 
-from ..conftest import Report, stands
+from ..conftest import CABLED, Report, stands
+from ..on_ceph.servers import answering, booted, removed
+from ..on_ceph.volumes import Disks, attach, volume, writing
 from ..waiting import until
-from .clients import PING, clients
+from .clients import PING, clients, ping
+
+SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 
 OLD, NEW = "2025.1", "2026.1"
 KIND = "openstackcontrolplanes"
 PACKAGES = {
     "keystone-api": "keystone",
+    "cinder-api": "cinder",
+    "cinder-backup": "cinder",
+    "cinder-scheduler": "cinder",
+    "cinder-volume": "cinder",
     "glance-api": "glance",
     "placement-api": "openstack-placement",
     "neutron-api": "neutron",
@@ -33,8 +46,8 @@ PACKAGES = {
 }
 """Python package whose version says the release, by the beginning of a pod's name."""
 MAJOR = {
-    OLD: {"keystone": 27, "glance": 30, "openstack-placement": 13, "neutron": 26, "nova": 31},
-    NEW: {"keystone": 29, "glance": 32, "openstack-placement": 15, "neutron": 28, "nova": 33},
+    OLD: {"keystone": 27, "glance": 30, "openstack-placement": 13, "neutron": 26, "nova": 31, "cinder": 26},
+    NEW: {"keystone": 29, "glance": 32, "openstack-placement": 15, "neutron": 28, "nova": 33, "cinder": 28},
 }
 """https://releases.openstack.org"""
 SHARE, GAP, PINGS = 0.999, 2.0, 3
@@ -43,26 +56,28 @@ SHARE, GAP, PINGS = 0.999, 2.0, 3
 
 @pytest.fixture(scope="module")
 def stood() -> Iterator[tuple[Session, Cloud]]:
-    """The minimal cloud with two pods of each API, Ready, in a cluster that has the images of both releases."""
-    with stands(MINIMAL, _several) as found:
+    """A cloud with two pods of each API, Ready, in a cluster that has the images of both releases."""
+    with stands(SAMPLE, _change, nodes=2) as found:
         session = found[0]
-        images = deploy.images(MINIMAL, NEW)
+        images = deploy.images(SAMPLE, NEW)
         module("images", "build", *images)
         module("images", "load", *images)
         deploy.install(session.cluster, release=NEW)
         yield found
 
 
-def _several(spec: dict[str, Any]) -> None:
-    for service in ("keystone", "glance", "placement", "neutron", "nova"):
+def _change(spec: dict[str, Any]) -> None:
+    spec["ovn"] = {**spec.get("ovn", {}), **CABLED}
+    for service in ("keystone", "glance", "placement", "neutron", "nova", "cinder"):
         spec[service] = {**spec.get(service, {}), "replicas": 2}
 
 
 @pytest.fixture(scope="module")
-def facts(stood: tuple[Session, Cloud]) -> dict[str, Any]:
-    """A server that answers at its floating IP."""
-    session, cloud = stood
-    return session.prove(cloud)
+def pair(stood: tuple[Session, Cloud]) -> list[Guest]:
+    """A server on each node, which answers at its floating IP."""
+    cluster, namespace = stood[0].cluster, stood[1].namespace
+    nodes = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
+    return guests(partial(proof.connect, cluster, namespace), nodes)
 
 
 def patched(cluster: Kubernetes, cloud: Cloud, **spec: Any) -> None:
@@ -111,7 +126,7 @@ def upgraded(cluster: Kubernetes, cloud: Cloud, release: str, timeout: float = 9
     return round(time.monotonic() - began, 1)
 
 
-@pytest.mark.usefixtures("facts")
+@pytest.mark.usefixtures("pair")
 def test_a_check_alone_changes_no_pod(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
     before = pods(cluster, cloud)
     began = time.monotonic()
@@ -152,7 +167,7 @@ def test_an_option_that_the_new_release_lacks_changes_no_pod(cluster: Kubernetes
     upgraded(cluster, cloud, OLD)
 
 
-def test_an_upgrade_can_be_taken_back(cluster: Kubernetes, cloud: Cloud, facts: dict[str, Any], report: Report) -> None:
+def test_an_upgrade_can_be_taken_back(cluster: Kubernetes, cloud: Cloud, pair: list[Guest], report: Report) -> None:
     """Once a new API serves: the old release is back, no job fails, and the server runs on."""
     patched(cluster, cloud, release=NEW)
     until("a new Keystone", lambda: MAJOR[NEW]["keystone"] in versions(cluster, cloud)["keystone"], 600, 1)
@@ -163,39 +178,47 @@ def test_an_upgrade_can_be_taken_back(cluster: Kubernetes, cloud: Cloud, facts: 
     assert versions(cluster, cloud) == only(OLD)
     jobs = cluster.items("jobs", "-n", cloud.namespace)
     assert not [job["metadata"]["name"] for job in jobs if job["status"].get("failed")]
-    assert proof.ExternalHost(cluster, cloud.namespace).run("ping", "-c1", "-W1", facts["floating_ip"])
+    for guest in pair:
+        ping(guest.floating)
 
 
 def test_it_is_upgraded_and_its_users_notice_nothing(
-    cluster: Kubernetes, cloud: Cloud, facts: dict[str, Any], report: Report
+    cluster: Kubernetes, cloud: Cloud, pair: list[Guest], report: Report
 ) -> None:
-    address = facts["floating_ip"]
-    conn = proof.connect(cluster, cloud.namespace)
-    network = next(iter(conn.network.ports(device_id=facts["server"]))).network_id
-    journal = Journal()
-    with Load(journal, clients(cluster, cloud.namespace, address, network)) as load:
-        time.sleep(5)
+    conn, guest = proof.connect(cluster, cloud.namespace), pair[0]
+    network = next(iter(conn.network.ports(device_id=guest.id))).network_id
+    disk = attach(conn, guest, volume(conn, "before"))
+    journal, boots = Journal(), [each.boot() for each in pair]
+    with (
+        writing(guest, disk, 0) as writer,
+        Load(journal, clients(cluster, cloud.namespace, guest.floating, network)) as load,
+    ):
+        # What this machine makes of the same questions before, beside all else that it does.
+        calm = now()
+        time.sleep(60)
         began = now()
         patched(cluster, cloud, release=NEW)
         seconds = upgraded(cluster, cloud, NEW)
         ended = now()
         time.sleep(5)
-    attempts = journal.between(began, ended)
-    failed = journal.failed(began, ended)
-    gaps = journal.outages(began, ended, load.intervals)
+    failed, gaps = journal.failed(began, ended), journal.outages(began, ended, load.intervals)
     report.add(
         upgrade_seconds=seconds,
-        upgrade_requests=len(attempts),
+        upgrade_requests=len(journal.between(began, ended)),
         upgrade_failed=failed,
         upgrade_gaps=gaps,
+        upgrade_gaps_before=journal.outages(calm, began, load.intervals),
         upgrade_errors=journal.errors(began, ended),
+        upgrade_writes=len(writer.acknowledged),
     )
     assert versions(cluster, cloud) == only(NEW)
+    assert writer.lost() == []
+    assert [each.boot() for each in pair] == boots, "a server was started anew"
     answered = {kind: 1 - failed.get(kind, 0) / len(journal.between(began, ended, kind)) for kind in load.intervals}
     apis = {kind: share for kind, share in answered.items() if kind != PING}
     assert min(apis.values()) >= SHARE, (apis, journal.errors(began, ended))
-    assert max(gap for kind, gap in gaps.items() if kind != PING) <= GAP, gaps
     assert _lost_in_a_row(journal, began, ended) <= PINGS
+    assert max(gap for kind, gap in gaps.items() if kind != PING) <= GAP, gaps
 
 
 def _lost_in_a_row(journal: Journal, began: float, ended: float) -> int:
@@ -207,6 +230,31 @@ def _lost_in_a_row(journal: Journal, began: float, ended: float) -> int:
     return longest
 
 
-def test_a_new_server_answers_after_the_upgrade(stood: tuple[Session, Cloud]) -> None:
-    session, cloud = stood
-    assert session.prove(cloud)["reply"]
+def test_new_servers_and_volumes_work_after_the_upgrade(
+    stood: tuple[Session, Cloud], conn: Connection, pair: list[Guest]
+) -> None:
+    server = booted(conn, "after", image_id=proof.image(conn).id)
+    guest = answering(conn, server)
+    held = volume(conn, "after")
+    disk = attach(conn, guest, held)
+    Disks(guest).write(disk, 7, "written-after")
+    assert Disks(guest).read(disk, 7) == "written-after"
+    removed(conn, server)
+    assert stood[0].prove(stood[1])["reply"]
+    for guest in pair:
+        ping(guest.floating)
+
+
+def test_a_server_moves_after_the_upgrade(conn: Connection, pair: list[Guest]) -> None:
+    """Live, to the other node and back."""
+    one, other = pair
+    boot = one.boot()
+    for host in (other.node, one.node):
+        conn.compute.live_migrate_server(one.id, host=host, block_migration=False)
+        until(f"the server to be on {host}", lambda h=host: _host(conn, one) == h, 300, 1)
+    assert one.boot() == boot, "it was started anew"
+
+
+def _host(conn: Connection, guest: Guest) -> str:
+    server = conn.compute.get_server(guest.id)
+    return server.compute_host if server.status == "ACTIVE" else ""
