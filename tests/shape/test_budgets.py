@@ -25,7 +25,7 @@ LARGER = {
     "keystone/federation": 590,
     "mariadb": 715,
     "neutron": 475,
-    "nova": 1395,
+    "nova": 1415,
     "octavia": 455,
     "ovnnetwork": 1320,
     "pki": 320,

@@ -151,7 +151,11 @@ def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_no_others_
     once = load(root / "deploy/namespaced/rbac.yaml")
     (inside, _) = load(root / "deploy/namespaced/rbac-of-namespace.yaml")
     nodes, reviews = (flat(obj["rules"]) for obj in once if obj["kind"] == "ClusterRole")
-    assert nodes == {("", "nodes", verb) for verb in ("get", "list", "watch")}
+    policies = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+    assert nodes == {
+        *(("", "nodes", verb) for verb in ("get", "list", "watch")),
+        *(("admissionregistration.k8s.io", policy, "get") for policy in policies),
+    }
     assert reviews == {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),

@@ -23,7 +23,7 @@ NOTES = ("mariadb_upgrade_info", "mysql_upgrade_info")
 
 def series(version: str) -> str:
     """Return the major version in the text of a version, such as 11.8; empty if there is none."""
-    match = re.search(r"(\d+\.\d+)\.\d+", version)
+    match = re.search(r"(?<!\d)(\d{1,3}\.\d{1,3})\.\d", version)
     return match[1] if match else ""
 
 

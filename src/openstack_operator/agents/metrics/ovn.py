@@ -28,7 +28,7 @@ METRICS = {
     "ovn_northd_coverage_total": COVERAGE,
 }
 _LINE = re.compile(r"^([A-Z][\w ]*): *(.*)$", re.MULTILINE)
-_MEMORY = re.compile(r"([\w-]+):(\d+)")
+_MEMORY = re.compile(r"(?<![\w-])([\w-]{1,64}):(\d{1,20})")
 
 
 def member(page: Page, database: str) -> None:

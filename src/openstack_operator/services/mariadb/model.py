@@ -35,7 +35,7 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
         *PROVIDED,
     )
 
-    version: Annotated[str, Field(pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
+    version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
     """Major version of MariaDB, one of those that the release has. Unset is that of the release. A later one replaces
     members one by one, and there is no way back but a backup."""
     provider: Literal["auto", "builtin", "mariadb-operator", "external"] = "builtin"
