@@ -66,7 +66,7 @@ def _read(answer: requests.Response, until: float) -> bytes:
     """The whole body, as it comes in; the library's own limit is for each part of it alone."""
     body = b""
     # urllib3 before version 2 waits for as much as is asked for. Python's library below it does not.
-    source = answer.raw if hasattr(answer.raw, "read1") else answer.raw._fp
+    source: Any = answer.raw if hasattr(answer.raw, "read1") else answer.raw._fp
     while part := source.read1(1 << 16):
         body += part
         if len(body) > ENOUGH:
