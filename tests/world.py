@@ -105,15 +105,11 @@ def _planned(
 
 
 def changes(before: Leaves, after: Leaves) -> Leaves:
-    """What is another one afterwards; None is what is gone. What follows from the rest is left out: digests, versions
-    of a file, and which fields of a template come from elsewhere.
+    """What is another one afterwards; None is what is gone. What follows from the rest is left out: digests,
+    and which fields of a template come from elsewhere.
     """
-    derived = (kube.CONFIG_DIGEST, kube.CONFIG_REVISION, kube.TEMPLATE_DIGEST, SHARED_FIELDS, f" {kube.REVISION}")
-    fields = (
-        field
-        for field, value in {**before, **after}.items()
-        if not any(name in field for name in derived) and not str(value).startswith(kube.REVISION)
-    )
+    derived = (kube.CONFIG_DIGEST, kube.TEMPLATE_DIGEST, SHARED_FIELDS)
+    fields = (field for field in {**before, **after} if not any(name in field for name in derived))
     return {field: after.get(field) for field in fields if before.get(field, _NONE) != after.get(field, _NONE)}
 
 

@@ -480,48 +480,7 @@ def test_pods_of_an_earlier_version_are_older(cloud: Cloud) -> None:
     assert cloud.details["compute"]["releases"] == [{"name": "unknown", "nodes": 10}]
 
 
-def file_of(cloud: Cloud, node: str) -> str:
-    """Return the nova.conf that nova-compute of a node reads if it starts again now."""
-    [key] = {notes(cloud.pods[node])[kube.CONFIG_REVISION]}
-    return kube.secret_data(cloud.children["Secret", f"{DAEMONS}-config"])[key]
-
-
-def test_a_container_that_starts_again_reads_the_options_it_had(cloud: Cloud) -> None:
-    before = file_of(cloud, "node9")
-    cloud.change()
-    for _ in range(3):
-        assert cloud.wave()
-    cloud.roll_out(paused=True)
-    cloud.wave()
-    assert "cpu_allocation_ratio" in file_of(cloud, "node0")
-    assert file_of(cloud, "node9") == before
-    cloud.roll_out(maxUnavailable="100%")
-    cloud.settle()
-    assert len({file_of(cloud, node) for node in TEN}) == 1
-    revisions = [key for key in cloud.children["Secret", f"{DAEMONS}-config"]["data"] if key.startswith(kube.REVISION)]
-    assert len(revisions) == 1, "no pod reads the older file any more"
-
-
-def test_a_pod_mounts_the_version_that_it_names(cloud: Cloud) -> None:
-    template = cloud.children["DaemonSet", DAEMONS]["spec"]["template"]
-    [mount] = [
-        each for each in template["spec"]["containers"][0]["volumeMounts"] if each["mountPath"] == "/etc/nova/nova.conf"
-    ]
-    assert mount["subPath"] == notes({"metadata": template["metadata"]})[kube.CONFIG_REVISION]
-    assert mount["subPath"] in cloud.children["Secret", f"{DAEMONS}-config"]["data"]
-
-
 def test_programs_of_two_releases_understand_each_other(cloud: Cloud) -> None:
     for name in ("nova-config", "nova-cell1-config", f"{DAEMONS}-config"):
         conf = kube.secret_data(cloud.children["Secret", name])["nova.conf"]
         assert "[upgrade_levels]\ncompute = auto\n" in conf
-
-
-@pytest.mark.security
-def test_annotations_bring_back_no_older_options(cloud: Cloud) -> None:
-    """Of a user who may annotate pods, and not write Secrets."""
-    notes(cloud.pods["node0"])[kube.CONFIG_REVISION] = "nova.conf"
-    cloud.change()
-    cloud.reconcile()
-    conf = kube.secret_data(cloud.children["Secret", f"{DAEMONS}-config"])["nova.conf"]
-    assert "cpu_allocation_ratio" in conf

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from ..kube import INSTANCE, KIND, REVISION
+from ..kube import INSTANCE, KIND
 from ..kube.masking import MASK, Mask, decode_content, is_secret_option, parse_options, secret_values
 from ..oslo import render
 from ..plan import Object
@@ -84,9 +84,7 @@ def effective(
             labels, name = secret["metadata"].get("labels") or {}, secret["metadata"]["name"]
             if (labels.get(KIND), labels.get(INSTANCE)) != labels_of(live) or (names is not None and name not in names):
                 continue
-            data = secret.get("data") or {}
-            # Older versions of a file say nothing about what a new pod reads.
-            contents = {file: decode_content(data[file]) for file in data if not file.startswith(REVISION)}
+            contents = {file: decode_content(text) for file, text in (secret.get("data") or {}).items()}
             files = {file: content for file, content in contents.items() if isinstance(content, Mapping)}
             unreadable += [f"Secret/{name}, {file}" for file in contents if files and file not in files and "." in file]
             for file, sections in files.items():

@@ -19,10 +19,6 @@ NETWORK = {"openvswitch": "enabled"}
 GATEWAY = {"openstack-gateway": "enabled"}
 
 CONFIG_DIGEST = "openstack.k8s.io/config-digest"
-CONFIG_REVISION, REVISION = "openstack.k8s.io/config-revision", "revision-"
-"""Annotation of a pod: the key in its Secret of configuration that has the version with which it was made; and the
-beginning of such keys.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, oslo
@@ -28,17 +28,11 @@ class Config(Step):
     files: Sequence[str]
     extra_mounts: Sequence[kube.Mount] = ()
     """Further mounts of programs that read it, such as the key of a storage."""
-    revisions: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Keys of the Secret by the file whose content they have, for programs that do not follow a change of the file."""
 
     @property
     def mounts(self) -> list[kube.Mount]:
         """Each file at its place, among the files the image has there."""
-        mounts = kube.files("config", self.secret, self.directory, *self.files)
-        return [*(replace(each, sub_path=self._key(each.sub_path or "")) for each in mounts), *self.extra_mounts]
-
-    def _key(self, file: str) -> str:
-        return self.revisions.get(file, file)
+        return [*kube.files("config", self.secret, self.directory, *self.files), *self.extra_mounts]
 
 
 def logs_json(ctx: Context[Any]) -> bool:
@@ -167,26 +161,6 @@ def written(
         files=tuple(data),
         extra_mounts=(*extra_mounts, *_trusted(ctx, trusted), *cache_mounts(ctx, data.values())),
     )
-
-
-def with_revisions(ctx: Context[Any], config: Config, file: str, component: str) -> Config:
-    """Return the configuration of a DaemonSet whose pods the operator replaces over hours or days. The Secret has
-    `file` once for each version of it with which pods of the DaemonSet were made: a container that starts again in an
-    older pod reads the options of its own release. Pods name their version in the annotation `kube.CONFIG_REVISION`.
-    """
-    (secret,) = config.objects
-    name = secret["metadata"]["name"]
-    stored = (ctx.children.get(("Secret", name)) or ctx.deleted_secrets.get(name) or {}).get("data") or {}
-    live = ctx.live("DaemonSet", component)
-    templates = [live["spec"]["template"]] if live and "spec" in live else []
-    used = {
-        (each["metadata"].get("annotations") or {}).get(kube.CONFIG_REVISION, "") for each in (*ctx.pods, *templates)
-    }
-    current = f"{kube.REVISION}{config.digest}"
-    # Who may annotate pods must not bring back other keys of the Secret.
-    older = {key: stored[key] for key in sorted(stored) if key in used and key.startswith(kube.REVISION)}
-    revisions = older | {current: secret["data"][file]}
-    return replace(config, objects=({**secret, "data": {**secret["data"], **revisions}},), revisions={file: current})
 
 
 def _trusted(ctx: Context[Any], secrets: Iterable[str]) -> Iterator[kube.Mount]:

@@ -10,7 +10,6 @@ from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
-from ...parts.run.config import with_revisions
 from ...plan import Context, Group, Step
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
@@ -153,7 +152,6 @@ def _nova_compute(
     name = f"{cell.name}-compute"
     sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
     base = parts.written(ctx, {_CONF: oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
-    base = with_revisions(ctx, base, _CONF, name)
     conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.release_entry(ctx, "compute")
     main = kube.Container(
@@ -180,7 +178,7 @@ def _nova_compute(
         settings=_in_cell(kube.settings(ctx.spec.compute), cell.shares, is_first=cell.name == ctx.spec.cells[0].name),
         node_selector=kube.COMPUTE,
         init=disks.init_containers(ctx),
-        annotations={kube.CONFIG_DIGEST: conf.digest, kube.CONFIG_REVISION: base.revisions[_CONF]},
+        annotations={kube.CONFIG_DIGEST: conf.digest},
         grace=idle.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, which has to read the configuration.
