@@ -151,11 +151,13 @@ def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_no_others_
     once = load(root / "deploy/namespaced/rbac.yaml")
     (inside, _) = load(root / "deploy/namespaced/rbac-of-namespace.yaml")
     nodes, reviews = (flat(obj["rules"]) for obj in once if obj["kind"] == "ClusterRole")
-    policies = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
-    assert nodes == {
-        *(("", "nodes", verb) for verb in ("get", "list", "watch")),
-        *(("admissionregistration.k8s.io", policy, "get") for policy in policies),
+    policies = {
+        ("admissionregistration.k8s.io", f"validatingadmission{plural}", "get")
+        for plural in ("policies", "policybindings")
     }
+    assert nodes == {("", "nodes", verb) for verb in ("get", "list", "watch")} | policies
+    named = [rule for obj in once for rule in obj.get("rules", ()) if "resourceNames" in rule]
+    assert [rule["resources"][0] for rule in named] == ["leases", "validatingadmissionpolicies"]
     assert reviews == {
         ("authentication.k8s.io", "tokenreviews", "create"),
         ("authorization.k8s.io", "subjectaccessreviews", "create"),
