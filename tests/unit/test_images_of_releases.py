@@ -84,7 +84,7 @@ def test_every_package_is_locked_by_hash(release: str) -> None:
 
 
 def test_a_patch_is_applied_or_said_to_be_needless(release: str) -> None:
-    known = {patch.name: patch for patch in patches.patches()}
+    known = {patch.name: patch for patch in (*patches.patches(), *patches.of_release_alone(release))}
     applied = {patch.name: patch for patch in patches.of_release(release)}
     needless = patches.not_needed(release)
     assert {name.removesuffix(".patch") for name in known.keys() - applied} == needless.keys()
