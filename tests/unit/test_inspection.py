@@ -109,6 +109,12 @@ def test_why_names_the_field_of_the_cloud_that_sets_an_image(spec: Any, text: st
     assert ("no `image` sets it: it belongs to release '2025.2'" in root.finding.text) == ("release" in spec)
 
 
+def test_why_names_the_release_that_is_checked() -> None:
+    pull = {"waiting": {**PULL["waiting"], "message": "back-off pulling image keystone-2026.1:1: not found"}}
+    [root] = found(of_cloud(broken_api(pull), release="2025.1", upgrade={"checkRelease": "2026.1"}))
+    assert "belongs to release '2026.1', which is checked; give the nodes its images" in root.finding.text
+
+
 def test_the_image_of_a_resource_of_nobody_is_its_own_field() -> None:
     snapshot = broken_api(PULL)
     keystone = next(each for each in snapshot.resources if each["kind"] == "Keystone")

@@ -21,6 +21,9 @@ def image_fields(owner: Object, spec: Model, said: str) -> str:
         return f"this image is set in {' and '.join(_written(owner, path) for path in paths)}"
     if not hasattr(spec, "release"):
         return ""
+    checked = getattr(getattr(spec, "upgrade", None), "check_release", None)
+    if checked and checked in said:
+        return f"it belongs to release {checked!r}, which is checked; give the nodes its images: docs/how-to/upgrade.md"
     release = f"{getattr(spec, 'release', '')!r} in profile {getattr(spec, 'image_profile', '')!r}"
     return f"no `image` sets it: it belongs to release {release}, set in {_written(owner, 'spec.release')}"
 
