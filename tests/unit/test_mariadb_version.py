@@ -134,10 +134,72 @@ def test_there_is_no_way_back(release: Release, size: dict[str, Any]) -> None:
     )
 
 
+def pulling(**container: Any) -> Object:
+    """Status of a pod whose image does not exist, with what else is known of its program."""
+    waiting = {"name": "main", "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    return {"phase": "Pending", "containerStatuses": [waiting | container]}
+
+
+def replaced(**container: Any) -> dict[str, Any]:
+    """Members of the old version, the highest of which the StatefulSet has replaced; that one does not answer."""
+    three = members("10.11 10.11 11.8", "10.11 10.11 10.11")
+    three["pods"][2]["status"] = pulling(**container)
+    three["facts"].pop(NAMES[2])
+    return three
+
+
 def test_a_version_that_no_member_has_yet_can_be_taken_back(release: Release) -> None:
-    back = made(release, THREE | OLD, **live(release, THREE | NEW), **members("10.11 10.11 10.11"))
+    for three in (members("10.11 10.11 10.11"), replaced()):
+        back = made(release, THREE | OLD, **live(release, THREE | NEW), **three)
+        assert server(back)["spec"]["template"]["metadata"]["labels"][kube.VERSION] == "10.11"
+        assert step(back, "Version") is None
+
+
+def test_a_version_without_an_image_gives_way_to_another_later_one(release: Release) -> None:
+    wrong = THREE | {"image": "registry.example.org/mariadb:11.88"}
+    three = replaced()
+    three["pods"][2]["metadata"]["labels"][kube.VERSION] = "11.88"
+    rolling = step(made(release, THREE | NEW, **live(release, wrong), **three), "Version")
+    assert rolling
+    assert not rolling.barrier, "the member would not serve before it is replaced"
+    three["pods"] = three["pods"][1:]
+    with pytest.raises(SpecError, match=r"11.88 runs"):
+        made(release, THREE | NEW, **live(release, wrong), **three)
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"restartCount": 1},
+        {"lastState": {"terminated": {"exitCode": 1}}},
+        {"state": {"terminated": {"exitCode": 1}}},
+        {"state": {"running": {}}},
+        {"state": {"waiting": {"reason": "PodInitializing"}}},
+    ],
+)
+def test_a_version_that_started_once_cannot_be_taken_back(release: Release, container: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match=r"11.8 runs, whose data 10.11 cannot read"):
+        made(release, THREE | OLD, **live(release, THREE | NEW), **replaced(**container))
+
+
+def test_a_version_that_a_member_reports_cannot_be_taken_back(release: Release) -> None:
+    three = replaced()
+    three["facts"][NAMES[0]]["tables"] = "11.8"
+    with pytest.raises(SpecError, match=r"11.8 runs, whose data 10.11 cannot read"):
+        made(release, THREE | OLD, **live(release, THREE | NEW), **three)
+
+
+def test_a_single_server_without_an_image_can_be_taken_back(release: Release) -> None:
+    before = live(release, NEW)
+    [stateful_set] = before["children"].values()
+    stateful_set["status"] = {"replicas": 1, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"}
+    stateful_set["status"]["observedGeneration"] = stateful_set["metadata"].get("generation", 0)
+    pods = [("StatefulSet", "mariadb-server", "11.8")]
+    back = made(release, OLD, **before, without_image=pods)
     assert server(back)["spec"]["template"]["metadata"]["labels"][kube.VERSION] == "10.11"
-    assert step(back, "Version") is None
+    for others in ([], [("StatefulSet", "mariadb-server", "10.11")]):
+        with pytest.raises(SpecError, match=r"11.8 runs"):
+            made(release, OLD, **before, without_image=others)
 
 
 def test_an_upgrade_from_a_version_that_nothing_is_known_of_is_refused(release: Release) -> None:

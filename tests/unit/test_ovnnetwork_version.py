@@ -126,6 +126,19 @@ def test_an_upgrade_that_ovn_does_not_support_is_refused(release: Release) -> No
         made(release, live(release, "26.03"))
 
 
+def test_a_version_without_an_image_can_be_taken_back(release: Release) -> None:
+    children = live(release, "26.03")
+    workloads = [each for each in children if each[0] != "DaemonSet"]
+    for each in workloads:
+        counts = {"replicas": 4, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"}
+        children[each]["status"] = {"observedGeneration": children[each]["metadata"].get("generation", 0), **counts}
+    missing = [(*each, "26.03") for each in workloads]
+    back = plan(context(OVN_NETWORK, None, owner="ovn", release=release, children=children, without_image=missing))
+    assert not has(back, "Version")
+    with pytest.raises(SpecError, match=r"26.03 runs, whose data 25.03 cannot read"):
+        plan(context(OVN_NETWORK, None, owner="ovn", release=release, children=children, without_image=missing[1:]))
+
+
 def test_the_version_of_an_image_without_one_is_not_known(release: Release) -> None:
     steps = made(release, live(release, "24.03"), {"image": "registry.example.org/ovn:stable"})
     assert not has(steps, "Version")

@@ -82,6 +82,23 @@ def test_an_upgrade_that_rabbitmq_does_not_support_is_refused(release: Release, 
         made_with_image(release, spec)
 
 
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_version_without_an_image_can_be_taken_back(release: Release, replicas: int) -> None:
+    spec = {"replicas": replicas}
+    objects = plan(context(RABBITMQ, spec, release=of_version(release, "4.2"))).objects
+    children = {key(obj): granted(obj) for obj in objects if obj["kind"] == "StatefulSet"}
+    [live] = children.values()
+    live["status"] = {"replicas": replicas, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"}
+    live["status"]["observedGeneration"] = live["metadata"].get("generation", 0)
+    name = live["metadata"]["name"]
+    without_image = [("StatefulSet", name, "4.2")]
+    back = plan(context(RABBITMQ, spec, release=release, children=children, without_image=without_image))
+    assert gate(back) is None
+    live["status"]["updatedReplicas"] = 2
+    with pytest.raises(SpecError, match=r"4.2 runs"):
+        plan(context(RABBITMQ, spec, release=release, children=children, without_image=without_image))
+
+
 def made_with_image(release: Release, spec: dict[str, Any]) -> Plan:
     objects = plan(context(RABBITMQ, spec, release=release)).objects
     children = {key(obj): granted(obj) for obj in objects if obj["kind"] == "StatefulSet"}

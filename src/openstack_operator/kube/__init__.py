@@ -92,6 +92,7 @@ from .readiness import (
 )
 from .resources import amount, peak, requested
 from .rollout import Rollout, conditions
+from .started import lacks_image, started_version
 
 __all__ = [
     "BESIDE",
@@ -163,6 +164,7 @@ __all__ = [
     "labeled_pod",
     "labels",
     "lacking",
+    "lacks_image",
     "last_log",
     "may_be_server",
     "name_nodes",
@@ -194,6 +196,7 @@ __all__ = [
     "service",
     "settings",
     "started_until",
+    "started_version",
     "valid_time",
     "version_label",
     "workload",

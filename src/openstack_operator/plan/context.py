@@ -119,6 +119,10 @@ class Context(Generic[SpecT]):
     `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`. Those of a DaemonSet that
     the operator replaces are among them, too, if an earlier version made them without that label: without annotations.
     """
+    without_image: Sequence[tuple[str, str, str]] = ()
+    """Of each of its pods whose program never started, because its image cannot be had: kind and name of the workload,
+    and the label of the version.
+    """
     nodes: Mapping[str, Node] = field(default_factory=dict[str, Node])
     """Nodes of the cluster by name, for resources that look at them."""
     generation: int = 1

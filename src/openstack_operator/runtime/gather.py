@@ -50,7 +50,7 @@ from .errors import not_permitted
 from .kinds import SECRET, Kind
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
-from .pods import seen_by_plans
+from .pods import seen_by_plans, without_image
 from .running_release import running_release
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
@@ -195,6 +195,7 @@ class Gatherer:
                 old.meta.name: old.decode() for old in self._world.stores[SECRET].deleted(kind.role, *request[1:])
             },
             pods=seen_by_plans(self._pods(request), children),
+            without_image=without_image(self._pods(request)),
             nodes=_Nodes(self._world.nodes),
             generation=owner.meta.generation,
             annotations=owner.meta.annotations,

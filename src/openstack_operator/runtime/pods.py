@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from ..kube import INSTANCE, KIND, MANAGED_BY, ON_DELETE, WATCHED, conditions, last_log
+from ..kube import INSTANCE, KIND, MANAGED_BY, ON_DELETE, VERSION, WATCHED, conditions, lacks_image, last_log
 from ..plan import Object
 from .kinds import DAEMON_SET, Kind
 from .store import Cached, Meta, OwnerReference
@@ -23,6 +23,7 @@ _TERMINATED = ("reason", "exitCode", "message", "startedAt", "finishedAt")
 _STARTING = {"PodScheduled", "Ready", "ContainersReady", "PodReadyToStartContainers"}
 """Conditions that say why a pod does not start."""
 _LABELS = {KIND, INSTANCE}
+_LABELS_UNREADY = {*_LABELS, VERSION}
 
 
 def trimmed(item: bytes, kind: Kind) -> Cached:
@@ -40,7 +41,8 @@ def trimmed(item: bytes, kind: Kind) -> Cached:
             _only(owner, ("apiVersion", "kind", "name", "uid", "controller")) for owner in owners
         ]
     if not watched:
-        meta["labels"] = {name: value for name, value in meta.get("labels", {}).items() if name in _LABELS}
+        names = _LABELS if fine else _LABELS_UNREADY
+        meta["labels"] = {name: value for name, value in meta.get("labels", {}).items() if name in names}
     spec: Object = live.get("spec") or {}
     volumes = [] if fine else [volume for volume in _list(spec, "volumes") if "persistentVolumeClaim" in volume]
     content = {
@@ -79,6 +81,17 @@ def seen_by_plans(pods: Iterable[Cached], children: Iterable[tuple[Kind, Cached]
         for pod in pods
         if WATCHED in pod.meta.labels
         or ((owner := workload_of(pod.meta)) and owner[0] == DAEMON_SET.kind and owner[1] in replaced)
+    ]
+
+
+def without_image(pods: Iterable[Cached]) -> list[tuple[str, str, str]]:
+    """Return kind and name of the workload, and the label of the version, of each pod that never started for want of an
+    image.
+    """
+    return [
+        (*owner, pod.meta.labels.get(VERSION, ""))
+        for pod in pods
+        if (owner := workload_of(pod.meta)) and VERSION in pod.meta.labels and lacks_image(pod.decode())
     ]
 
 

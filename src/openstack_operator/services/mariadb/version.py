@@ -71,13 +71,15 @@ def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[
     label = kube.version_label(entry, kube.settings(spec)) or ""
     path = "spec.version" if spec.version else "spec.image" if spec.image else "spec.release"
     pods = [pod for pod in ctx.pods if pod["metadata"]["name"] in cluster.pod_names(spec.replicas)]
-    running_version = kube.running_version(cluster.live)
-    if len(pods) == spec.replicas > 1 and all(major(_label(pod)) == major(label) for pod in pods):
+    running_version = template_version = kube.running_version(cluster.live)
+    if not any(major(template_version) in {major(each.tables), major(each.version)} for each in reports.values()):
         # A version that no member has yet, such as one of an image that does not exist, can be taken back.
-        running_version = label
+        running_version = kube.started_version(ctx, cluster.live)
     is_new = check_version(entry, running_version, label, path, _WAY_BACK)
     if is_new:
         _check_shutdown(spec.config)
+    # The member without an image would never serve: it is replaced at once.
+    is_new = is_new and running_version == template_version
     names = cluster.pod_names(spec.replicas) if spec.replicas > 1 else []
     return Version(entry, is_new, _outdated(names, pods, reports, label) if major(label) else {})
 
@@ -100,7 +102,7 @@ def _outdated(
     version, one without a pod is being replaced.
     """
     outdated: dict[str, str] = {}
-    versions = {pod["metadata"]["name"]: _label(pod) for pod in pods}
+    versions = {pod["metadata"]["name"]: _label(pod) for pod in pods if not kube.lacks_image(pod)}
     for name in names:
         program, tables = versions.get(name, ""), reports[name].tables if name in reports else ""
         if major(program) and major(program) != major(label):

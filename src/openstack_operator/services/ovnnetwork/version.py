@@ -70,7 +70,7 @@ def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
         settings = kube.settings(spec, pod_settings)
         if live is None or entry is None:
             continue
-        running_version, version = kube.running_version(live), kube.version_label(entry, settings) or ""
+        running_version, version = kube.started_version(ctx, live), kube.version_label(entry, settings) or ""
         path = "spec.image" if settings.image else "spec.release"
         if check_version(entry, running_version, version, path, _WAY_BACK):
             upgrades.append(version)

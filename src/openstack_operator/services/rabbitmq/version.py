@@ -19,7 +19,10 @@ def gate(
     """
     version = kube.version_label(entry, kube.settings(ctx.spec)) or ""
     path = "spec.image" if ctx.spec.image else "spec.release"
-    if not check_version(entry, kube.running_version(cluster.live), version, path, _WAY_BACK):
+    running_version = kube.started_version(ctx, cluster.live)
+    is_new = check_version(entry, running_version, version, path, _WAY_BACK)
+    # A member of the template without an image would never serve: it is replaced at once.
+    if not is_new or running_version != kube.running_version(cluster.live):
         return None
     missing = [f"{member['name']} {member['state'].lower()}" for member in members if member["state"] != "Serving"]
     message = (
