@@ -36,3 +36,10 @@ def test_a_schema_of_a_newer_release_stays(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("status", [0, 1, 3])
 def test_any_other_end_of_a_schema_is_the_commands_own(status: int, tmp_path: Path) -> None:
     assert run("extend", "Access denied for user\n", status, tmp_path) == (status, ["Access denied for user"])
+
+
+@pytest.mark.security
+def test_a_failure_that_speaks_of_revisions_stays_one(tmp_path: Path) -> None:
+    """The text of a server's error may hold these words."""
+    text = "Lost connection to host 'No such revision or branch'\n"
+    assert run("extend", text, 1, tmp_path) == (1, [text.strip()])

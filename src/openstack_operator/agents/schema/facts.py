@@ -19,8 +19,8 @@ DOWN = timedelta(hours=1)
 """Time after which a service that does not report is no service that starts again, but one that is away."""
 LARGE = 1_000_000
 """Rows. To write as many takes some ten seconds on usual disks, in which who changes the table waits."""
-MOST = 5
-"""Services that a line names."""
+MOST, LONGEST = 5, 150
+"""Services that a line names, and letters of each."""
 
 
 def url(section: str) -> str:
@@ -32,9 +32,14 @@ def url(section: str) -> str:
 
 
 def rows(connection: str, query: str, **values: object) -> Rows:
-    """Return the rows of a query."""
+    """Return the rows of a query. Whoever wrote a name into the database must not begin another fact with it."""
     with create_engine(connection).connect() as database:
-        return [tuple(row) for row in database.execute(text(query), values)]
+        return [tuple(map(printable, row)) for row in database.execute(text(query), values)]
+
+
+def printable(value: Any) -> Any:
+    """Return a value, a text with `?` for what ends a line or moves a cursor."""
+    return "".join(each if each.isprintable() else "?" for each in value) if isinstance(value, str) else value
 
 
 def limit() -> str:
@@ -44,7 +49,7 @@ def limit() -> str:
 
 def join(services: Iterable[str]) -> str:
     """Return the names of services, the first ones of many."""
-    names = sorted(services)
+    names = sorted(name[:LONGEST] for name in services)
     return ", ".join(names[:MOST]) + (f" and {len(names) - MOST} more" if len(names) > MOST else "")
 
 
@@ -61,7 +66,7 @@ def nova() -> Iterator[str]:
     for connection in (str(cell[0]) for cell in cells if "{" not in str(cell[0])):
         query = "SELECT host, `binary`, uuid, version, COALESCE(last_seen_up, created_at) < :limit FROM services"
         for host, program, uuid, version, is_down in rows(connection, f"{query} WHERE deleted = 0", limit=limit()):
-            if program == "nova-compute" and version < oldest:
+            if program == "nova-compute" and (version or 0) < oldest:
                 old.append(f"{host} (ID {uuid})")
             elif is_down:
                 down.append(f"{program} on {host} (ID {uuid})")
