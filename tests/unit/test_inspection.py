@@ -181,6 +181,11 @@ def test_a_wrong_keyring_is_named_with_its_client_and_what_to_do() -> None:
     assert "`cephSecretRef`" in advice("KeyRefused")
 
 
+def test_a_halted_roll_out_has_the_advice_of_the_documentation() -> None:
+    assert advice("RolloutPaused") == "go on with the field that the message names, when you want to"
+    assert advice("RolloutStopped").startswith("read the log of the pod in the message; correct the last change")
+
+
 def job_of(minutes: int, **status: Any) -> Snapshot:
     """A cloud whose Keystone has a job that runs for so long."""
     keystone = resource("Keystone/keystone", PLANE, reason="Progressing", message="Schema: not yet")

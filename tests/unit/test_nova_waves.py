@@ -55,6 +55,8 @@ class Cloud:
         """Workloads of the control plane whose pods do not become ready."""
         self.broken: set[str] = set()
         """Nodes where a new nova-compute does not become ready."""
+        self.full: set[str] = set()
+        """Nodes without room for a new nova-compute."""
         self.restarted: dict[str, str] = {}
         """Annotation of the template, as `kubectl rollout restart` sets it."""
         self.conditions: Mapping[str, Verdict] = {}
@@ -171,8 +173,7 @@ class Cloud:
         ]
         return {
             "metadata": {**metadata, "creationTimestamp": created, "ownerReferences": [owner]},
-            "spec": {"nodeName": node},
-            "status": {"conditions": states},
+            **(_pending(node) if node in self.full else {"spec": {"nodeName": node}, "status": {"conditions": states}}),
         }
 
     def silence(self, node: str) -> None:
@@ -212,7 +213,18 @@ def notes(obj: Object) -> dict[str, str]:
 
 
 def is_ready(pod: Object) -> bool:
-    return pod["status"]["conditions"][0]["status"] == "True"
+    return "nodeName" in pod["spec"] and pod["status"]["conditions"][0]["status"] == "True"
+
+
+def _pending(node: str) -> Object:
+    """Return what the controller of a DaemonSet writes into a pod, and the scheduler where there is no room for it."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": fields}]}}
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {
+        "spec": {"affinity": {"nodeAffinity": required}},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
 
 
 @pytest.fixture
@@ -351,6 +363,71 @@ def test_a_corrected_change_reaches_the_broken_node_first(cloud: Cloud) -> None:
     cloud.broken.clear()
     cloud.change()
     assert [cloud.wave(), cloud.wave()] == [["node0"], ["node1"]]
+
+
+def test_the_message_of_a_stop_has_the_way_out_for_a_broken_node(cloud: Cloud) -> None:
+    cloud.broken.add("node0")
+    cloud.change()
+    cloud.wave()
+    cloud.wave()
+    cloud.now += timedelta(minutes=10)
+    cloud.wave()
+    assert "or remove the label openstack-compute-node from that node" in cloud.says
+    assert cloud.says.endswith("or, if the node is away, bring it back or delete the Node")
+
+
+def test_a_new_nova_compute_without_room_has_ten_minutes_too(cloud: Cloud) -> None:
+    cloud.full.add("node0")
+    cloud.change()
+    assert [cloud.wave(), cloud.wave()] == [["node0"], []]
+    assert "waits for node node0 (the new nova-compute is not Ready yet)" in cloud.says
+    cloud.now += timedelta(minutes=10)
+    assert cloud.wave() == []
+    verdict = cloud.conditions["ComputeRolloutReady"]
+    pod = cloud.pods["node0"]["metadata"]["name"]
+    assert verdict.reason == "RolloutStopped"
+    assert f"({pod} for node node0); see why by `kubectl describe pod -n openstack {pod}`" in verdict.message
+
+
+def test_a_nova_compute_without_room_gets_the_corrected_change(cloud: Cloud) -> None:
+    before = cloud.spec
+    cloud.full.add("node0")
+    cloud.change()
+    assert [cloud.wave(), cloud.wave()] == [["node0"], []]
+    cloud.now += timedelta(minutes=20)
+    cloud.full.clear()
+    cloud.spec = before
+    assert cloud.wave() == ["node0"]
+    cloud.settle(2)
+    assert cloud.conditions["ComputeRolloutReady"].ready
+    assert cloud.ended == ["node0", "node0"]
+
+
+def test_pods_that_run_nowhere_end_beyond_the_limit(cloud: Cloud) -> None:
+    for name in ("node4", "node5", "node6"):
+        cloud.pods[name] |= _pending(name)
+    del cloud.pods["node6"]["spec"]["affinity"]
+    cloud.change()
+    assert sorted(cloud.wave()) == ["node4", "node5", "node6"]
+    assert [cloud.wave(), cloud.wave()] == [["node0"], ["node1"]]
+
+
+def test_a_paused_roll_out_names_a_late_canary(release: Release) -> None:
+    cloud = Cloud(release, canaries=("node3",))
+    cloud.roll_out(canaries={"nodeSelector": CANARY})
+    cloud.broken.add("node3")
+    cloud.change()
+    assert [cloud.wave(), cloud.wave()] == [["node3"], []]
+    cloud.roll_out(canaries={"nodeSelector": CANARY}, paused=True)
+    cloud.wave()
+    assert "is not Ready since" not in cloud.says
+    assert cloud.plan().outcome.wake == NOW + timedelta(minutes=10)
+    cloud.now += timedelta(minutes=10)
+    assert cloud.wave() == []
+    assert cloud.conditions["ComputeRolloutReady"].reason == "RolloutPaused"
+    assert (
+        f"the new nova-compute is not Ready since {NOW:%H:%M} UTC (nova-cell1-compute-11 on node node3)" in cloud.says
+    )
 
 
 def test_it_says_when_it_will_stop(cloud: Cloud) -> None:

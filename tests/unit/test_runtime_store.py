@@ -209,3 +209,10 @@ def test_a_pod_is_trimmed_to_what_a_plan_may_see():
     ]
     assert (pod("1").raw, pod("1").meta.resource_version) == (pod("2", hostIP="192.0.2.9").raw, "1")
     assert pod("1").raw != pod("1", phase="Failed").raw
+
+
+def test_a_pod_without_room_keeps_what_names_its_node():
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+    metadata = {"name": "a", "namespace": "x", "uid": "u", "labels": {"openstack.k8s.io/watched": "true"}}
+    live = {"metadata": metadata, "spec": {"affinity": {**affinity, "podAntiAffinity": {}}, "containers": []}}
+    assert trimmed(msgspec.json.encode(live), POD).decode()["spec"] == {"affinity": affinity}

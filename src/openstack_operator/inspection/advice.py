@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..kube import POD_REASONS
+from ..kube import POD_REASONS, ROLLOUT_PAUSED, ROLLOUT_STOPPED
 from ..plan import PAUSED, UPGRADE_HELD
 from .causes import CERTIFICATE_EXPIRED, CYCLE, JOB_OVERDUE, VOLUME_FULL
 from .state import DELETING, NOT_LOOKED_AT
@@ -54,6 +54,8 @@ ADVICE: Mapping[str, str] = {
         "wait some seconds; if it lasts, check that the operator runs:"
         " kubectl get pods -A -l app.kubernetes.io/name=openstack-operator"
     ),
+    ROLLOUT_PAUSED: "go on with the field that the message names, when you want to",
+    ROLLOUT_STOPPED: "read the log of the pod in the message; correct the last change, or take it back",
     UPGRADE_HELD: "nothing, or end the upgrade: set `upgrade.complete: true`. Until then you can go back",
     PAUSED: "let it go on: openstack-operator resume KIND/NAME",
     DELETING: "wait; if it lasts, read docs/how-to/remove-a-cloud.md",

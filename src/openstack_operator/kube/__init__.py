@@ -6,7 +6,17 @@ from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
 from ..plan.times import valid_time
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
-from .node_rollout import ON_DELETE, TEMPLATE_DIGEST, NodeRollout, Waves, by_node, node_rollout, nodes_of_later_release
+from .node_rollout import (
+    ON_DELETE,
+    ROLLOUT_PAUSED,
+    ROLLOUT_STOPPED,
+    TEMPLATE_DIGEST,
+    NodeRollout,
+    Waves,
+    by_node,
+    node_rollout,
+    nodes_of_later_release,
+)
 from .objects import (
     BESIDE,
     COMPONENT,
@@ -118,6 +128,8 @@ __all__ = [
     "REMEMBERED",
     "REPORTS",
     "RETAIN",
+    "ROLLOUT_PAUSED",
+    "ROLLOUT_STOPPED",
     "STATEFUL_SET_LIMIT",
     "TEMPLATE_DIGEST",
     "VERSION",

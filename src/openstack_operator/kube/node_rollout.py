@@ -15,7 +15,8 @@ from typing import Any
 from ..plan import READY, RELEASE_ANNOTATION, Context, Object, Verdict, failed, is_earlier, progressing, waiting
 from .agents import name_nodes
 from .objects import annotated, digest
-from .pod_facts import container_statuses, pod_on_node, unready_since
+from .pod_facts import container_statuses, is_placed, node_of, unready_since
+from .pods import COMPUTE
 from .rollout import Rollout, conditions
 
 TEMPLATE_DIGEST = "openstack.k8s.io/template"
@@ -72,8 +73,8 @@ class _NodePod:
 
     @property
     def node(self) -> str:
-        """Empty before it has one."""
-        return (self.live.get("spec") or {}).get("nodeName", "")
+        """The node that it is for, also while that has no room; empty if the pod does not say."""
+        return node_of(self.live)
 
     @property
     def is_ending(self) -> bool:
@@ -128,7 +129,7 @@ class NodeRollout:
 def nodes_of_later_release(ctx: Context[Any]) -> list[str]:
     """Return the nodes that answer and have a pod, by `by_node`, of a later release than the spec asks for."""
     pods = (_NodePod(live, is_current=False, is_canary=False) for live in ctx.pods)
-    later = (pod for pod in pods if pod.node and is_earlier(ctx.release.name, pod.release))
+    later = (pod for pod in pods if is_placed(pod.live) and is_earlier(ctx.release.name, pod.release))
     return sorted(pod.node for pod in later if not pod.is_silent)
 
 
@@ -146,7 +147,9 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     for pod in pods:
         releases[pod.release] = releases.get(pod.release, 0) + 1
     updated = len(pods) - len(behind)
-    rollout = NodeRollout(nodes=nodes, updated=updated, behind=[pod.node for pod in behind], releases=releases)
+    rollout = NodeRollout(
+        nodes=nodes, updated=updated, behind=[pod.node for pod in behind if pod.node], releases=releases
+    )
     if not behind:
         return rollout
     observed = {name for name, each in live.items() if each is not None and _is_observed(each, desired[name])}
@@ -166,10 +169,11 @@ def _next(
     starting = [pod for pod in answering if pod.is_current and not pod.is_ready and not pod.is_ending]
     ending = [pod for pod in answering if pod.is_ending]
     progress = _progress(ctx, rollout, pods)
+    late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
     if waves.paused:
         text = f"{progress}; {waves.path}.paused: all others keep what they have until that is false"
-        return replace(rollout, verdict=waiting(text, ROLLOUT_PAUSED))
-    late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
+        verdict = waiting(f"{text}; {_describe(program, late)}" if late else text, ROLLOUT_PAUSED)
+        return replace(rollout, verdict=verdict, wake=_wake(pod for pod in starting if pod not in late))
     if late:
         return replace(rollout, verdict=_stopped(program, progress, late))
     candidates = [pod for pod in behind if not pod.is_silent and not pod.is_ending]
@@ -180,9 +184,7 @@ def _next(
         if not all(pod.is_current and pod.is_ready for pod in canaries):
             candidates = [pod for pod in candidates if pod.is_canary]
     missing = rollout.nodes - len(pods)
-    room = waves.limit(rollout.nodes) - len(starting) - len(ending) - missing
-    # Nothing is lost on a node whose pod is not ready anyway.
-    chosen = sorted(candidates, key=lambda pod: (pod.is_ready, pod.node))[: max(0, room)]
+    chosen = _choose(candidates, waves.limit(rollout.nodes) - len(starting) - len(ending) - missing)
     waits = _waits(program, starting, [*ending, *chosen], missing)
     if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
         waits.append(
@@ -192,26 +194,38 @@ def _next(
         rollout,
         ends=tuple(_identity(pod.live) for pod in chosen),
         verdict=progressing("; ".join([progress, *waits])),
-        wake=min((unready_since(pod.live) + _DEADLINE for pod in starting), default=None),
+        wake=_wake(starting),
     )
 
 
+def _choose(candidates: Iterable[_NodePod], room: int) -> list[_NodePod]:
+    """Return the pods to end: all that run nowhere, as their node has no room, and as many others as there is room."""
+    by_loss = sorted(candidates, key=lambda pod: (is_placed(pod.live), pod.is_ready, pod.node))
+    unplaced = sum(not is_placed(pod.live) for pod in by_loss)
+    return by_loss[: max(unplaced, room)]
+
+
+def _wake(starting: Iterable[_NodePod]) -> datetime | None:
+    return min((unready_since(pod.live) + _DEADLINE for pod in starting), default=None)
+
+
 def _pods(ctx: Context[Any], desired: Mapping[str, Object], waves: Waves) -> list[_NodePod]:
-    """Return the pod of each node; while an older one ends beside it, the newer."""
+    """Return the pod of each node; while an older one ends beside it, the newer. One without a node stands alone."""
     versions = {name: _version(ctx, name, each) for name, each in desired.items()}
     by_node: dict[str, _NodePod] = {}
     for live in ctx.pods:
         version = _digest(live), _restarted_at(live)
         pod = _NodePod(live, version == versions.get(_owner(live)), _is_canary(ctx, live, waves))
-        if not pod.node or _owner(live) not in versions:
+        if _owner(live) not in versions:
             continue
-        if pod.node not in by_node or by_node[pod.node].is_ending:
-            by_node[pod.node] = pod
+        place = pod.node or live["metadata"]["uid"]
+        if place not in by_node or by_node[place].is_ending:
+            by_node[place] = pod
     return list(by_node.values())
 
 
 def _is_canary(ctx: Context[Any], pod: Object, waves: Waves) -> bool:
-    node = ctx.nodes.get((pod.get("spec") or {}).get("nodeName", ""))
+    node = ctx.nodes.get(node_of(pod))
     return waves.canaries is not None and node is not None and node.selected(waves.canaries)
 
 
@@ -264,25 +278,42 @@ def _hold(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
 
 
 def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
+    [label] = COMPUTE
+    text = (
+        f"{progress}; no other node gets it: {_describe(program, late)}, and correct or take back the change,"
+        f" or remove the label {label} from that node; or, if the node is away, bring it back or delete the Node"
+    )
+    return failed(text, ROLLOUT_STOPPED)
+
+
+def _describe(program: str, late: Sequence[_NodePod]) -> str:
+    """Return which pod is late for the longest, and how to see why."""
     first = min(late, key=lambda pod: (unready_since(pod.live), pod.node))
     meta = first.live["metadata"]
     rest = f", and {len(late) - 1} more" if len(late) > 1 else ""
     runs = any(each.get("state", {}).get("running") for each in container_statuses(first.live))
-    log = f"kubectl logs -n {meta['namespace']} {meta['name']}{'' if runs else ' --previous'}"
-    text = (
-        f"{progress}; no other node gets it: the new {program} is not Ready since {unready_since(first.live):%H:%M} UTC"
-        f" ({pod_on_node(first.live)}{rest}); see why by `{log}`, and correct or take back the change"
+    command = f"kubectl logs -n {meta['namespace']} {meta['name']}{'' if runs else ' --previous'}"
+    if not is_placed(first.live):
+        command = f"kubectl describe pod -n {meta['namespace']} {meta['name']}"
+    where = (
+        f"{meta['name']} {'on' if is_placed(first.live) else 'for'} node {first.node}" if first.node else meta["name"]
     )
-    return failed(text, ROLLOUT_STOPPED)
+    since = f"{unready_since(first.live):%H:%M} UTC"
+    return f"the new {program} is not Ready since {since} ({where}{rest}); see why by `{command}`"
 
 
 def _waits(program: str, starting: Sequence[_NodePod], ending: Sequence[_NodePod], missing: int) -> list[str]:
     """Return what the next nodes wait for."""
     waits: list[str] = []
     if starting:
-        waits.append(f"waits for {name_nodes(pod.node for pod in starting)} (the new {program} is not Ready yet)")
+        waits.append(f"waits for {_name(starting)} (the new {program} is not Ready yet)")
     if ending:
-        waits.append(f"waits for {name_nodes(pod.node for pod in ending)} ({program} ends)")
+        waits.append(f"waits for {_name(ending)} ({program} ends)")
     if missing > 0:
         waits.append(f"waits for {missing} node{'s' if missing > 1 else ''} without a pod")
     return waits
+
+
+def _name(pods: Iterable[_NodePod]) -> str:
+    """Name the nodes of pods, and a pod that names no node itself."""
+    return name_nodes(pod.node or f"of {pod.live['metadata']['name']}" for pod in pods)

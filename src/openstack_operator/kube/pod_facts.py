@@ -12,6 +12,25 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """A time before all others, of what has none."""
 
 
+def is_placed(pod: Object) -> bool:
+    """Return True if a node runs the pod, or is to."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def node_of(pod: Object) -> str:
+    """Return the node of a pod: of one of a DaemonSet also before that has room for it, as the DaemonSet's controller
+    names the node in the affinity of each pod. Empty if the pod does not say.
+    """
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return spec["nodeName"]
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    fields = [each for term in required.get("nodeSelectorTerms") or () for each in term.get("matchFields") or ()]
+    names = [each["values"] for each in fields if each["key"] == "metadata.name" and each["operator"] == "In"]
+    return names[0][0] if names and names[0] else ""
+
+
 def pod_on_node(pod: Object) -> str:
     """`<pod> on node <node>`, as far as it has one."""
     node = (pod.get("spec") or {}).get("nodeName")

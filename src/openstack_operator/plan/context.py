@@ -116,8 +116,9 @@ class Context(Generic[SpecT]):
     """Its irreplaceable Secrets that were deleted while this process watched, with their last content, by name."""
     pods: Sequence[Object] = ()
     """Its pods whose template bears the label WATCHED, by name: identity, labels, the operator's annotations,
-    `spec.nodeName`, and of the status `phase`, `podIP`, `conditions` and `containerStatuses`. Those of a DaemonSet that
-    the operator replaces are among them, too, if an earlier version made them without that label: without annotations.
+    `spec.nodeName` (before that, the affinity to nodes), and of the status `phase`, `podIP`, `conditions` and
+    `containerStatuses`. Those of a DaemonSet that the operator replaces are among them, too, if an earlier version made
+    them without that label: without annotations.
     """
     without_image: Sequence[tuple[str, str, str]] = ()
     """Of each of its pods whose program never started, because its image cannot be had: kind and name of the workload,

@@ -49,7 +49,7 @@ def trimmed(item: bytes, kind: Kind) -> Cached:
         "apiVersion": kind.api_version,
         "kind": kind.kind,
         "metadata": meta,
-        "spec": {**_only(spec, ("nodeName",)), **({"volumes": volumes} if volumes else {})},
+        "spec": {**_place(spec, watched=watched), **({"volumes": volumes} if volumes else {})},
         "status": _status(live.get("status") or {}, watched=watched, fine=fine),
     }
     # Labels and annotations as they are: the code that labels a pod compares them.
@@ -93,6 +93,14 @@ def without_image(pods: Iterable[Cached]) -> list[tuple[str, str, str]]:
         for pod in pods
         if (owner := workload_of(pod.meta)) and VERSION in pod.meta.labels and lacks_image(pod.decode())
     ]
+
+
+def _place(spec: Object, *, watched: bool) -> Object:
+    """Return the node of a pod; before it has one, what a DaemonSet's controller says of it."""
+    if spec.get("nodeName") or not watched:
+        return _only(spec, ("nodeName",))
+    affinity = _only(spec.get("affinity") or {}, ("nodeAffinity",))
+    return {"affinity": affinity} if affinity else {}
 
 
 def _is_fine(live: Object) -> bool:

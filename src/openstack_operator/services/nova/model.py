@@ -165,7 +165,8 @@ class ComputeRollout(Model):
 
     max_unavailable: Share = "1"
     """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such
-    as `10%`, which is rounded up. Nodes that cannot be reached do not count; they get the change when they are back."""
+    as `10%`, which is rounded up. Nodes that cannot be reached do not count, unless they are lost while their new
+    nova-compute starts; they get the change when they are back."""
     canaries: Canaries | None = None
     """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
     paused: bool = False
