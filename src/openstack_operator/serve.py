@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -15,7 +16,7 @@ import structlog
 from . import __version__
 from .actuators import egress
 from .admission.names import NAMESPACE
-from .admission.presence import watch_policies
+from .admission.presence import policies, watch_policies
 from .cluster_domain import cluster_domain
 from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .registry import ACTUATORS, SERVICES
@@ -124,6 +125,7 @@ async def _serve(settings: Settings, actuators: Sequence[Actuator]) -> None:
     manager = make_manager(client, settings, actuators, leader)
     _log.info("names of this cluster", domain=manager.cluster_domain)
     try:
-        await any_of(manager.run(), watch_policies(client, settings.lease_namespace or NAMESPACE))
+        expected = partial(policies, settings.lease_namespace or NAMESPACE)
+        await any_of(manager.run(), watch_policies(client, expected))
     finally:
         await client.close()

@@ -87,6 +87,16 @@ def test_a_program_that_does_not_answer_is_down_and_the_others_are_not(capfd: py
     assert capfd.readouterr().err == "exporter: a: no such file\n"
 
 
+def test_an_answer_without_an_expected_field_costs_no_other_metrics(capfd: pytest.CaptureFixture[str]) -> None:
+    def changed(made: Page) -> None:
+        made.add("b_value", float({"field": 1}["renamed"]))
+
+    metrics = {"b_value": ("", "An answer.")}
+    body = page({"a": changed, "b": lambda made: made.add("b_value", 2)}, metrics).decode()
+    assert "a_up 0\n" in body and "b_up 1\n" in body and "b_value 2\n" in body
+    assert capfd.readouterr().err == "exporter: a: KeyError('renamed')\n"
+
+
 @pytest.mark.security
 def test_there_is_one_path_and_a_page_is_not_made_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "FRESH", 3600.0)

@@ -47,8 +47,10 @@ async def _absent(**objects: Any) -> list[str]:
 def _stored(obj: Object) -> Object:
     """As an API server stores it: with defaults."""
     copy = deepcopy(obj)
-    copy["spec"] |= {"matchPolicy": "Equivalent"}
     copy["spec"]["rules"][0]["scope"] = "*"
+    if obj["kind"] == "ValidatingAdmissionPolicy":
+        selectors: Object = {"namespaceSelector": {}, "objectSelector": {}}
+        copy["spec"] |= {"failurePolicy": "Fail", "matchConstraints": {"matchPolicy": "Equivalent", **selectors}}
     return copy
 
 
@@ -66,16 +68,65 @@ async def test_what_is_missing_or_weaker_is_named() -> None:
     ]
 
 
+SELECTOR = {"matchLabels": {"no-object": "has-this"}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"matchConstraints": {"excludeResourceRules": [{"resources": ["*"]}]}},
+        {"matchConstraints": {"namespaceSelector": SELECTOR}},
+        {"matchConstraints": {"objectSelector": SELECTOR}},
+        {"matchConstraints": {"matchPolicy": "Exact"}},
+        {"matchConditions": [{"name": "never", "expression": "false"}]},
+        {"rules": [{"operations": ["CREATE"], "resourceNames": ["no-object"]}]},
+        {"rules": [{"operations": ["CREATE"], "scope": "Cluster"}]},
+        {"failurePolicy": "Ignore"},
+        {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}},
+    ],
+    ids=[
+        "excludes",
+        "namespaces",
+        "objects",
+        "matchPolicy",
+        "matchConditions",
+        "resourceNames",
+        "scope",
+        "failurePolicy",
+        "paramKind",
+    ],
+)
+async def test_a_policy_that_an_added_field_switches_off_is_named(fields: Object) -> None:
+    off = _stored(POLICY)
+    off["spec"] |= fields
+    assert await _absent(ValidatingAdmissionPolicy=off, ValidatingAdmissionPolicyBinding=_stored(BINDING)) == [
+        "ValidatingAdmissionPolicy/a"
+    ]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"matchResources": {"matchPolicy": "Equivalent", "namespaceSelector": SELECTOR}},
+        {"matchResources": {"excludeResourceRules": [{"resources": ["*"]}]}},
+        {"paramRef": {"name": "none", "parameterNotFoundAction": "Allow"}},
+    ],
+    ids=["selector", "excludes", "paramRef"],
+)
+async def test_a_binding_that_an_added_field_switches_off_is_named(fields: Object) -> None:
+    off = _stored(BINDING)
+    off["spec"] |= fields
+    assert await _absent(ValidatingAdmissionPolicy=_stored(POLICY), ValidatingAdmissionPolicyBinding=off) == [
+        "ValidatingAdmissionPolicyBinding/a"
+    ]
+
+
 def test_each_policy_has_a_binding_of_its_name() -> None:
     by_kind = {kind.kind: set[str]() for kind in presence.POLICY_KINDS}
     for obj in policies():
         by_kind[obj["kind"]].add(obj["metadata"]["name"])
     names, bindings = by_kind.values()
     assert names == bindings and len(names) > 5
-
-
-def _policy(_: str) -> list[Object]:
-    return [POLICY]
 
 
 async def _looks(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[Any]:
@@ -87,10 +138,9 @@ async def _looks(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> list[Any]:
             raise asyncio.CancelledError
         client.objects["ValidatingAdmissionPolicy"] = left.pop(0)
 
-    monkeypatch.setattr(presence, "policies", _policy)
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with capture_logs() as lines, suppress(asyncio.CancelledError):
-        await watch_policies(cast("Client", client), "openstack-operator")
+        await watch_policies(cast("Client", client), lambda: [POLICY])
     return [(line["log_level"], line.get("policies")) for line in lines]
 
 
@@ -99,7 +149,7 @@ async def test_the_log_says_once_what_is_missing_and_when_it_is_there(monkeypatc
     lines = await _looks(monkeypatch, None, None, Transient("busy"), there, there, None)
     missing = ("error", "ValidatingAdmissionPolicy/a")
     assert lines == [missing, ("info", None), missing]
-    assert next(iter(metrics.ABSENT_POLICIES.collect())).samples[0].value == 1
+    assert _gauge() == 1
 
 
 async def test_a_cluster_that_has_them_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,5 +157,20 @@ async def test_a_cluster_that_has_them_is_no_news(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_an_operator_that_may_not_look_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.ABSENT_POLICIES.set(0)
     ((level, text),) = await _looks(monkeypatch, Forbidden("no right"))
     assert (level, text) == ("error", "cannot be read: no right")
+    assert _gauge() == 1
+
+
+async def test_a_bug_in_a_look_is_logged_and_the_next_look_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.ABSENT_POLICIES.set(0)
+    lines = await _looks(monkeypatch, {"metadata": {}}, _stored(POLICY))
+    assert lines == [("error", None), ("error", "cannot be read: KeyError"), ("info", None)]
+    assert _gauge() == 0
+    await _looks(monkeypatch, {"metadata": {}})
+    assert _gauge() == 1
+
+
+def _gauge() -> float:
+    return next(iter(metrics.ABSENT_POLICIES.collect())).samples[0].value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ def test_a_version_that_the_release_lacks_is_refused(release: Release) -> None:
         made(release, {"version": "10.6"})
     with pytest.raises(SpecError, match=message):
         made(release, {"version": "10.6", "provider": "mariadb-operator"})
+
+
+def test_a_program_without_other_versions_has_no_choice(release: Release) -> None:
+    only = replace(release["mariadb"], versions={})
+    with pytest.raises(SpecError, match=r"release 2025.1 has no mariadb 10.6; remove it; there is only 11.8"):
+        replace(release, components={"mariadb": only}).in_version("mariadb", "10.6")
 
 
 def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:

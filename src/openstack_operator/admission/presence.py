@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import NoReturn
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 import structlog
 
 from ..kube import Object
 from ..plan import SpecError, Transient
-from ..preview.definitions import differs
 from ..runtime import metrics
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden
@@ -26,6 +26,8 @@ POLICY_KINDS = (
     Kind(_API, "ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
     Kind(_API, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
 )
+_DEFAULTS = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "scope": "*"}
+"""Fields that the API server adds, besides selectors that are empty."""
 _BY_KIND = {kind.kind: kind for kind in POLICY_KINDS}
 PERIOD = 600.0
 """Seconds between two looks, each some 20 small requests: a policy may be deleted by mistake at any time."""
@@ -36,21 +38,33 @@ def policies(namespace: str = NAMESPACE) -> list[Object]:
     return [*node_policies(), *operator_pods(namespace)]
 
 
-async def watch_policies(client: Client, namespace: str, *, delay: float = 20.0, period: float = PERIOD) -> NoReturn:
-    """After a delay, say in the log and in a metric which policies are missing, whenever that changes; never end."""
-    # A new leader has resources to look at first.
+async def watch_policies(
+    client: Client, expected: Callable[[], Sequence[Object]], *, delay: float = 20.0, period: float = PERIOD
+) -> NoReturn:
+    """After a delay, say in the log and in a metric which of the expected policies are missing, whenever that changes;
+    never end.
+    """
+    # An operator that starts has resources to look at first.
     await asyncio.sleep(delay)
     # A second of work, which is not to hold up the lease and the watches.
-    expected = await asyncio.to_thread(policies, namespace)
+    objects = await asyncio.to_thread(expected)
     before: str | None = ""
     while True:
         try:
-            names = await absent(client, expected)
+            names = await absent(client, objects)
         except Forbidden as error:
+            # Policies that nobody can see count as absent: 0 would say that all are there.
+            metrics.ABSENT_POLICIES.set(len(objects))
             answer = f"cannot be read: {error}"
         except (Transient, SpecError):
             # It is asked again soon enough.
             answer = before
+        except Exception as error:
+            # A bug here does not end the operator.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.error("cannot compare the admission policies", error=type(error).__name__, frames=frames)
+            metrics.ABSENT_POLICIES.set(len(objects))
+            answer = f"cannot be read: {type(error).__name__}"
         else:
             metrics.ABSENT_POLICIES.set(len(names))
             answer = ", ".join(names)
@@ -69,6 +83,20 @@ async def absent(client: Client, expected: Sequence[Object]) -> list[str]:
     names: list[str] = []
     for obj in expected:
         live = await client.get(_BY_KIND[obj["kind"]], None, obj["metadata"]["name"])
-        if live is None or differs(live, obj):
+        if live is None or _stated(live["spec"]) != _stated(obj["spec"]):
             names.append(f"{obj['kind']}/{obj['metadata']['name']}")
     return names
+
+
+def _stated(value: Any) -> Any:
+    """Return what a policy states, without defaults and what is empty. Fields that the cluster has in addition are
+    part of it: one such as `excludeResourceRules` switches a policy off.
+    """
+    if isinstance(value, Mapping):
+        fields: Mapping[str, Any] = value
+        stated = {name: _stated(each) for name, each in fields.items() if each != _DEFAULTS.get(name)}
+        return {name: each for name, each in stated.items() if each not in ({}, [], None)}
+    if isinstance(value, list):
+        entries: Sequence[Any] = value
+        return [_stated(each) for each in entries]
+    return value

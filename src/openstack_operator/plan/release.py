@@ -75,9 +75,9 @@ class Release:
         if version in {"", entry.version}:
             return entry
         if version not in entry.versions:
-            choices = ", ".join(sorted({entry.version, *entry.versions}, key=major)) if entry.versions else "unset"
-            message = f"release {self.name} has no {component} {version}; choose from {choices}"
-            raise SpecError("spec.version", message)
+            choices = ", ".join(sorted({entry.version, *entry.versions}, key=major))
+            remedy = f"choose from {choices}" if entry.versions else f"remove it; there is only {entry.version}"
+            raise SpecError("spec.version", f"release {self.name} has no {component} {version}; {remedy}")
         return entry.versions[version]
 
     def __contains__(self, component: str) -> bool:

@@ -54,7 +54,7 @@ RELISTS = Counter("openstack_operator_relists", "Times a kind was listed again."
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
 ABSENT_POLICIES = Gauge(
     "openstack_operator_absent_admission_policies",
-    "Policies of deploy/admission.yaml that the cluster lacks or has with another content.",
+    "Policies of deploy/admission.yaml that the cluster lacks or has with another content; all if they cannot be read.",
 )
 LAG = Gauge("openstack_operator_loop_lag_seconds", "How late the event loop last woke.")
 CHANGES = Counter("openstack_operator_remote_changes", "What actuators changed outside Kubernetes.", ["kind"])

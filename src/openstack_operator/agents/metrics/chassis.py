@@ -13,9 +13,14 @@ SWITCH, DATABASE = "/run/openvswitch/ovs-vswitchd.ctl", "/run/openvswitch/db.soc
 CONTROLLER = "/run/ovn/ovn-controller.ctl"
 _FLOWS = re.compile(r"flows\s*:\s*\(current (\d+)\)")
 STATISTICS = {
-    f"{short}_{unit}": (f"{verb}_{unit}_total", f"{unit.capitalize()} that {meaning}.")
-    for short, verb, meaning in (("rx", "receive", "came in"), ("tx", "transmit", "went out"))
-    for unit in ("bytes", "packets", "dropped", "errors")
+    "rx_bytes": ("receive_bytes_total", "Bytes that came in."),
+    "rx_packets": ("receive_packets_total", "Packets that came in."),
+    "rx_dropped": ("receive_dropped_total", "Packets that came in and were dropped."),
+    "rx_errors": ("receive_errors_total", "Packets that came in with an error."),
+    "tx_bytes": ("transmit_bytes_total", "Bytes that went out."),
+    "tx_packets": ("transmit_packets_total", "Packets that went out."),
+    "tx_dropped": ("transmit_dropped_total", "Packets that were to go out and were dropped."),
+    "tx_errors": ("transmit_errors_total", "Packets that an error kept from going out."),
 }
 """Metric and meaning of statistics of an interface."""
 METRICS = {

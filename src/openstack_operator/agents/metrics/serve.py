@@ -68,7 +68,8 @@ def _escaped(value: str) -> str:
 
 
 Collect = Callable[[Page], None]
-"""Adds metrics of a program to a page. Raises OSError or ValueError if it does not answer."""
+"""Adds metrics of a program to a page. Raises OSError, ValueError or LookupError if it does not answer as
+expected."""
 UP = ("", "1 if the program answers.")
 """Labels and meaning of `<name>_up`."""
 
@@ -81,8 +82,9 @@ def page(collectors: Mapping[str, Collect], metrics: Metrics) -> bytes:
         part = Page(metrics)
         try:
             collect(part)
-        except (OSError, ValueError) as error:
-            say(f"{name}: {error}")
+        except (OSError, ValueError, LookupError) as error:
+            # The text of a KeyError is a name alone.
+            say(f"{name}: {repr(error) if isinstance(error, LookupError) else error}")
             part, is_up = Page(metrics), 0
         else:
             is_up = 1
