@@ -32,7 +32,7 @@ def url(section: str) -> str:
 
 
 def rows(connection: str, query: str, **values: object) -> Rows:
-    """Return the rows of a query. Whoever wrote a name into the database must not begin another fact with it."""
+    """Return the rows of a query. A name in the database must not begin another fact."""
     with create_engine(connection).connect() as database:
         return [tuple(map(printable, row)) for row in database.execute(text(query), values)]
 
