@@ -62,10 +62,6 @@ def reported() -> dict[str, set[str]]:
                 kind = planned.context.kind
                 found[kind] |= {condition_type(name) for name in planned.plan.condition.values()}
                 found[kind] |= {*planned.plan.outcome.extra_conditions} - OF_MANY_KINDS
-    # No case is in the middle of an upgrade to another version.
-    for kind in ("MariaDB", "OVNNetwork", "RabbitMQ"):
-        found[kind].add(condition_type("Version"))
-    found["OVNNetwork"].add(condition_type("Schema"))
     # Of actuators' kinds, which have no plan: what one tells besides Ready.
     found["OVNChassis"] = {ovn.CONNECTED}
     return dict(found)
