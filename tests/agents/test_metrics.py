@@ -513,7 +513,7 @@ def test_an_exporter_is_asked_for_metrics_alone_and_ends_with_the_pod(tmp_path: 
         assert until_answer(port, 502) == (200, "hidden/metrics")
         assert get(port, "/probe?target=10.0.0.1:80")[0] == 404
         assert "hidden" not in Path(f"/proc/{process.pid}/cmdline").read_text(encoding="utf-8")
-    with pytest.raises(OSError, match="refused|reset"):
+    with pytest.raises(OSError, match=r"refused|reset"):
         get(upstream_port)
 
 
