@@ -58,7 +58,9 @@ def test_without_kubectl_it_says_what_to_do(
 
 
 _PROGRAM = """
-import asyncio, sys
+import asyncio, signal, sys
+# As in a terminal, also if nohup began the tests.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from openstack_operator.inspection import shell
 
 class Client:
