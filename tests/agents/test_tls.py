@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from openstack_operator.plan import Object, Release
 from openstack_operator.services.glance.model import GLANCE
@@ -174,28 +173,6 @@ def test_mariadb_makes_the_account_of_its_exporter_once_it_takes_writes(machine:
     assert "secret" not in made
     assert (machine.home / "passwords").read_text(encoding="utf-8").count("password=secret") == 5
     assert machine.has_become("mariadb-start")
-
-
-@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-def test_the_exporter_of_mariadb_serves_by_tls_if_there_is_a_certificate(
-    tmp_path: Path, release: Release, *, tls: bool
-) -> None:
-    machine = Machine(tmp_path)
-    spec = {"monitoring": {"enabled": True}}
-    ctx = certified(MARIADB, release, spec) if tls else context(MARIADB, spec, release=release)
-    exporter = container(planned(mariadb(ctx), "StatefulSet", "mariadb-server"), "exporter")
-    machine.program("prometheus-mysqld-exporter")
-    machine.run(exporter, RUN_FOLDER=machine.home, **({"TLS_FOLDER": "/tls"} if tls else {}))
-    (call,) = machine.calls("prometheus-mysqld-exporter")
-    assert f"--config.my-cnf={machine.home}/my.cnf" in call
-    assert (machine.home / "my.cnf").read_text(encoding="utf-8") == (
-        "[client]\nuser=metrics\nsocket=/run/mysqld/mysqld.sock\n"
-    )
-    assert (f"--web.config.file={machine.home}/web.yml" in call) == tls
-    if tls:
-        pair = {"cert_file": "/tls/tls.crt", "key_file": "/tls/tls.key"}
-        text = (machine.home / "web.yml").read_text(encoding="utf-8")
-        assert yaml.safe_load(text) == {"tls_server_config": pair}
 
 
 def mariadb_server(release: Release, **spec: Any) -> Object:

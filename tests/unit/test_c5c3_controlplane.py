@@ -274,6 +274,7 @@ def test_logging(kind: str, base: Any, path: str, value: Any, expected: Leaves, 
 
 
 MADE = (("PrometheusRule", ""),)
+MONITORED = (*EVERYWHERE, "rabbitmq", "mariadb", "memcached", "ovn")
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ MADE = (("PrometheusRule", ""),)
         *in_both(
             "monitoring.enabled",
             True,
-            {child(name, "spec.monitoring.enabled"): True for name in (*EVERYWHERE, "rabbitmq", "mariadb")}
+            {child(name, "spec.monitoring.enabled"): True for name in MONITORED}
             | {"MonitoringReady": re.compile("^APIs tell nothing: without tls.enabled")},
             "PodMonitor/",
             "PrometheusRule/",
@@ -290,7 +291,7 @@ MADE = (("PrometheusRule", ""),)
         *in_both(
             "monitoring.labels",
             {"release": "own"},
-            {child(name, "spec.monitoring.labels.release"): "own" for name in (*EVERYWHERE, "rabbitmq", "mariadb")},
+            {child(name, "spec.monitoring.labels.release"): "own" for name in MONITORED},
             *(f"{kind}/{cloud.lower()}{name} labels.release" for cloud in (OURS, THEIRS) for kind, name in MADE),
             base={"monitoring.enabled": True},
         ),

@@ -154,6 +154,7 @@ CONTROLLER = "pod.containers[ovn-controller]"
             {f"{name} pod.containers[main].image": OWN for name in (NB, SB, NORTHD, RELAY)}
             | both(f"{CONTROLLER}.image", OWN)
             | versions(NB, SB, NORTHD, RELAY),
+            *(f"{name} annotations.openstack.k8s.io/ovn-version" for name in NODES),
             base={"relay": {"replicas": 1}},
         ),
         row(
