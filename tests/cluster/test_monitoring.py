@@ -34,6 +34,7 @@ ENDPOINT = of(
     port=TEXT,
     scheme=TEXT,
     tlsConfig=of(serverName=TEXT, ca=of(secret=of(name=TEXT, key=TEXT))),
+    relabelings=many(of(sourceLabels=many(TEXT), targetLabel=TEXT)),
 )
 SPECS = {
     "PodMonitor": of(
@@ -94,6 +95,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         await install(map(definition, KINDS))
         expected = {"mariadb-server", "rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}
         expected |= {"nova-api", "nova-metadata", "nova-cell1-novncproxy"}
+        expected |= {"memcached-server", "ovn-nb", "ovn-sb", "ovn-northd", "ovn-exporter", "nova-libvirt-exporter"}
 
         async def there() -> bool:
             return (await made(cluster, monitors), await made(cluster, rules)) == (expected, {"cloud"})
