@@ -186,6 +186,10 @@ e2e-seeds: venv ## Manifests that were written before this operator, each until 
 e2e-upgrade: venv ## A cloud that is checked, upgraded, taken back and upgraded again, while a user works in it
 	$(E2E) tests/e2e/on_upgrade
 
+.PHONY: e2e-releases
+e2e-releases: venv ## A new cloud of 2025.2 and one of 2026.1: the versions of their programs, a server, Tempest's smoke set
+	$(E2E) tests/e2e/on_releases
+
 .PHONY: e2e-infrastructure
 e2e-infrastructure: venv ## MariaDB from one major version to the next, a cluster of three and a single server, under writers; no cloud
 	$(E2E) -s tests/e2e/on_infrastructure

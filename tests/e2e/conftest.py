@@ -60,7 +60,7 @@ def report() -> Report:
 
 @contextmanager
 def stands(
-    sample: Path, change: Callable[[dict[str, Any]], object], nodes: int = 1
+    sample: Path, change: Callable[[dict[str, Any]], object], nodes: int = 1, release: str = deploy.RELEASE
 ) -> Generator[tuple[Session, Cloud]]:
     """A cluster in the place of any other, and in it, Ready, the cloud of a sample whose control plane was changed."""
     if target().kind != "embedded":
@@ -73,7 +73,7 @@ def stands(
     changed.parent.mkdir(exist_ok=True)
     changed.write_text(yaml.safe_dump_all(found))
     try:
-        session = Session.start(changed, nodes)
+        session = Session.start(changed, nodes, release=release)
         with stage(session.cluster, plane["metadata"]["namespace"]) as entered:
             yield session, session.converge(changed, timeout=900, in_vain=entered.in_vain)
     finally:

@@ -19,7 +19,7 @@ from cloud.session import MINIMAL, Cloud, Session
 from ..conftest import Report, stands
 from ..on_tempest.conftest import choose, furnish
 from ..on_tempest.expectations import SETS
-from ..on_tempest.test_tempest import change, live, logged, order, passed
+from ..on_tempest.runs import change, live, logged, order, passed
 from ..waiting import until
 
 RUNS = int(os.environ.get("IDENTITY_RUNS", "30"))

@@ -16,12 +16,11 @@ from cloud.session import MINIMAL, Cloud, Session
 from ..conftest import stands
 from ..waiting import until
 from .expectations import excluding
+from .runs import TIMEOUT_MINUTES
 
 WEB = "tempest-web"
 """A web server in the cluster, whose image Glance fetches."""
 IMAGE = "tiny.qcow2"
-TIMEOUT_MINUTES = 90
-"""Maximum duration of a set. That of load balancers waits five seconds for each of its changes."""
 
 
 def tempest(namespace: str) -> dict[str, Any]:

@@ -4,12 +4,10 @@ are ordered; then what the status tells of runs, and whether Keystone obeys what
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 
@@ -23,45 +21,14 @@ from ..conftest import Report
 from ..facts import ready_again
 from ..waiting import until
 from .acknowledged import Identity, watched
-from .conftest import TIMEOUT_MINUTES
 from .expectations import IPV4, SETS, Outcome, listing, surprises, unused
+from .runs import PODS, change, live, logged, order, passed, run
 
-TEMPESTS = "tempests.tempest.openstack.c5c3.io"
-RUN_NOW = "tempest.openstack.c5c3.io/run-now"
 CACHE = "memcached-server-0"
-PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
 
 WELL, SILENT = 15.0, 45.0
 """Seconds for which Keystone's cache works before and after it is frozen, and for which it is."""
 LEAST_LOOKS = 100
-LONGEST = TIMEOUT_MINUTES * 60 + 300
-"""Seconds after which a run has ended: five minutes more than its own timeout."""
-
-
-def live(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
-    return cluster.get(TEMPESTS, "tempest", "-n", cloud.namespace)
-
-
-def passed(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
-    """The condition TestsPassed."""
-    return view.conditions(live(cluster, cloud)).get("TestsPassed", {})
-
-
-def order(cluster: Kubernetes, cloud: Cloud, word: str) -> None:
-    where = ("-n", cloud.namespace, "--overwrite")
-    cluster.kubectl("annotate", TEMPESTS, "tempest", f"{RUN_NOW}={word}", *where)
-
-
-def change(cluster: Kubernetes, cloud: Cloud, **tempest: Any) -> None:
-    """The control plane has its Tempest say so, and nothing runs yet."""
-    patch = json.dumps({"spec": {"tempest": tempest}})
-    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch)
-
-
-def logged(cluster: Kubernetes, cloud: Cloud) -> str:
-    """The log of the one run whose pod is there."""
-    (pod,) = cluster.items(*PODS, "-n", cloud.namespace)
-    return cluster.kubectl("logs", pod["metadata"]["name"], "-n", cloud.namespace)
 
 
 @pytest.fixture(scope="module")
@@ -96,19 +63,9 @@ def test_a_set_passes(
     name: str,
 ) -> None:
     cloud = stood[1]
-    before = live(cluster, cloud).get("status", {}).get("lastRun")
     balancers = {"test_with_ipv6": name not in IPV4}
-    change(cluster, cloud, tests={"includeRegex": SETS[name]}, config={"load_balancer": balancers})
-
-    def wanted() -> bool:
-        tempest = live(cluster, cloud)
-        return tempest["spec"]["tests"]["includeRegex"] == SETS[name] and view.ready(tempest)
-
-    until("the set in Tempest's configuration", wanted, 120, 1)
-    order(cluster, cloud, name)
-    until("the end of the run", lambda: live(cluster, cloud)["status"].get("lastRun", before) != before, LONGEST, 5)
+    outcome = outcomes[name] = run(cluster, cloud, name, config={"load_balancer": balancers})
     status = live(cluster, cloud)["status"]
-    outcome = outcomes[name] = Outcome.of(logged(cluster, cloud))
     results = status["results"]
     report.add(**{f"tempest_{name}": {**results, "duration": status["lastDuration"], "not_run": [*listing(outcome)]}})
     with capsys.disabled():

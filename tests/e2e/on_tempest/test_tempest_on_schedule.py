@@ -17,7 +17,7 @@ from cloud.session import Cloud, Session
 from ..conftest import Report
 from ..waiting import until
 from .expectations import Outcome, excluding, listing, surprises
-from .test_tempest import TEMPESTS
+from .runs import TEMPESTS
 
 NAME = "scheduled"
 LOGIN = "tempest-app-credential"

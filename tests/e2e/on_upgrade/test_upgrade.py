@@ -4,7 +4,6 @@ and writes to a volume.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from chaos.journal import Journal, now
 from chaos.load import Load
 from chaos.servers import Guest, guests
 from cloud import deploy, proof, view
-from cloud.kubernetes import CloudError, Kubernetes, module
+from cloud.kubernetes import Kubernetes, module
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
@@ -26,31 +25,11 @@ from ..on_ceph.servers import answering, booted, removed
 from ..on_ceph.volumes import Disks, attach, volume, writing
 from ..waiting import until
 from .clients import PING, clients, ping
+from .releases import MAJOR, NEW, OLD, only, pods, versions
 
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 
-OLD, NEW = "2025.1", "2026.1"
 KIND = "openstackcontrolplanes"
-PACKAGES = {
-    "keystone-api": "keystone",
-    "cinder-api": "cinder",
-    "cinder-backup": "cinder",
-    "cinder-scheduler": "cinder",
-    "cinder-volume": "cinder",
-    "glance-api": "glance",
-    "placement-api": "openstack-placement",
-    "neutron-api": "neutron",
-    "nova-api": "nova",
-    "nova-conductor": "nova",
-    "nova-scheduler": "nova",
-    "nova-cell1-compute": "nova",
-}
-"""Python package whose version says the release, by the beginning of a pod's name."""
-MAJOR = {
-    OLD: {"keystone": 27, "glance": 30, "openstack-placement": 13, "neutron": 26, "nova": 31, "cinder": 26},
-    NEW: {"keystone": 29, "glance": 32, "openstack-placement": 15, "neutron": 28, "nova": 33, "cinder": 28},
-}
-"""https://releases.openstack.org"""
 SHARE, GAP, PINGS = 0.999, 2.0, 3
 """Requests answered, the longest time without an answer in seconds, and pings lost in a row."""
 
@@ -91,30 +70,6 @@ def plane(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
 
 def condition(cluster: Kubernetes, cloud: Cloud, name: str) -> dict[str, Any]:
     return view.conditions(plane(cluster, cloud)).get(name, {})
-
-
-def pods(cluster: Kubernetes, cloud: Cloud) -> dict[str, str]:
-    """Return the uid of each pod that runs for good, by name."""
-    found = cluster.items("pods", "-n", cloud.namespace, "--field-selector=status.phase=Running")
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
-
-
-def versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, set[int]]:
-    """Return the major versions that run, by package, asked in the containers."""
-    found: dict[str, set[int]] = {}
-    for name in pods(cluster, cloud):
-        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), "")
-        if package:
-            code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
-            # A pod may go meanwhile.
-            with contextlib.suppress(CloudError):
-                text = cluster.kubectl("exec", "-n", cloud.namespace, name, "-c", "main", "--", "python3", "-c", code)
-                found.setdefault(package, set()).add(int(text.partition(".")[0]))
-    return found
-
-
-def only(release: str) -> dict[str, set[int]]:
-    return {package: {major} for package, major in MAJOR[release].items()}
 
 
 def upgraded(cluster: Kubernetes, cloud: Cloud, release: str, timeout: float = 900) -> float:

@@ -1,4 +1,6 @@
-"""An upgrade that halts after one of two compute nodes: servers boot on both, and move from each to the other."""
+"""An upgrade that halts after one of two compute nodes: servers boot on both, and move from each to the other.
+Tempest's smoke set passes before it, while it halts, and after it.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,16 @@ from cloud import deploy, proof
 from cloud.kubernetes import Kubernetes, module
 from cloud.session import MINIMAL, Cloud, Session
 
-from ..conftest import CABLED, stands
+from ..conftest import CABLED, Report, stands
+from ..on_tempest.conftest import furnish, tempest
+from ..on_tempest.runs import run
 from ..waiting import server_reaches, until
-from .test_upgrade import MAJOR, NEW, OLD, patched, upgraded
+from .releases import MAJOR, NEW, OLD
+from .test_upgrade import patched, upgraded
 
 CANARY = "openstack-canary"
+LEAST_SMOKE = 60
+"""Tests of the smoke set that this cloud, which has no volumes, cannot skip."""
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +35,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
         module("images", "build", *images)
         module("images", "load", *images)
         deploy.install(session.cluster, release=NEW)
+        furnish(session.cluster, found[1].namespace)
         session.cluster.kubectl("label", "node", _nodes(session.cluster)[0], f"{CANARY}=true", "--overwrite")
         yield found
 
@@ -36,6 +44,7 @@ def _canaries(spec: dict[str, Any]) -> None:
     spec["ovn"] = {**spec.get("ovn", {}), **CABLED}
     rollout = {"canaries": {"nodeSelector": {CANARY: "true"}, "only": True}}
     spec["nova"] = {**spec.get("nova", {}), "compute": {"rollout": rollout}}
+    spec["tempest"] = tempest("openstack")
 
 
 def _nodes(cluster: Kubernetes) -> list[str]:
@@ -67,6 +76,18 @@ def _compute(cluster: Kubernetes, cloud: Cloud) -> tuple[str, dict[str, int]]:
     reasons = {each["type"]: each["reason"] for each in status["conditions"]}
     counts = {each["name"]: each["nodes"] for each in status.get("compute", {}).get("releases", ())}
     return reasons.get("ComputeRolloutReady", ""), counts
+
+
+def _smoke(cluster: Kubernetes, cloud: Cloud, report: Report, when: str) -> None:
+    """Tempest's smoke set passes."""
+    outcome = run(cluster, cloud, "smoke", when)
+    report.add(**{f"upgrade_smoke_{when}": {"passed": len(outcome.passed), "skipped": outcome.skipped}})
+    assert outcome.failed == []
+    assert len(outcome.passed) >= LEAST_SMOKE
+
+
+def test_the_smoke_set_passes_before(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    _smoke(cluster, cloud, report, "before")
 
 
 def test_it_halts_after_the_canary(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
@@ -103,8 +124,16 @@ def test_servers_move_between_the_releases(conn: Connection, nodes: list[str], f
     conn.compute.wait_for_delete(server, interval=0.5)
 
 
+def test_the_smoke_set_passes_half_way(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    _smoke(cluster, cloud, report, "half-way")
+
+
 def test_it_goes_on_and_is_completed(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
     patched(cluster, cloud, nova={"compute": {"rollout": {"canaries": None}}})
     upgraded(cluster, cloud, NEW)
     assert _versions(cluster, cloud) == dict.fromkeys(nodes, MAJOR[NEW]["nova"])
     assert _compute(cluster, cloud) == ("Ready", {NEW: 2})
+
+
+def test_the_smoke_set_passes_after(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
+    _smoke(cluster, cloud, report, "after")

@@ -1,0 +1,1 @@
+"""A new cloud of each release but the default one."""

@@ -1,0 +1,68 @@
+"""Runs of the Tempest of a cloud: ordered, waited for, and read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cloud import view
+from cloud.kubernetes import Kubernetes
+from cloud.session import Cloud
+
+from ..waiting import until
+from .expectations import SETS, Outcome
+
+TEMPESTS = "tempests.tempest.openstack.c5c3.io"
+RUN_NOW = "tempest.openstack.c5c3.io/run-now"
+PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
+TIMEOUT_MINUTES = 90
+"""Maximum duration of a set. That of load balancers waits five seconds for each of its changes."""
+_LONGEST = TIMEOUT_MINUTES * 60 + 300
+"""Seconds after which a run has ended: five minutes more than its own timeout."""
+
+
+def live(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
+    return cluster.get(TEMPESTS, "tempest", "-n", cloud.namespace)
+
+
+def passed(cluster: Kubernetes, cloud: Cloud) -> dict[str, Any]:
+    """The condition TestsPassed."""
+    return view.conditions(live(cluster, cloud)).get("TestsPassed", {})
+
+
+def order(cluster: Kubernetes, cloud: Cloud, word: str) -> None:
+    where = ("-n", cloud.namespace, "--overwrite")
+    cluster.kubectl("annotate", TEMPESTS, "tempest", f"{RUN_NOW}={word}", *where)
+
+
+def change(cluster: Kubernetes, cloud: Cloud, **tempest: Any) -> None:
+    """The control plane has its Tempest say so, and nothing runs yet."""
+    patch = json.dumps({"spec": {"tempest": tempest}})
+    cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", cloud.namespace, "--type=merge", "-p", patch)
+
+
+def logged(cluster: Kubernetes, cloud: Cloud) -> str:
+    """The log of the one run whose pod is there."""
+    (pod,) = cluster.items(*PODS, "-n", cloud.namespace)
+    return cluster.kubectl("logs", pod["metadata"]["name"], "-n", cloud.namespace)
+
+
+def run(cluster: Kubernetes, cloud: Cloud, name: str, word: str = "", **tempest: Any) -> Outcome:
+    """Return the outcome of a run of a set with these fields, ordered by a word of its own, or else by the name."""
+    before = live(cluster, cloud).get("status", {}).get("lastRun")
+    change(cluster, cloud, tests={"includeRegex": SETS[name]}, **tempest)
+
+    def wanted() -> bool:
+        tempest = live(cluster, cloud)
+        return tempest["spec"]["tests"]["includeRegex"] == SETS[name] and view.ready(tempest)
+
+    until("the set in Tempest's configuration", wanted, 120, 1, stages=())
+    order(cluster, cloud, word or name)
+    until(
+        "the end of the run",
+        lambda: live(cluster, cloud)["status"].get("lastRun", before) != before,
+        _LONGEST,
+        5,
+        stages=(),
+    )
+    return Outcome.of(logged(cluster, cloud))
