@@ -20,7 +20,7 @@ from localcluster.target import target
 
 from . import deploy, proof, registry
 from .kubernetes import ROOT, CloudError, existing_cluster, module
-from .session import MINIMAL, Session
+from .session import APPLIED, MINIMAL, Session
 from .stopwatch import Stopwatch
 
 REPORT = ROOT / "build" / "cloud.json"
@@ -64,6 +64,10 @@ def _usage(facts: dict[str, str], kubeconfig: Path | None) -> str:
         f"  export OS_CLIENT_CONFIG_FILE={ROOT / 'build' / 'clouds.yaml'} OS_CLOUD={proof.CLOUD}",
         f"  {Path(sys.executable).with_name('openstack')} server list",
         "  kubectl -n openstack exec deploy/keystoneclient -- openstack server list",
+        "",
+        f"Its manifest is {APPLIED}. Change it, see what that does, and apply it:",
+        "",
+        f"  {Path(sys.executable).with_name('openstack-operator')} plan -f {APPLIED}",
     ]
     if kubeconfig:
         lines[3:3] = [f"  export KUBECONFIG={kubeconfig}"]

@@ -175,9 +175,16 @@ def version(cluster: Kubernetes) -> str:
     return "+".join([template["metadata"]["labels"][VERSION], *builds])
 
 
-def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = None, release: str = RELEASE) -> Object:
+def control_plane(
+    cluster: Kubernetes,
+    sample: Path,
+    namespace: str | None = None,
+    release: str = RELEASE,
+    record: Path | None = None,
+) -> Object:
     """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
-    returns the control plane. It has this release, if that is another than the default one.
+    returns the control plane. It has this release, if that is another than the default one. What was applied is in the
+    file `record`.
     """
     objects = documents(sample)
     plane = _plane(objects, sample)
@@ -194,6 +201,9 @@ def control_plane(cluster: Kubernetes, sample: Path, namespace: str | None = Non
         # Before any pod is made: Kubernetes gives none the Secret later.
         cluster.apply(*cluster.login.objects(plane["metadata"]["namespace"]))
     cluster.apply(*objects)
+    if record:
+        record.parent.mkdir(exist_ok=True)
+        record.write_text(yaml.safe_dump_all(objects, sort_keys=False))
     return plane
 
 

@@ -18,6 +18,8 @@ from .stopwatch import Stopwatch
 
 SAMPLES = ROOT / "deploy" / "samples"
 MINIMAL = SAMPLES / "controlplane_minimal.yaml"
+APPLIED = ROOT / "build" / "cloud.yaml"
+"""The manifest of the cloud that was applied last, to be changed and applied again."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Session:
         `in_vain` says why it will not be.
         """
         began = time.time()
-        plane = deploy.control_plane(self.cluster, sample, namespace, self.release)
+        plane = deploy.control_plane(self.cluster, sample, namespace, self.release, APPLIED)
         meta, expose = plane["metadata"], plane["spec"]["expose"]
         on = f" on {expose['host']}" if expose.get("host") else ""
         self.console.print(f"    APIs are exposed by {expose.get('type', 'ClusterIP')}{on}", highlight=False)

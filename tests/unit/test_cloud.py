@@ -230,9 +230,10 @@ LOAD_BALANCER = {"type": "LoadBalancer"}
 def test_apis_are_exposed_where_the_proof_reaches_them(
     kind: str, wanted: dict[str, str] | None, got: dict[str, str], sample: Path
 ) -> None:
-    target = cluster(kind)
-    plane = deploy.control_plane(target, write(sample, {"expose": wanted} if wanted else {}))
+    target, record = cluster(kind), sample.with_name("applied.yaml")
+    plane = deploy.control_plane(target, write(sample, {"expose": wanted} if wanted else {}), record=record)
     assert target.applied == [plane]
+    assert deploy.documents(record) == [plane]
     assert plane["spec"]["expose"] == got
 
 
