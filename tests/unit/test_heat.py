@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, UnsupportedError, key
+from openstack_operator.plan import (
+    RELEASE_ANNOTATION,
+    Incomplete,
+    Object,
+    Plan,
+    Release,
+    SpecError,
+    UnsupportedError,
+    key,
+)
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.heat.config import GRACE
@@ -234,3 +243,28 @@ def test_the_trustee_stays_in_keystone(release: Release) -> None:
     made = objects(planned(release))
     policies = {name: obj["spec"].get("deletionPolicy") for (kind, name), obj in made.items() if kind == "KeystoneUser"}
     assert policies == {"heat-user": None, "heat-trustee-user": "Retain"}
+
+
+@pytest.mark.parametrize(
+    ("running", "live", "at_once"),
+    [("2025.1", "2025.1", False), ("2024.1", "2024.1", True), ("2024.1", "2025.1", True), ("2025.1", "2026.1", True)],
+    ids=["no upgrade", "before the upgrade", "within the upgrade", "on the way back"],
+)
+def test_engines_of_two_releases_do_not_run_beside_each_other(
+    release: Release, running: str, live: str, at_once: bool
+) -> None:
+    children = rolled_out(planned(release))
+    children["Deployment", "heat-engine"]["metadata"]["annotations"] = {RELEASE_ANNOTATION: live}
+    made = plan(
+        context(
+            HEAT,
+            release=release,
+            published=PUBLISHED,
+            children=children,
+            running_release=running,
+            draw=draws(),
+        )
+    )
+    strategy = objects(made)["Deployment", "heat-engine"]["spec"].get("strategy", {})
+    limits = {"maxUnavailable": "100%", "maxSurge": 0}
+    assert strategy == ({"type": "RollingUpdate", "rollingUpdate": limits} if at_once else {})

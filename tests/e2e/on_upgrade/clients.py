@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from openstack.connection import Connection
 
@@ -35,7 +36,8 @@ class Asking:
 
 def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> list[Asking]:
     """Return a user of each API, each with a connection of its own, and one who pings a server's floating IP."""
-    compute, ports, images, placement, volumes = (proof.connect(cluster, namespace) for _ in range(5))
+    compute, ports, images, placement, volumes, stacks = (proof.connect(cluster, namespace) for _ in range(6))
+    orchestration: Any = stacks.orchestration
     return [
         Asking("token", lambda: proof.connect(cluster, namespace).authorize()),
         Asking("servers", lambda: list(compute.compute.servers())),
@@ -43,6 +45,7 @@ def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> 
         Asking("images", lambda: list(images.image.images())),
         Asking("resource providers", lambda: list(placement.placement.resource_providers())),
         Asking("volumes", lambda: list(storage(volumes).volumes())),
+        Asking("stacks", lambda: list(orchestration.stacks())),
         Asking(PING, partial(ping, address)),
     ]
 

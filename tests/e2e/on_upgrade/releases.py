@@ -8,6 +8,7 @@ from cloud.kubernetes import CloudError, Kubernetes
 from cloud.session import Cloud
 
 OLD, NEW = "2025.1", "2026.1"
+HEAT = "openstack-heat"
 PACKAGES = {
     "keystone-api": "keystone",
     "cinder-api": "cinder",
@@ -15,6 +16,8 @@ PACKAGES = {
     "cinder-scheduler": "cinder",
     "cinder-volume": "cinder",
     "glance-api": "glance",
+    "heat-api": HEAT,
+    "heat-engine": HEAT,
     "placement-api": "openstack-placement",
     "neutron-api": "neutron",
     "nova-api": "nova",
@@ -24,9 +27,14 @@ PACKAGES = {
 }
 """Python package whose version says the release, by the beginning of a pod's name."""
 MAJOR = {
-    OLD: {"keystone": 27, "glance": 30, "openstack-placement": 13, "neutron": 26, "nova": 31, "cinder": 26},
-    "2025.2": {"keystone": 28, "glance": 31, "openstack-placement": 14, "neutron": 27, "nova": 32, "cinder": 27},
-    NEW: {"keystone": 29, "glance": 32, "openstack-placement": 15, "neutron": 28, "nova": 33, "cinder": 28},
+    release: dict(
+        zip(("keystone", "glance", "openstack-placement", "neutron", "nova", "cinder", HEAT), majors, strict=True)
+    )
+    for release, majors in {
+        OLD: (27, 30, 13, 26, 31, 26, 24),
+        "2025.2": (28, 31, 14, 27, 32, 27, 25),
+        NEW: (29, 32, 15, 28, 33, 28, 26),
+    }.items()
 }
 """https://releases.openstack.org"""
 
@@ -51,5 +59,6 @@ def versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, set[int]]:
     return found
 
 
-def only(release: str) -> dict[str, set[int]]:
-    return {package: {major} for package, major in MAJOR[release].items()}
+def only(release: str, *absent: str) -> dict[str, set[int]]:
+    """Return what `versions` returns if all programs are of a release; without the packages that the cloud lacks."""
+    return {package: {major} for package, major in MAJOR[release].items() if package not in absent}

@@ -23,6 +23,7 @@ from cloud.session import SAMPLES, Cloud, Session
 from ..conftest import CABLED, Report, stands
 from ..on_ceph.servers import answering, booted, removed
 from ..on_ceph.volumes import Disks, attach, volume, writing
+from ..on_services.stacks import Stack, network
 from ..waiting import until
 from .clients import PING, clients, ping
 from .releases import MAJOR, NEW, OLD, only, pods, versions
@@ -39,7 +40,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """A cloud with two pods of each API, Ready, in a cluster that has the images of both releases."""
     with stands(SAMPLE, _change, nodes=2) as found:
         session = found[0]
-        images = deploy.images(SAMPLE, NEW)
+        images = [*deploy.images(SAMPLE, NEW), f"heat-{NEW}"]
         module("images", "build", *images)
         module("images", "load", *images)
         deploy.install(session.cluster, release=NEW)
@@ -50,6 +51,7 @@ def _change(spec: dict[str, Any]) -> None:
     spec["ovn"] = {**spec.get("ovn", {}), **CABLED}
     for service in ("keystone", "glance", "placement", "neutron", "nova", "cinder"):
         spec[service] = {**spec.get(service, {}), "replicas": 2}
+    spec["heat"] = {"enabled": True, "api": {"replicas": 2}, "engine": {"replicas": 2}}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,14 @@ def pair(stood: tuple[Session, Cloud]) -> list[Guest]:
     cluster, namespace = stood[0].cluster, stood[1].namespace
     nodes = sorted(node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled"))
     return guests(partial(proof.connect, cluster, namespace), nodes)
+
+
+@pytest.fixture(scope="module")
+def stack(stood: tuple[Session, Cloud]) -> Stack:
+    """A stack of a network and a secret."""
+    made = Stack(proof.connect(stood[0].cluster, stood[1].namespace), "upgrade", network(20))
+    made.reaches("CREATE_COMPLETE")
+    return made
 
 
 def patched(cluster: Kubernetes, cloud: Cloud, **spec: Any) -> None:
@@ -84,7 +94,7 @@ def upgraded(cluster: Kubernetes, cloud: Cloud, release: str, timeout: float = 9
     return round(time.monotonic() - began, 1)
 
 
-@pytest.mark.usefixtures("pair")
+@pytest.mark.usefixtures("pair", "stack")
 def test_a_check_alone_changes_no_pod(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
     before = pods(cluster, cloud)
     began = time.monotonic()
@@ -159,12 +169,12 @@ def test_it_is_upgraded_and_its_users_notice_nothing(
     cluster: Kubernetes, cloud: Cloud, pair: list[Guest], report: Report
 ) -> None:
     conn, guest = proof.connect(cluster, cloud.namespace), pair[0]
-    network = next(iter(conn.network.ports(device_id=guest.id))).network_id
+    port_network = next(iter(conn.network.ports(device_id=guest.id))).network_id
     disk = attach(conn, guest, volume(conn, "before"))
     journal, boots = Journal(), [each.boot() for each in pair]
     with (
         writing(guest, disk, 0) as writer,
-        Load(journal, clients(cluster, cloud.namespace, guest.floating, network)) as load,
+        Load(journal, clients(cluster, cloud.namespace, guest.floating, port_network)) as load,
     ):
         # What this machine makes of the same questions before, beside all else that it does.
         calm = now()
@@ -216,6 +226,15 @@ def test_new_servers_and_volumes_work_after_the_upgrade(
     assert stood[0].prove(stood[1])["reply"]
     for guest in pair:
         ping(guest.floating)
+
+
+def test_a_stack_of_the_old_release_is_changed_and_deleted(stack: Stack) -> None:
+    secret = stack.outputs["secret"]
+    assert len(secret) == 20
+    stack.update(network(24))
+    assert stack.reaches("UPDATE_COMPLETE")
+    assert len(stack.outputs["secret"]) == 24
+    stack.delete()
 
 
 def test_a_server_moves_after_the_upgrade(conn: Connection, pair: list[Guest]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ... import agents, kube
 from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
-from ...plan import Context, Key, Step, UnsupportedError
+from ...plan import RELEASE_ANNOTATION, Context, Key, Step, UnsupportedError
 from ..expose.exposure import last_public_url, public_endpoint, public_host, public_url, service_type, through_proxy
 from ..expose.front import Clients, front
 from ..expose.policies import api_ingress, ingress_policies
@@ -83,6 +83,8 @@ class ProgramSettings:
     """Access for clients outside in place of the one in the spec."""
     alone: bool = False
     """True if a worker's pod has to be gone before another one starts."""
+    one_release: bool = False
+    """True if pods of a worker must not run beside those of another release, because they call each other."""
     stable: bool = False
     """True if a worker's pods keep their names (a StatefulSet), for services that list themselves in a database by host
     name and would leave a dead entry with every new pod."""
@@ -273,6 +275,18 @@ _SURGING: Mapping[str, Any] = {
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
 }
 
+# Not Recreate: a Deployment that exists has limits of a rolling update, which the API server refuses beside that.
+_AT_ONCE: Mapping[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0}}
+"""Strategy by which all old pods end first."""
+
+
+def _changes_release(ctx: Context[Any], name: str) -> bool:
+    """Return True while a worker's Deployment goes to another release, or back."""
+    live = ctx.live("Deployment", name)
+    runs = str((live["metadata"].get("annotations") or {}).get(RELEASE_ANNOTATION, "")) if live else ""
+    return bool(ctx.upgrades_from) or runs not in ("", ctx.release.name)
+
+
 # Processes that wait are no use while requests do not; each takes memory, and CPU to start.
 _AS_NEEDED = ("--cheaper", "1", "--cheaper-overload", "3")
 
@@ -301,7 +315,10 @@ def worker(
     name = name or component
     kind = "StatefulSet" if program.stable else "Deployment"
     names: dict[str, Any] = {"serviceName": ctx.name(name), "podManagementPolicy": "Parallel"} if program.stable else {}
-    names |= {"strategy": {"type": "Recreate"}} if program.alone else {}
+    if program.alone:
+        names["strategy"] = {"type": "Recreate"}
+    elif program.one_release and _changes_release(ctx, name):
+        names["strategy"] = _AT_ONCE
     size, entry = size_of(ctx, kind, name, settings), release_entry(ctx, component)
     main = kube.Container(
         entry=entry,
