@@ -40,9 +40,10 @@ MAJOR = {
 
 
 def pods(cluster: Kubernetes, cloud: Cloud) -> dict[str, str]:
-    """Return the uid of each pod that runs for good, by name."""
+    """Return the uid of each pod that runs for good, by name; without those that are about to end."""
     found = cluster.items("pods", "-n", cloud.namespace, "--field-selector=status.phase=Running")
-    return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
+    metas = [pod["metadata"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+    return {meta["name"]: meta["uid"] for meta in metas}
 
 
 def versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, set[int]]:
