@@ -32,6 +32,7 @@ from openstack_operator.plan import (
     progressing,
     waiting,
 )
+from openstack_operator.plan.carry_out import ready
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.cinder.model import CINDER
 from openstack_operator.services.nova.model import NOVA
@@ -355,7 +356,7 @@ def test_a_check_alone_changes_nothing(releases: Mapping[str, Release]) -> None:
     assert step(plan, "Upgrade") is None
 
 
-HELD = waiting("waits", "Held")
+HELD = waiting("held by the user", "Held")
 
 
 def reported(**verdicts: Verdict) -> Object:
@@ -372,10 +373,20 @@ PLACEMENT_TYPE = {"apiVersion": PLACEMENT.api_version, "kind": PLACEMENT.kind}
 DEPENDENCY = Dependency(kind="Placement", name="placement", condition="Ready")
 
 
+def test_a_cloud_tells_once_what_all_its_services_wait_for() -> None:
+    waits = {
+        name: Verdict(State.PROGRESSING, f"{name}/{name.lower()}: Upgrade: {HELD.message}", "Held")
+        for name in ("Keystone", "Nova")
+    }
+    assert ready(waits) == Verdict(State.PROGRESSING, f"Keystone, Nova: {HELD.message}", "Held")
+
+
 def test_who_uses_a_service_does_not_wait_for_the_end_of_its_upgrade() -> None:
     """Else the service that uses it never reports that it is done but for that, for which the cloud waits."""
     live = reported(API=READY, Upgrade=HELD)
-    assert kube.child_verdict(live) == Verdict(State.PROGRESSING, "Placement/placement: Upgrade: waits", "Held")
+    assert kube.child_verdict(live) == Verdict(
+        State.PROGRESSING, "Placement/placement: Upgrade: held by the user", "Held"
+    )
     assert kube.referent_verdict(live) == READY
     assert kube.dependency_verdict(live, DEPENDENCY) == READY
 
@@ -392,7 +403,7 @@ def test_who_uses_a_service_does_not_wait_for_the_end_of_its_upgrade() -> None:
 def test_a_service_that_is_not_done_besides_is_not_held(api: Verdict) -> None:
     live = reported(API=api, Upgrade=HELD)
     assert kube.conditions(live)["Ready"]["reason"] != "Held"
-    assert "waits" in kube.conditions(live)["Ready"]["message"]
+    assert HELD.message not in kube.conditions(live)["Ready"]["message"]
     assert not kube.referent_verdict(live).ready
     assert not kube.dependency_verdict(live, DEPENDENCY).ready
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from .errors import SpecError, Transient
 from .steps import WORKLOADS, Object, Plan, Step
+from .upgrade import UPGRADE
 from .verdict import READY, UPGRADE_HELD, Predecessor, State, Verdict, all_incomplete, progressing, waiting, worst
 
 Verdicts = dict[Step, Verdict]
@@ -104,10 +105,8 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
         f"{count} {'workload waits' if count == 1 else 'workloads wait'} for {name}"
         for name, count in Counter(each.name for each in turns).items()
     )
-    if verdict.ready:
+    if verdict.ready or verdict.reason == UPGRADE_HELD:
         return progressing(f"{waits}, {_reason(turns)}")
-    if verdict.reason == UPGRADE_HELD:
-        return progressing(f"{verdict.message}; {waits}, {_reason(turns)}")
     return replace(verdict, message=f"{verdict.message}; {waits}")
 
 
@@ -132,12 +131,22 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
     pending = {name: verdict for name, verdict in summary.items() if not verdict.ready}
     if not pending:
         return READY
-    causes = {n: v for n, v in pending.items() if v.state is not State.WAITING or v.reason} or pending
     # An upgrade that is held tells nothing of what is not done besides.
-    deciding = causes
-    if any(v.reason != UPGRADE_HELD for v in pending.values()):
-        deciding = {n: v for n, v in causes.items() if v.reason != UPGRADE_HELD}
-    state = max((v.state for v in deciding.values()), default=State.WAITING)
-    reason = next((v.reason for v in deciding.values() if v.state is state and v.reason), "")
-    text = "; ".join(f"{name}: {v.message}" if v.message else name for name, v in causes.items())
-    return Verdict(state, text, reason, incomplete=all_incomplete(causes.values()))
+    unfinished = {n: v for n, v in pending.items() if v.reason != UPGRADE_HELD} or pending
+    causes = {n: v for n, v in unfinished.items() if v.state is not State.WAITING or v.reason} or unfinished
+    state = max(v.state for v in causes.values())
+    reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
+    return Verdict(state, _text(causes), reason, incomplete=all_incomplete(causes.values()))
+
+
+def _text(causes: Mapping[str, Verdict]) -> str:
+    """Return the messages of causes, each with its names; those of services that hold an upgrade differ in names
+    alone.
+    """
+    names: dict[str, list[str]] = {}
+    for name, verdict in causes.items():
+        text = verdict.message
+        if verdict.reason == UPGRADE_HELD:
+            text = text.rpartition(f"{UPGRADE}: ")[2]
+        names.setdefault(text, []).append(name)
+    return "; ".join(": ".join(filter(None, (", ".join(of), text))) for text, of in names.items())

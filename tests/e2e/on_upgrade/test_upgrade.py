@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from chaos.journal import Journal, now
 from chaos.load import Load
 from chaos.servers import Guest, guests
 from cloud import deploy, proof, view
-from cloud.kubernetes import Kubernetes, module
+from cloud.kubernetes import ROOT, Kubernetes, module
 from cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
@@ -31,6 +32,8 @@ from .releases import MAJOR, NEW, OLD, only, pods, versions
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 
 KIND = "openstackcontrolplanes"
+JOURNAL = ROOT / "build" / "upgrade.jsonl"
+"""Each request of the upgrade."""
 SHARE, GAP, PINGS = 0.999, 2.0, 3
 """Requests answered, the longest time without an answer in seconds, and pings lost in a row."""
 
@@ -171,7 +174,7 @@ def test_it_is_upgraded_and_its_users_notice_nothing(
     conn, guest = proof.connect(cluster, cloud.namespace), pair[0]
     port_network = next(iter(conn.network.ports(device_id=guest.id))).network_id
     disk = attach(conn, guest, volume(conn, "before"))
-    journal, boots = Journal(), [each.boot() for each in pair]
+    journal, boots = Journal(JOURNAL), [each.boot() for each in pair]
     with (
         writing(guest, disk, 0) as writer,
         Load(journal, clients(cluster, cloud.namespace, guest.floating, port_network)) as load,
@@ -179,7 +182,7 @@ def test_it_is_upgraded_and_its_users_notice_nothing(
         # What this machine makes of the same questions before, beside all else that it does.
         calm = now()
         time.sleep(60)
-        began = now()
+        began, clock = now(), time.time()
         patched(cluster, cloud, release=NEW)
         seconds = upgraded(cluster, cloud, NEW)
         ended = now()
@@ -191,6 +194,10 @@ def test_it_is_upgraded_and_its_users_notice_nothing(
         upgrade_failed=failed,
         upgrade_gaps=gaps,
         upgrade_gaps_before=journal.outages(calm, began, load.intervals),
+        upgrade_gaps_at={
+            kind: [round(moment - began) for moment in journal.longest_outage(kind, began, ended)] for kind in gaps
+        },
+        upgrade_rollouts=_rollouts(cluster, cloud, clock),
         upgrade_errors=journal.errors(began, ended),
         upgrade_writes=len(writer.acknowledged),
     )
@@ -202,6 +209,18 @@ def test_it_is_upgraded_and_its_users_notice_nothing(
     assert min(apis.values()) >= SHARE, (apis, journal.errors(began, ended))
     assert _lost_in_a_row(journal, began, ended) <= PINGS
     assert max(gap for kind, gap in gaps.items() if kind != PING) <= GAP, gaps
+
+
+def _rollouts(cluster: Kubernetes, cloud: Cloud, began: float) -> list[str]:
+    """Return when each workload was rolled out, in seconds from a moment on (of the machine's clock)."""
+    found = cluster.items("events", "-n", cloud.namespace)
+    times = [
+        (datetime.fromisoformat(at).timestamp() - began, event)
+        for event in found
+        if event["reason"].startswith("Rollout") and (at := event.get("lastTimestamp") or event.get("eventTime"))
+    ]
+    rollouts = sorted((at, event["reason"], event["message"]) for at, event in times if at > 0)
+    return [f"{at:.0f} {reason}: {message}" for at, reason, message in rollouts]
 
 
 def _lost_in_a_row(journal: Journal, began: float, ended: float) -> int:
