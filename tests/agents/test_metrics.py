@@ -22,7 +22,8 @@ import pytest
 
 from openstack_operator import agents, pki
 from openstack_operator.agents.metrics import appctl, chassis, libvirt, memcached, ovn, serve, upstream
-from openstack_operator.agents.metrics.serve import CLIENTS, UP, Metrics, Page, Server, page
+from openstack_operator.agents.metrics.serve import UP, Metrics, Page, Server, page
+from openstack_operator.parts.run.exporters import SERVER
 
 PATIENCE = 60
 """Seconds after which a test that hangs ends."""
@@ -123,16 +124,6 @@ def test_without_a_page_the_answer_is_an_error(capfd: pytest.CaptureFixture[str]
     with serving(Server(make, 0)) as port:
         assert get(port)[0] == 502
     assert "the exporter does not run" in capfd.readouterr().err
-
-
-@pytest.mark.security
-def test_connections_beyond_a_number_are_closed_at_once() -> None:
-    with serving(Server(lambda: b"x 1\n", 0)) as port:
-        idle = [socket.create_connection(("127.0.0.1", port), PATIENCE) for _ in range(CLIENTS)]
-        refused = socket.create_connection(("127.0.0.1", port), PATIENCE)
-        assert refused.recv(1) == b""
-        for each in (*idle, refused):
-            each.close()
 
 
 def test_a_new_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
@@ -473,7 +464,7 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 @contextmanager
 def container(modules: Sequence[str], words: Sequence[str], env: Mapping[str, str]) -> Generator[subprocess.Popen[str]]:
     """The command of a container, as a plan has it."""
-    command = agents.python("metrics/serve.py", *modules, words=words)
+    command = agents.python(*SERVER, *modules, words=words)
     process = subprocess.Popen(
         [sys.executable, *command[1:]], env={**os.environ, **env}, stderr=subprocess.PIPE, text=True
     )

@@ -7,6 +7,7 @@ import re
 import socket
 from typing import Any
 
+from .answers import blocks
 from .serve import Page
 
 PATIENCE = 5.0
@@ -22,18 +23,17 @@ def call(path: str, method: str, *parameters: Any) -> Any:
         connection.settimeout(PATIENCE)
         connection.connect(path)
         connection.sendall(json.dumps(request).encode())
-        with connection.makefile("rb") as answer:
-            while block := answer.read1(65536):
-                received += block.decode(errors="replace")
-                try:
-                    message, _ = decoder.raw_decode(received)
-                except ValueError:
-                    continue
-                if message.get("id") != 0:
-                    raise ValueError(f"{path}: {method}: another message than the answer")
-                if message.get("error"):
-                    raise ValueError(f"{path}: {method}: {message['error']}")
-                return message["result"]
+        for block in blocks(connection, PATIENCE):
+            received += block.decode(errors="replace")
+            try:
+                message, _ = decoder.raw_decode(received)
+            except ValueError:
+                continue
+            if message.get("id") != 0:
+                raise ValueError(f"{path}: {method}: another message than the answer")
+            if message.get("error"):
+                raise ValueError(f"{path}: {method}: {message['error']}")
+            return message["result"]
     raise ValueError(f"{path}: {method}: the answer ends too early")
 
 

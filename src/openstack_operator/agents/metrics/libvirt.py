@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 
+from .answers import LARGEST
 from .serve import Page, export
 
 COMMAND = ("virsh", "-r", "-c", "qemu:///system")
@@ -52,15 +55,23 @@ _UUID = re.compile(r"^ *([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s+(\S.*?)\
 
 def virsh(commands: str) -> str:
     """Return what virsh prints. Raises OSError if libvirt does not answer."""
-    try:
-        done = subprocess.run(
-            [*COMMAND, commands], capture_output=True, text=True, timeout=PATIENCE, check=False, errors="replace"
-        )
-    except subprocess.TimeoutExpired:
-        raise OSError(f"virsh has no answer in {PATIENCE:.0f} s") from None
-    if done.returncode:
-        raise OSError(f"virsh: {done.stderr.strip()[:200]}")
-    return done.stdout
+    command = [*COMMAND, commands]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        timer = threading.Timer(PATIENCE, process.kill)
+        timer.start()
+        assert process.stdout
+        output = process.stdout.read(LARGEST + 1)
+        process.stdout.close()
+        status = process.wait()
+        timer.cancel()
+    if len(output) > LARGEST:
+        raise OSError(f"virsh prints more than {LARGEST} bytes")
+    text = output.decode(errors="replace")
+    if status == -signal.SIGKILL:
+        raise OSError(f"virsh has no answer in {PATIENCE:g} s")
+    if status:
+        raise OSError(f"virsh: {text.strip()[:200]}")
+    return text
 
 
 def domains(text: str) -> Iterator[tuple[str, dict[str, str]]]:

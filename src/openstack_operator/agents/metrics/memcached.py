@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
+from .answers import blocks
 from .serve import Page, export
 
 PATIENCE = 5.0
@@ -54,18 +55,23 @@ METRICS = {
 
 def statistics(port: int) -> dict[str, str]:
     """Return what `stats` prints. Raises OSError or ValueError if memcached does not answer so."""
+    received = b""
     with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
         connection.sendall(b"stats\r\n")
-        with connection.makefile("rb") as answer:
-            values = dict[str, str]()
-            for line in answer:
-                words = line.decode().split(None, 2)
-                if words[:1] == ["END"]:
-                    return values
-                if words[:1] != ["STAT"] or len(words) < 2:
-                    raise ValueError(f"memcached answers {line[:80]!r}")
-                values[words[1]] = words[2].strip() if len(words) > 2 else ""
-    raise ValueError("memcached ends its answer too early")
+        for block in blocks(connection, PATIENCE):
+            received += block
+            if received.endswith((b"END\r\n", b"ERROR\r\n")):
+                break
+    lines = received.decode(errors="replace").splitlines()
+    if lines[-1:] != ["END"]:
+        raise ValueError(f"memcached answers {received[-80:]!r}")
+    values = dict[str, str]()
+    for line in lines[:-1]:
+        words = line.split(None, 2)
+        if words[:1] != ["STAT"] or len(words) < 2:
+            raise ValueError(f"memcached answers {line[:80]!r}")
+        values[words[1]] = words[2].strip() if len(words) > 2 else ""
+    return values
 
 
 def collect(page: Page, port: int) -> None:

@@ -1,10 +1,13 @@
 """Serve metrics at `/metrics` of METRICS_PORT, and nothing else: by TLS if TLS_FOLDER has a certificate, which is read
-again for each connection. Clients share a page, which is a second old at most.
+again for each connection. Clients share a page, which is a second old at most. A client that is slow, sends much, or
+has many connections keeps no other one away.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
+import math
 import os
 import signal
 import socket
@@ -15,13 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
-from typing import Any
+from typing import Any, BinaryIO
+
+from .connections import CLIENTS, Connection, Connections
 
 PATH = "/metrics"
-TIMEOUT = 10.0
-"""Seconds for a client to send its request and to take the answer."""
-CLIENTS = 8
-"""Connections at a time; more are closed."""
+REQUEST = 16 * 1024
+"""Bytes of a request; a longer one is closed."""
 FRESH = 1.0
 """Seconds for which an answer is given again."""
 
@@ -93,19 +96,35 @@ def page(collectors: Mapping[str, Collect], metrics: Metrics) -> bytes:
     return whole.text().encode()
 
 
+def head(stream: BinaryIO) -> bytes:
+    """Return a request up to its empty line. Raises OSError if it has none, or is too long."""
+    text = b""
+    while not text.endswith((b"\r\n\r\n", b"\n\n")):
+        line = stream.readline(REQUEST - len(text))
+        if not line:
+            raise ConnectionError("a request without an end")
+        text += line
+    return text
+
+
 class _Handler(BaseHTTPRequestHandler):
-    timeout = TIMEOUT
+    def __init__(self, request: socket.socket, connection: Connection, server: Server) -> None:
+        self._connection, self._server = connection, server
+        super().__init__(request, (connection.address, 0), server)
+
+    def handle(self) -> None:
+        """Answer a request, whose length is bounded. There is one in a connection."""
+        with self.rfile as stream:
+            self.rfile = io.BytesIO(head(stream))  # type: ignore[assignment]
+        super().handle()
 
     def do_GET(self) -> None:
         """Answer a request."""
         if self.path != PATH:
             self.send_error(404)
             return
-        try:
-            assert isinstance(self.server, Server)
-            body = self.server.answer()
-        except OSError as error:
-            say(str(error))
+        body = self._server.answer(self._connection)
+        if body is None:
             self.send_error(502)
             return
         self.send_response(200)
@@ -118,20 +137,28 @@ class _Handler(BaseHTTPRequestHandler):
         """Write nothing: there is a request every few seconds."""
 
 
-class Server(socketserver.ThreadingTCPServer):
-    """A server of one page."""
+class Server(socketserver.TCPServer):
+    """A server of one page, with a thread for each connection."""
 
-    allow_reuse_address = daemon_threads = True
+    allow_reuse_address = True
     request_queue_size = 2 * CLIENTS
 
-    def __init__(self, make: Callable[[], bytes], port: int, tls_folder: str = "") -> None:
+    def __init__(
+        self,
+        make: Callable[[], bytes],
+        port: int,
+        tls_folder: str = "",
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`make` returns the page. It raises OSError if there is none."""
         # `::` takes IPv4, too.
         self.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-        super().__init__(("", port), _Handler)
-        self._make, self._tls_folder = make, tls_folder
-        self._lock, self._free = threading.Lock(), threading.BoundedSemaphore(CLIENTS)
-        self._body, self._made_at = b"", 0.0
+        super().__init__(("", port), socketserver.BaseRequestHandler)
+        self._make, self._tls_folder, self._clock = make, tls_folder, clock
+        self._changed, self._connections = threading.Condition(), Connections()
+        self._body: bytes | None = None
+        self._made_at, self._is_making = -math.inf, False
 
     def server_bind(self) -> None:
         """Bind to all addresses."""
@@ -139,43 +166,60 @@ class Server(socketserver.ThreadingTCPServer):
             self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         super().server_bind()
 
-    def answer(self) -> bytes:
-        """Return the page, which other clients may have asked for a moment ago. Raises OSError if there is none."""
-        with self._lock:
-            if not self._made_at or time.monotonic() - self._made_at > FRESH:
-                self._body, self._made_at = self._make(), time.monotonic()
-            return self._body
+    def answer(self, connection: Connection) -> bytes | None:
+        """Return the page, which other clients may have asked for a moment ago; None if there is none, or the
+        connection ends before.
+        """
+        with self._changed:
+            if not self._is_making and self._clock() - self._made_at > FRESH:
+                self._is_making = True
+                threading.Thread(target=self._make_page, daemon=True).start()
+            self._changed.wait_for(lambda: not self._is_making or connection.has_ended)
+            return None if connection.has_ended else self._body
+
+    def _make_page(self) -> None:
+        body = None
+        try:
+            body = self._make()
+        except OSError as error:
+            say(str(error))
+        finally:
+            with self._changed:
+                self._body, self._made_at, self._is_making = body, self._clock(), False
+                self._changed.notify_all()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Take a connection, unless there are too many."""
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
+        """Serve a connection in a thread of its own."""
+        with self._changed:
+            connection = self._connections.open(request, client_address[0], self._clock())
+            self._changed.notify_all()
+        if connection:
+            threading.Thread(target=self._serve, args=(request, connection), daemon=True).start()
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in its thread."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._free.release()
+    def service_actions(self) -> None:
+        """End connections that last too long: each second, and after each new one."""
+        with self._changed:
+            if self._connections.end_late(self._clock()):
+                self._changed.notify_all()
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Answer a connection, after the handshake of TLS."""
-        request.settimeout(TIMEOUT)
+    def _serve(self, request: socket.socket, connection: Connection) -> None:
+        try:
+            # An error of a connection is the client's: it went away, or knows no TLS.
+            with contextlib.suppress(OSError), self._encrypted(request) as stream:
+                _Handler(stream, connection, self)
+        finally:
+            self.shutdown_request(request)
+            with self._changed:
+                self._connections.close(connection)
+
+    def _encrypted(self, request: socket.socket) -> socket.socket:
         if not self._tls_folder:
-            super().finish_request(request, client_address)
-            return
+            return request
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(f"{self._tls_folder}/tls.crt", f"{self._tls_folder}/tls.key")
-        with context.wrap_socket(request, server_side=True) as wrapped:
-            super().finish_request(wrapped, client_address)  # type: ignore[arg-type]  # pyright: ignore
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Write what is no fault of a connection."""
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):
-            say(repr(error))
+        return context.wrap_socket(request, server_side=True)
 
 
 def serve(make: Callable[[], bytes], ending: Callable[[], None] | None = None) -> None:
@@ -190,7 +234,7 @@ def serve(make: Callable[[], bytes], ending: Callable[[], None] | None = None) -
     # The first process of a container has no default action for it.
     signal.signal(signal.SIGTERM, end)
     server = Server(make, int(os.environ["METRICS_PORT"]), os.environ.get("TLS_FOLDER", ""))
-    server.serve_forever(poll_interval=60)
+    server.serve_forever(poll_interval=1)
 
 
 def export(collectors: Mapping[str, Collect], metrics: Metrics) -> None:

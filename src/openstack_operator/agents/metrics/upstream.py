@@ -6,8 +6,8 @@ variable PASSWORD_VARIABLE, if it needs one.
 
 from __future__ import annotations
 
-import http.client
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .answers import blocks
 from .serve import PATH, say, serve
 
 PAUSES = (1.0, 5.0, 30.0)
@@ -58,17 +59,14 @@ class Exporter:
 
 def fetch(port: int) -> bytes:
     """Return its metrics. Raises OSError if it does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request("GET", PATH)
-        answer = connection.getresponse()
-        body = answer.read()
-    except http.client.HTTPException as error:
-        raise OSError(f"the exporter's answer: {error!r}") from None
-    finally:
-        connection.close()
-    if answer.status != http.HTTPStatus.OK:
-        raise OSError(f"the exporter answers {answer.status}")
+    # By HTTP 1.0, an answer ends with its connection.
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(f"GET {PATH} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        answer = b"".join(blocks(connection, PATIENCE))
+    header, end, body = answer.partition(b"\r\n\r\n")
+    status = header.partition(b"\r\n")[0].split()
+    if not end or status[1:2] != [b"200"]:
+        raise OSError(f"the exporter answers {b' '.join(status)[:80].decode(errors='replace')!r}")
     return body
 
 

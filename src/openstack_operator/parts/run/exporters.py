@@ -14,7 +14,8 @@ from ..secrets.authorities import own_authority
 from ..secrets.tls import Certified
 from .monitoring import METRICS, monitor, monitored
 
-_SERVE = "metrics/serve.py"
+SERVER = ("metrics/connections.py", "metrics/answers.py", "metrics/serve.py")
+"""Modules of each exporter, before its own ones."""
 _UPSTREAM_MEMORY = 24
 """MiB of another project's exporter, which runs in the same container."""
 _TLS = "/etc/exporter/tls"
@@ -28,7 +29,7 @@ class Exporter:
     """Image and user."""
     port: int
     modules: Sequence[str] = ()
-    """Its modules after `metrics/serve.py`."""
+    """Its modules after those of `SERVER`."""
     words: Sequence[str] = ()
     """Its arguments."""
     env: Mapping[str, str]
@@ -46,7 +47,7 @@ class Exporter:
         return kube.Container(
             entry=self.entry,
             name=name,
-            command=agents.python(_SERVE, *self.modules, words=self.words),
+            command=agents.python(*SERVER, *self.modules, words=self.words),
             env={**self.env, "METRICS_PORT": str(self.port), **({"TLS_FOLDER": tls_folder} if tls_folder else {})},
             ports={METRICS: self.port},
             mounts=self.mounts,
