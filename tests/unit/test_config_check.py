@@ -170,6 +170,37 @@ def test_hundreds_of_unknown_options_are_counted_and_few_are_compared(
 
 
 @pytest.mark.security
+def test_a_long_wrong_name_leaves_room_for_the_others(release: Release) -> None:
+    config = {f"{index}{'s' * 5000}": {"a": 1} for index in range(3)} | {
+        "DEFAULT": {"o" * 5000: 1, "debug": "$" + "n" * 900}
+    }
+    verdict = check(release, {"config": config})
+    assert verdict
+    assert all(f"there is no section [{index}s" in verdict.message for index in range(3))
+    assert "there is no option 'ooo" in verdict.message
+    assert len(verdict.message) < 2048
+
+
+@pytest.mark.security
+def test_a_value_with_thousands_of_names_is_reported_for_a_few(release: Release) -> None:
+    value = " ".join(f"$n{index}" for index in range(5000))
+    verdict = check(release, {"config": {"DEFAULT": {"odd": value}}})
+    assert verdict
+    assert verdict.message.count("as there is no such option") == 5
+
+
+@pytest.mark.security
+def test_a_condition_names_some_wrong_values_and_counts_the_others() -> None:
+    error = OptionsError(
+        *(problems := [(f"spec.config.a.o{index}", "is wrong") for index in range(25)])[0], *problems[1:]
+    )
+    for verdict in error.verdicts.values():
+        assert verdict.message.count("is wrong") == 20
+        assert verdict.message.endswith("; and 5 more, which `openstack-operator validate` names")
+    assert str(error).count("is wrong") == 25
+
+
+@pytest.mark.security
 @pytest.mark.parametrize(
     "value",
     [

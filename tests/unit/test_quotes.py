@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from openstack_operator.kube import last_log, one_line, quote
+from openstack_operator.kube import last_log, one_line, plain, quote
 
 pytestmark = pytest.mark.security
 
@@ -82,3 +84,29 @@ def test_what_is_no_password_stays(text: str) -> None:
 def test_long_texts_are_no_trouble(part: str) -> None:
     # A pattern that takes quadratic time takes hours for these.
     assert len(one_line(part * 500_000)) <= 500
+
+
+ESCAPES = "\x1b[31mred\x1b[0m \x1b]0;title\x07a\x1b[2Jb\x9bc\x1b\u202ed\x00\r\x07"
+
+
+def test_a_quote_gives_a_terminal_no_orders() -> None:
+    assert plain(ESCAPES) == "red ab?c??d???"
+    assert quote(ESCAPES, 8) == "red ab?c"
+    assert one_line(f"{ESCAPES}\nend") == "red ab?c??d??? end"
+    assert last_log(f"{ESCAPES}\r\nend", 1) == "red ab?c??d???\nend"
+
+
+def test_a_terminal_order_hides_no_password() -> None:
+    for text in ("pass\x1b[0mword=hunter2", "nova:\x1b[0mhun\x1b]0;x\x1b\\ter2@mariadb"):
+        assert "ter2" not in quote(f"mysql://{text}", 500)
+
+
+@pytest.mark.parametrize("text", ["\x1b[" * 100_000, "\x1b]" * 100_000, "\x1b[" + "0" * 200_000, "\x1b" * 200_000])
+def test_orders_are_found_in_linear_time(text: str) -> None:
+    assert "\x1b" not in plain(text)
+
+
+@given(st.text())
+def test_any_text_becomes_lines_that_can_be_printed(content: str) -> None:
+    assert all(line.isprintable() for line in plain(content).split("\n"))
+    assert plain(plain(content)) == plain(content)

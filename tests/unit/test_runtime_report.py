@@ -81,3 +81,14 @@ async def test_a_time_that_a_user_wrote_into_a_status_does_not_stay(since: str, 
     found = Report(conditions={"Ready": progressing("0/1 pods ready")}, published={"port": "1"})
     await reporter.report(Request("Nova", "openstack", "nova"), held, found)
     assert (world.conditions["Ready"]["lastTransitionTime"] == since) is is_kept
+
+
+@pytest.mark.security
+async def test_a_message_of_a_program_gives_a_terminal_no_orders():
+    world: Any = World("Nova")
+    reporter = Reporter(world, world, lambda _: None)
+    held = Cached(Meta("nova", uid="u", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")
+    text = "job failed; its log ends: \x1b[2J\x1b]0;title\x07\u202ea\nb"
+    found = Report(conditions={"Ready": progressing(text)}, published={"port": "1"})
+    await reporter.report(Request("Nova", "openstack", "nova"), held, found)
+    assert world.conditions["Ready"]["message"] == "job failed; its log ends: ?a\nb"

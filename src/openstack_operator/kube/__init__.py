@@ -86,7 +86,7 @@ from .pods import (
     settings,
     version_label,
 )
-from .quotes import last_log, one_line, quote
+from .quotes import last_log, one_line, plain, quote
 from .readiness import (
     LAST_FAILURE,
     child_verdict,
@@ -190,6 +190,7 @@ __all__ = [
     "owner_path",
     "peak",
     "placed",
+    "plain",
     "pod",
     "pods_of",
     "quote",

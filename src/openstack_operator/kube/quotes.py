@@ -23,6 +23,20 @@ _SETTING = re.compile(
 _HEADER = re.compile(r"(?i)(authorization[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?:basic|bearer)\s{1,9})[^\s\"']+")
 
 
+# What a terminal takes for an order: colors, positions, titles; each has an end, or is cut with its line.
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[@-Z^_])")
+
+
+def plain(text: str) -> str:
+    """Return a text without escape sequences of terminals, and with a question mark for each other character that
+    cannot be printed, but for ends of lines: programs write it, and others print it.
+    """
+    if text.isprintable():
+        return text
+    lines = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\t", " ")
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in lines)
+
+
 def mask_passwords(text: str) -> str:
     """A log without the passwords in URLs, behind settings that are called so, and in HTTP headers."""
     return _HEADER.sub(r"\1***", _SETTING.sub(r"\1***", _URL.sub(_mask_url, text)))
@@ -47,7 +61,7 @@ def last_log(message: str, containers: int) -> str:
         message = _without_first(message)
     if size >= share:
         message = "".join(message.rsplit(maxsplit=1)[:-1])
-    log = mask_passwords(message.strip())
+    log = mask_passwords(plain(message).strip())
     return log if len(log) <= _LOG else _without_first(log[-_LOG:]) or log[-_LOG:]
 
 
@@ -58,11 +72,11 @@ def _without_first(text: str) -> str:
 
 
 def quote(text: str, longest: int) -> str:
-    """The beginning of a text, without passwords."""
-    return mask_passwords(text)[:longest]
+    """The beginning of a text, plain and without passwords."""
+    return mask_passwords(plain(text))[:longest]
 
 
 def one_line(text: str) -> str:
-    """The text on one line, without passwords and a full stop, and not too long."""
-    line = mask_passwords(" ".join(text.split())).rstrip(".")
+    """The text on one line, plain, without passwords and a full stop, and not too long."""
+    line = mask_passwords(" ".join(plain(text).split())).rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 2]} …"

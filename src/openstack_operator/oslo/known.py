@@ -19,6 +19,8 @@ _IN_SECTIONS = ("auth_type", "auth_section")
 
 _LONGEST = 200
 """Characters of a reason, of which some take a paragraph."""
+_LONGEST_NAME, _MOST_NAMES = 64, 5
+"""Characters of a wrong name that a text shows, and such names of a value: no option has so many."""
 
 KnownOptions = Mapping[str, Mapping[str, str]]
 """Descriptions of options as JSON, by section and name."""
@@ -72,7 +74,7 @@ def examine(
                 yield from (Finding("removed", section, option, "") for option in removed)
                 continue
             near = nearest.of(_section(section), [each for each in names if each != LOGIN])
-            text = f"there is no section [{section}]{_proposal(f'[{names[near]}]' if near else '')}"
+            text = f"there is no section [{_short_name(section)}]{_proposal(f'[{names[near]}]' if near else '')}"
             yield Finding("unknown", section, "", text)
             continue
         choices = {**_login_options(catalog, name), **catalog[name]}
@@ -82,7 +84,7 @@ def examine(
             elif option in removed:
                 yield Finding("removed", section, option, "")
             else:
-                text = f"there is no option {option!r} in section [{name}]"
+                text = f"there is no option {_short_name(option)!r} in section [{name}]"
                 text += _proposal(_meant(catalog, name, option, choices, nearest))
                 yield Finding("unknown", section, option, text)
 
@@ -105,13 +107,18 @@ def _examine_option(
     texts = [value_text(entry) for entry in entries]
     # Before an @ may stand a login, in whatever form.
     is_secret = bool(rules.get("secret")) or any("@" in text for text in texts)
-    names = [name for text in texts for name in values.option_names(text)]
+    names = list(dict.fromkeys(name for text in texts for name in values.option_names(text)))[:_MOST_NAMES]
     for name in (each for each in names if not _has_option(catalog, section, each)):
-        reference = "a name behind a dollar sign" if is_secret else f"${name}"
+        reference = "a name behind a dollar sign" if is_secret else f"${_short_name(name)}"
         text = f"has {reference} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
         yield Finding("unresolved", section, option, text)
     if expected := _fault(rules, entries):
         yield Finding("invalid", section, option, expected, is_secret=is_secret)
+
+
+def _short_name(name: str) -> str:
+    """Return the name of a section or an option as a message shows it."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 2]} …"
 
 
 def _has_option(catalog: KnownOptions, section: str, name: str) -> bool:

@@ -18,6 +18,7 @@ from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, Resolv
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import (
     CONFIG_VALID,
+    MOST_NAMED,
     Drifted,
     Incomplete,
     MissingReference,
@@ -76,6 +77,7 @@ __all__ = [
     "HIGHLY_AVAILABLE",
     "IMAGE_PROFILE",
     "MOST_ENTRIES",
+    "MOST_NAMED",
     "NAME_LIMIT",
     "NO_PERMISSIONS",
     "NO_RELEASE",

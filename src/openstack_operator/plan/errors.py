@@ -8,6 +8,10 @@ CONFIG_VALID = "ConfigValid"
 """Condition of a resource whose options are compared with those that its programs know."""
 
 
+MOST_NAMED = 20
+"""Problems that a condition names; the others are counted."""
+
+
 class SpecError(Exception):
     """The user must change something; retrying cannot help.
 
@@ -25,9 +29,17 @@ class SpecError(Exception):
         super().__init__("; ".join(f"{field}: {text}" for field, text in self.problems))
 
     @property
+    def summary(self) -> str:
+        """The first problems, and the number of the others: a spec may have thousands."""
+        texts = [f"{field}: {text}" for field, text in self.problems[:MOST_NAMED]]
+        if unnamed := len(self.problems) - len(texts):
+            texts.append(f"and {unnamed} more, which `openstack-operator validate` names")
+        return "; ".join(texts)
+
+    @property
     def verdict(self) -> Verdict:
         """On what cannot be done because of it."""
-        return failed(str(self), self.reason, incomplete=self.incomplete)
+        return failed(self.summary, self.reason, incomplete=self.incomplete)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -41,7 +53,7 @@ class OptionsError(SpecError):
     @property
     def verdicts(self) -> dict[str, Verdict]:
         """A condition of its own says so besides."""
-        return {"Ready": self.verdict, CONFIG_VALID: failed(str(self), "InvalidOptions")}
+        return {"Ready": self.verdict, CONFIG_VALID: failed(self.summary, "InvalidOptions")}
 
 
 class Incomplete(SpecError):

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from ..kube import MANAGED_BY, POD_REASONS, conditions
+from ..kube import MANAGED_BY, POD_REASONS, conditions, plain
 from ..plan import RECOVERY, Object, SpecError, Transient
 from .client import Client
 from .kinds import EVENT, Kind
@@ -72,14 +72,14 @@ class Recorder:
         await self._write(resource, kind, "Warning", reason, note)
 
     async def _write(self, resource: Cached, kind: Kind, type_: str, reason: str, note: str) -> None:
-        meta = resource.meta
+        meta, note = resource.meta, plain(note)[:_NOTE]
         if self._latest.get(meta.uid) == (reason, note):
             return
         if len(self._latest) > 10_000:
             self._latest.clear()
         self._latest[meta.uid] = reason, note
         log = _log.warning if type_ == "Warning" else _log.info
-        log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note[:_NOTE])
+        log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note)
         now = datetime.now(UTC)
         seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
@@ -93,7 +93,7 @@ class Recorder:
             "count": 1,
             "type": type_,
             "reason": reason,
-            "message": note[:_NOTE],
+            "message": note,
             "action": "Reconcile",
             "source": {"component": MANAGED_BY},
             "reportingComponent": "openstack.k8s.io/openstack-operator",

@@ -13,7 +13,7 @@ import structlog
 
 from .. import __version__
 from ..api.refs import OPTIONAL_KINDS
-from ..kube import conditions
+from ..kube import conditions, plain
 from ..plan import PAUSED, Object, SpecError, State, Verdict
 from .errors import Conflict, Missing
 from .events import Recorder
@@ -256,8 +256,8 @@ def is_same_status(new: Object, old: Object) -> bool:
 
 
 def _member(member: Mapping[str, str]) -> Object:
-    """Return the member with texts cut to the limits of the schema."""
-    return {name: value[: _MEMBER.get(name)] for name, value in member.items()}
+    """Return the member, with its texts plain and cut to the limits of the schema."""
+    return {name: plain(value)[: _MEMBER.get(name)] for name, value in member.items()}
 
 
 def _members(live_status: Object) -> dict[str, Object]:
@@ -272,7 +272,7 @@ def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, ge
         "type": name,
         "status": value,
         "reason": verdict.cause,
-        "message": verdict.message[:_MESSAGE],
+        "message": plain(verdict.message)[:_MESSAGE],
         "observedGeneration": generation,
         # Whoever may write a status may have written any time into it.
         "lastTransitionTime": earlier if _STAMP.fullmatch(earlier) else stamp(),

@@ -7,15 +7,12 @@ from typing import Any, Literal, NamedTuple, cast
 
 from ... import kube, oslo
 from ...kube.masking import is_secret_option
-from ...plan import CONFIG_VALID, Context, OptionsError, State, Verdict
+from ...plan import CONFIG_VALID, MOST_NAMED, Context, OptionsError, State, Verdict
 
-_LONGEST = 64
-"""Characters of a value that a message shows."""
+_LONGEST, _LONGEST_PATH = 64, 200
+"""Characters of a value, and of a path, that a message shows."""
 _BACKEND = "backend_defaults"
 """Section with the options that sections of Cinder's backends may have."""
-
-_MOST_NAMED = 20
-"""Remarks that a condition has; the others are counted."""
 
 Place = tuple[str, str, Mapping[str, Any]]
 """Path of options in a spec, their section, and the options."""
@@ -40,7 +37,7 @@ def check_options(ctx: Context[Any]) -> dict[str, Verdict]:
         raise OptionsError(*wrong[0], *wrong[1:])
     all_remarks.sort(key=lambda each: each.kind != "unknown")
     reason = _REASONS[all_remarks[0].kind] if all_remarks else "OptionsValid"
-    texts = [f"{each.path}: {each.text}" for each in all_remarks[:_MOST_NAMED]]
+    texts = [f"{kube.quote(each.path, _LONGEST_PATH)}: {each.text}" for each in all_remarks[:MOST_NAMED]]
     if unnamed := len(all_remarks) - len(texts):
         texts.append(f"and {unnamed} more, which `openstack-operator validate` names")
     return {CONFIG_VALID: Verdict(State.READY, "; ".join(texts), reason)}

@@ -130,7 +130,7 @@ def _run(pod: Object) -> Run | None:
         report = None
     if not isinstance(report, dict) or not isinstance(report.get("passed"), int):
         # The message is not by our program.
-        log = str(ended.get("message", "")).strip()
+        log = kube.last_log(str(ended.get("message", "")), len(statuses))
         error = f"the pod ended with {ended.get('exitCode')} ({ended.get('reason', '')})" + (f": {log}" if log else "")
         report = {"error": error}
     return _read({**report, **times})
