@@ -36,10 +36,10 @@ class Asking:
 
 def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> list[Asking]:
     """Return a user of each API, each with a connection of its own, and one who pings a server's floating IP."""
-    compute, ports, images, placement, volumes, stacks = (proof.connect(cluster, namespace) for _ in range(6))
+    tokens, compute, ports, images, placement, volumes, stacks = (proof.connect(cluster, namespace) for _ in range(7))
     orchestration: Any = stacks.orchestration
     return [
-        Asking("token", lambda: proof.connect(cluster, namespace).authorize()),
+        Asking("token", partial(_token, tokens)),
         Asking("servers", lambda: list(compute.compute.servers())),
         Asking("port", partial(_port, ports, network)),
         Asking("images", lambda: list(images.image.images())),
@@ -48,6 +48,13 @@ def clients(cluster: Kubernetes, namespace: str, address: str, network: str) -> 
         Asking("stacks", lambda: list(orchestration.stacks())),
         Asking(PING, partial(ping, address)),
     ]
+
+
+def _token(conn: Connection) -> None:
+    """Log in anew."""
+    session: Any = conn.session
+    session.auth.invalidate()
+    conn.authorize()
 
 
 def _port(conn: Connection, network: str) -> None:
