@@ -28,7 +28,7 @@ AGENTS = {
     "Nova": ("nova", "ComputeReady"),
 }
 """Resources whose agents wait for nobody else's: their name, and the condition that speaks of these."""
-NAMES = ("ovn-gateway", "ovn-chassis", "nova-libvirt", "neutron-metadata-agent")
+NAMES = ("ovn-gateway", "ovn-chassis", "ovn-controller", "nova-libvirt", "neutron-metadata-agent")
 
 
 @pytest.fixture
@@ -142,4 +142,4 @@ async def test_nodes_apart_are_free_for_both(cluster: Cluster, other: Cluster, n
         await other.create(RESOURCE["OVNNetwork"], "ovn", chassis={"nodeSelector": {"cloud": "other"}})
         await other.ready(RESOURCE["OVNNetwork"], "ovn")
         # Chosen by both only now: pods cannot start there, which the simulator knows nothing of.
-        assert set(await agents(other)) == {"ovn-gateway", "ovn-chassis"}
+        assert set(await agents(other)) == {"ovn-gateway", "ovn-chassis", "ovn-controller"}

@@ -288,7 +288,7 @@ def _invalid(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any] | None
 def test_a_node_changes_the_rows_of_its_own_chassis_alone(cluster: Kubernetes, cloud: Cloud) -> None:
     """With all that its node has: the certificate in its folder, and the addresses of relays and members."""
     until("ovn-controller to follow the relay", lambda: "ovn-relay" in _remote(cluster), 60)
-    [pod, *_] = cluster.items("pods", "-n", NAMESPACE, "-l", _GATEWAY)
+    [pod, *_] = cluster.items("pods", "-n", NAMESPACE, "-l", _CONTROLLER)
     node, member = pod["spec"]["nodeName"], f"ssl:ovn-sb-0.ovn-sb.{NAMESPACE}.svc.cluster.local:16642"
     relay = f"ssl:ovn-relay.{NAMESPACE}.svc.cluster.local:16642"
     files = ("-p", "/etc/ovn-tls/tls.key", "-c", "/etc/ovn-tls/tls.crt", "-C", "/etc/ovn-tls/ca.crt")
@@ -308,34 +308,17 @@ def test_a_node_changes_the_rows_of_its_own_chassis_alone(cluster: Kubernetes, c
         sbctl(member, "show")
 
 
-_GATEWAY = "openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component=gateway"
+_CONTROLLER = "openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component=controller"
 
 
 def _remote(cluster: Kubernetes) -> str:
-    """What the gateway node's ovn-controller is connected to, empty where it is not."""
-    names = [pod["metadata"]["name"] for pod in cluster.items("pods", "-n", NAMESPACE, "-l", _GATEWAY)]
-    command = ("exec", "-n", NAMESPACE, names[0], "-c")
-    remote = cluster.kubectl(
-        *command,
-        "ovs-vswitchd",
-        "--",
-        "ovs-vsctl",
-        "--timeout=5",
-        "get",
-        "Open_vSwitch",
-        ".",
-        "external_ids:ovn-remote",
-    )
-    status = cluster.kubectl(
-        *command,
-        "ovn-controller",
-        "--",
-        "ovn-appctl",
-        "--timeout=5",
-        "-t",
-        "/run/ovn/ovn-controller.ctl",
-        "connection-status",
-    )
+    """What the node's ovn-controller is connected to, empty where it is not."""
+    names = [pod["metadata"]["name"] for pod in cluster.items("pods", "-n", NAMESPACE, "-l", _CONTROLLER)]
+    command = ("exec", "-n", NAMESPACE, names[0], "-c", "ovn-controller", "--")
+    ask = ("ovs-vsctl", "--timeout=5", "get", "Open_vSwitch", ".", "external_ids:ovn-remote")
+    remote = cluster.kubectl(*command, *ask)
+    control = ("ovn-appctl", "--timeout=5", "-t", "/run/ovn/ovn-controller.ctl")
+    status = cluster.kubectl(*command, *control, "connection-status")
     return remote if status.strip() == "connected" else ""
 
 

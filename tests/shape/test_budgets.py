@@ -27,7 +27,7 @@ LARGER = {
     "neutron": 475,
     "nova": 1415,
     "octavia": 455,
-    "ovnnetwork": 1320,
+    "ovnnetwork": 1345,
     "pki": 320,
     "rabbitmq": 560,
     "tempest": 405,

@@ -18,14 +18,21 @@ from tests.world import OWN, POD, Leaves, changes, check, pods, row, version, wo
 
 KIND = "OVNCluster"
 NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/ovn-northd", "Deployment/ovn-relay"
-NODES = ("DaemonSet/ovn-chassis", "DaemonSet/ovn-gateway")
+SWITCHES = ("DaemonSet/ovn-chassis", "DaemonSet/ovn-gateway")
+CONTROLLERS = "DaemonSet/ovn-controller"
+NODES = (*SWITCHES, CONTROLLERS)
 POLICIES = ("NetworkPolicy/ovn-", "NetworkPoliciesReady")
 APPLIED = "the objects are applied; the network plug-in of the cluster enforces them, or does not"
 HOST = "openstack.svc.cluster.local"
 
 
 def both(rest: str, value: Any) -> Leaves:
-    """The same in the pods of all nodes, whether they are gateways or not."""
+    """The same in the switches of all nodes, whether they are gateways or not."""
+    return {f"{name} {rest}": value for name in SWITCHES}
+
+
+def everywhere(rest: str, value: Any) -> Leaves:
+    """The same in switches and controllers."""
     return {f"{name} {rest}": value for name in NODES}
 
 
@@ -43,17 +50,17 @@ def on_nodes(field: str) -> ParameterSet:
     expected: Mapping[str, Leaves] = {
         "image": both("pod.containers[ovs-vswitchd].image", OWN)
         | both("pod.containers[ovs-db].image", OWN)
-        | versions(*NODES),
+        | versions(*SWITCHES),
         "resources": both("pod.containers[ovs-vswitchd].resources.requests.cpu", "7m")
         | both("pod.containers[ovs-vswitchd].resources.requests.memory", "70Mi")
         | both("pod.containers[ovs-vswitchd].resources.limits.cpu", "8")
         | both("pod.containers[ovs-vswitchd].resources.limits.memory", "8Gi"),
-        "nodeSelector": both("pod.nodeSelector.own", "yes")
-        | both("pod.nodeSelector.openvswitch", None)
+        "nodeSelector": everywhere("pod.nodeSelector.own", "yes")
+        | everywhere("pod.nodeSelector.openvswitch", None)
         | {"published.nodes": "own=yes"},
-        "tolerations": both("pod.tolerations[0].key", "own"),
-        "affinity": both("pod.affinity.nodeAffinity.own", "rule"),
-        "priorityClassName": both("pod.priorityClassName", "own"),
+        "tolerations": everywhere("pod.tolerations[0].key", "own"),
+        "affinity": everywhere("pod.affinity.nodeAffinity.own", "rule"),
+        "priorityClassName": everywhere("pod.priorityClassName", "own"),
     }
     # A gateway's pod leaves nodes that are none to the other DaemonSet, which is an affinity, too.
     also = ("DaemonSet/ovn-chassis pod.affinity.nodeAffinity", *(f"{name} pod.tolerations" for name in NODES))
@@ -70,7 +77,7 @@ def member(field: str, name: str, text: str) -> ParameterSet:
     }
     also = [f"{sort}/ovn-{name}" for sort in others]
     also += [NORTHD, "PodDisruptionBudget/ovn-northd ", "published.southbound", "endpoint"]
-    also += [f"{node} pod.containers[ovs-vswitchd].env[OVN_REMOTE]" for node in NODES]
+    also += [f"{node} pod.containers[ovs-vswitchd].env[OVN_REMOTE]" for node in SWITCHES]
     return row(KIND, f"spec.{field}.replicas", 3, expected, *also)
 
 
@@ -84,7 +91,7 @@ def volume(field: str, name: str) -> list[ParameterSet]:
 
 THREE = {"northbound": {"replicas": 3}, "southbound": {"replicas": 3}, "relay": {"replicas": 2}}
 IMAGES = POD["image"]
-CONTROLLER = "pod.containers[ovn-controller]"
+CONTROLLER = f"{CONTROLLERS} pod.containers[ovn-controller]"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +138,7 @@ CONTROLLER = "pod.containers[ovn-controller]"
             "spec.tunnelInterface",
             "eth1",
             switch("OVS_TUNNEL_INTERFACE", "eth1"),
-            *(f"{name} pod.containers[ovs-vswitchd].env[OVS_TUNNEL_INTERFACE].name" for name in NODES),
+            *(f"{name} pod.containers[ovs-vswitchd].env[OVS_TUNNEL_INTERFACE].name" for name in SWITCHES),
         ),
         row(KIND, "spec.bridgeMappings", {"provider": "br-p"}, switch("OVN_BRIDGE_MAPPINGS", "provider:br-p")),
         row(
@@ -152,9 +159,9 @@ CONTROLLER = "pod.containers[ovn-controller]"
             "spec.ovnImage",
             IMAGES,
             {f"{name} pod.containers[main].image": OWN for name in (NB, SB, NORTHD, RELAY)}
-            | both(f"{CONTROLLER}.image", OWN)
-            | versions(NB, SB, NORTHD, RELAY),
-            *(f"{name} annotations.openstack.k8s.io/ovn-version" for name in NODES),
+            | {f"{CONTROLLER}.image": OWN}
+            | versions(NB, SB, NORTHD, RELAY, CONTROLLERS),
+            f"{NORTHD} annotations.openstack.k8s.io/ovn-schemas",
             base={"relay": {"replicas": 1}},
         ),
         row(
@@ -163,24 +170,26 @@ CONTROLLER = "pod.containers[ovn-controller]"
             IMAGES,
             both("pod.containers[ovs-vswitchd].image", OWN)
             | both("pod.containers[ovs-db].image", OWN)
-            | versions(*NODES),
+            | versions(*SWITCHES),
         ),
         row(
             KIND,
             "spec.controller.nodeSelector",
             {"own": "yes"},
-            both("pod.nodeSelector.own", "yes")
-            | both("pod.nodeSelector.openvswitch", None)
+            everywhere("pod.nodeSelector.own", "yes")
+            | everywhere("pod.nodeSelector.openvswitch", None)
             | {"published.nodes": "own=yes"},
         ),
         row(
             KIND,
             "spec.controller.resources",
             POD["resources"],
-            both(f"{CONTROLLER}.resources.requests.cpu", "7m")
-            | both(f"{CONTROLLER}.resources.requests.memory", "70Mi")
-            | both(f"{CONTROLLER}.resources.limits.cpu", "8")
-            | both(f"{CONTROLLER}.resources.limits.memory", "8Gi"),
+            {
+                f"{CONTROLLER}.resources.requests.cpu": "7m",
+                f"{CONTROLLER}.resources.requests.memory": "70Mi",
+                f"{CONTROLLER}.resources.limits.cpu": "8",
+                f"{CONTROLLER}.resources.limits.memory": "8Gi",
+            },
         ),
         *(
             row(
@@ -281,7 +290,7 @@ ALL = (
 BY_TLS: Leaves = {
     f"{NORTHD} pod.containers[main].env[OVN_NB_DB].value": f"ssl:ovn-nb-0.ovn-nb.{HOST}:16641",
     **switch("OVN_REMOTE", f"ssl:ovn-relay.{HOST}:16642"),
-    **both("pod.volumes[node-certificate].hostPath.path", "/var/lib/openstack-tls/chassis-tls"),
+    f"{CONTROLLERS} pod.volumes[node-certificate].hostPath.path": "/var/lib/openstack-tls/chassis-tls",
     f"{RELAY} pod.volumes[tls].secret.secretName": "ovn-relay-tls",
     "status.endpoints.southbound": f"ssl:ovn-sb.{HOST}:16642",
     "CertificateReady": "",

@@ -39,6 +39,7 @@ IN_CEPH = {"backends": [{"name": "a", "type": "ceph", "rbd": BY_SECRET["storage"
             ("OVNCluster", "SouthboundReady", {}, "StatefulSet/ovn-sb"),
             ("OVNCluster", "ControllersReady", {}, "DaemonSet/ovn-chassis"),
             ("OVNCluster", "ControllersReady", {}, "DaemonSet/ovn-gateway"),
+            ("OVNCluster", "ControllersReady", {}, "DaemonSet/ovn-controller"),
             ("Cortex", "PipelinesReady", {}, "Deployment/cortex-api"),
             ("Tempest", "RunsReady", {"schedule": "0 2 * * *"}, "CronJob/tempest-run"),
             ("ControlPlane", "KeystoneReady", {}, "Keystone/keystone"),

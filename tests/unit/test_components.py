@@ -84,7 +84,7 @@ COMPONENTS: dict[str, set[str]] = {
     "nova.compute": {"nova-cell1-compute"},
     "nova.compute.libvirt": {"nova-libvirt"},
 }
-FOLLOW = {"nova.compute": {"nova-libvirt"}}
+FOLLOW = {"nova.compute": {"nova-libvirt"}, "ovn.chassis": {"ovn-controller"}}
 """What runs wherever another component does."""
 
 SETTINGS: dict[str, Any] = {
@@ -158,6 +158,7 @@ def test_settings_of_a_service_reach_what_it_runs_on_the_control_plane(service: 
     after = workloads({service: placed})
     changed = {name for name in after if after[name] != minimal()[name]}
     mine = {name for path, names in COMPONENTS.items() if path.startswith(f"{service}.") for name in names}
+    mine |= {name for path, names in FOLLOW.items() if path.startswith(f"{service}.") for name in names}
     on_nodes = {"neutron-metadata-agent", "nova-libvirt", "nova-cell1-compute"}
     assert changed == mine - on_nodes
     for name in changed:
@@ -182,7 +183,7 @@ def test_replicas_of_a_component(path: str) -> None:
 
 
 def test_the_default_labels_of_nodes() -> None:
-    nodes = {"ovn-gateway": NETWORK | GATEWAY, "ovn-chassis": NETWORK}
+    nodes = {"ovn-gateway": NETWORK | GATEWAY, "ovn-chassis": NETWORK, "ovn-controller": NETWORK}
     nodes |= dict.fromkeys(("neutron-metadata-agent", "nova-libvirt", "nova-cell1-compute"), COMPUTE)
     for name, workload in minimal().items():
         assert pod(workload)["nodeSelector"] == nodes.get(name, CONTROL_PLANE), name
@@ -191,10 +192,9 @@ def test_the_default_labels_of_nodes() -> None:
 PRIVILEGED = {
     "ovn-gateway/ovs-vswitchd": "the kernel's datapath, interfaces of the node",
     "ovn-gateway/ovs-db": "folders of the node that root owns",
-    "ovn-gateway/ovn-controller": "sockets of the node that root owns",
     "ovn-chassis/ovs-vswitchd": "the kernel's datapath, interfaces of the node",
     "ovn-chassis/ovs-db": "folders of the node that root owns",
-    "ovn-chassis/ovn-controller": "sockets of the node that root owns",
+    "ovn-controller/ovn-controller": "sockets of the node that root owns",
     "neutron-metadata-agent/main": "network namespaces of the node",
     "nova-libvirt/main": "cgroups, /dev/kvm and guests of the node",
     "nova-cell1-compute/main": "disks of guests, interfaces of the node",

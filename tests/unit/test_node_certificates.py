@@ -98,12 +98,14 @@ def test_a_job_on_the_node_stores_its_files_and_no_others(cloud: Cloud) -> None:
     assert cloud.jobs["one"]["metadata"]["annotations"][kube.BESIDE] == "true"
 
 
-@pytest.mark.parametrize("name", ["ovn-gateway", "ovn-chassis"])
+@pytest.mark.parametrize("name", ["ovn-gateway", "ovn-chassis", "ovn-controller"])
 def test_a_node_mounts_no_secret(cloud: Cloud, name: str) -> None:
     """Of a DaemonSet's pods each node has one, and so could read whatever they mount."""
     cloud.plan("one")
     volumes = cloud.children["DaemonSet", name]["spec"]["template"]["spec"]["volumes"]
     assert [volume for volume in volumes if "secret" in volume] == []
+    if name != "ovn-controller":
+        return
     assert "/var/lib/openstack-tls/chassis-tls" in [each.get("hostPath", {}).get("path") for each in volumes]
 
 
@@ -195,7 +197,10 @@ def test_a_secret_says_whether_its_node_has_the_files(cloud: Cloud) -> None:
     assert annotations()[0] != annotations()[1] == first[0]
 
 
-def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certificate(cloud: Cloud) -> None:
+@pytest.mark.parametrize("beside_switch", [False, True], ids=["own pod", "earlier version of the operator"])
+def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certificate(
+    cloud: Cloud, *, beside_switch: bool
+) -> None:
     """Before, they share one, which the role refuses."""
 
     def role() -> bool:
@@ -203,9 +208,13 @@ def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certifi
         return any(each["name"] == "OVN_ROLE" for each in env)
 
     cloud.plan("one")
-    for name in ("ovn-gateway", "ovn-chassis"):
-        volumes = cloud.children["DaemonSet", name]["spec"]["template"]["spec"]["volumes"]
-        volumes[:] = [volume for volume in volumes if volume["name"] != "node-certificate"]
+    controllers = cloud.children["DaemonSet", "ovn-controller"]
+    if beside_switch:
+        pod = controllers["spec"]["template"]["spec"]
+        cloud.children["DaemonSet", "ovn-chassis"]["spec"]["template"]["spec"] = pod
+        del cloud.children["DaemonSet", "ovn-controller"]
+    volumes = controllers["spec"]["template"]["spec"]["volumes"]
+    volumes[:] = [volume for volume in volumes if volume["name"] != "node-certificate"]
     del cloud.children["Deployment", "ovn-relay"]
     made = cloud.plan("one")
     assert not role()
@@ -214,7 +223,7 @@ def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certifi
     assert {"ovn-relay-nodes", "ovn-sb-nodes"} <= targets, "some nodes still use members"
     cloud.plan("one")
     assert role()
-    cloud.children["DaemonSet", "ovn-gateway"]["status"]["observedGeneration"] = 0
+    cloud.children["DaemonSet", "ovn-controller"]["status"]["observedGeneration"] = 0
     cloud.plan("one")
     assert role(), "whatever the nodes do later"
 

@@ -47,7 +47,7 @@ def test_it_makes_what_an_ovnnetwork_of_that_name_does_and_is_known_as_one(relea
     ours = service.plan(context(OVN_NETWORK, release=release, owner="ovn"))
     assert set(objects(theirs)) == {*objects(ours), ("ConfigMap", "ovn-nodes")}
     changed = {name for name, obj in objects(ours).items() if objects(theirs)[name] != obj}
-    assert changed == {("DaemonSet", "ovn-chassis"), ("DaemonSet", "ovn-gateway")}
+    assert changed == {("DaemonSet", f"ovn-{name}") for name in ("chassis", "gateway", "controller")}
     assert theirs.outcome.published == {**ours.outcome.published, "nodes": "openvswitch=enabled"}
     assert set(ours.condition.values()) == set(theirs.condition.values())
     assert (OVN_CLUSTER.role, OVN_NETWORK.role) == ("OVNNetwork", "OVNNetwork")
@@ -120,7 +120,7 @@ def test_an_address_of_each_database_is_told_and_made_where_it_is_another(releas
     [
         (
             {"controller": {"nodeSelector": {"a": "b"}}, "ovs": {"nodeSelector": {"a": "c"}}},
-            "spec.ovs.nodeSelector: the switch and its controller are in one pod",
+            "spec.ovs.nodeSelector: a switch and its controller are on the same nodes",
         ),
         (
             {"neutronIntegration": {"nbConnection": {"service": {"name": "ovn-nb", "port": 7000}}}},
@@ -203,6 +203,6 @@ def test_what_is_said_of_one_node_reaches_its_switch_and_no_pod_is_rolled(releas
 
 @pytest.mark.proves("OVNCluster", "status.activeControllers")
 def test_controllers_that_are_ready_are_counted(release: Release) -> None:
-    sets = [objects(made(release, SPEC))["DaemonSet", f"ovn-{name}"] for name in ("chassis", "gateway")]
-    counted = made(release, SPEC, children={key(each): granted(each) for each in sets})
-    assert counted.outcome.details["activeControllers"] == 2
+    controllers = granted(objects(made(release, SPEC))["DaemonSet", "ovn-controller"])
+    counted = made(release, SPEC, children={key(controllers): controllers})
+    assert counted.outcome.details["activeControllers"] == 1

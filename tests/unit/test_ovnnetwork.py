@@ -214,8 +214,9 @@ def test_each_container_of_a_node_has_an_image_and_resources_of_its_own(release:
             "controller": {"image": "example.org/ovn:own"},
         },
     }
+    [controller] = pod(planned(release, spec), "ovn-controller")["containers"]
     for name in ("ovn-gateway", "ovn-chassis"):
-        switch, database, controller = pod(planned(release, spec), name)["containers"]
+        switch, database = pod(planned(release, spec), name)["containers"]
         assert [c["image"][12:] for c in (switch, database, controller)] == ["ovn:all", "ovn:all", "ovn:own"]
         assert switch["resources"]["limits"]["memory"] == "2Gi"
         for container, memory in ((database, "24Mi"), (controller, "32Mi")):

@@ -10,7 +10,6 @@ import pytest
 from openstack_operator.plan import Object, Plan, Release, SpecError, Step, key
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan
-from openstack_operator.services.ovnnetwork.version import CONTROLLERS
 from openstack_operator.testing import context, granted
 
 Children = dict[tuple[str, str], Object]
@@ -18,14 +17,14 @@ PROGRAMS = {
     ("StatefulSet", "ovn-nb"),
     ("StatefulSet", "ovn-sb"),
     ("Deployment", "ovn-northd"),
-    ("DaemonSet", "ovn-gateway"),
+    ("DaemonSet", "ovn-controller"),
 }
 
 
 def of_version(release: Release, version: str) -> Release:
     """The release with another version of OVN."""
     components = {
-        name: replace(entry, version=version) if name.startswith("ovn-") else entry
+        name: replace(entry, version=version, versions={}) if name.startswith("ovn-") else entry
         for name, entry in release.components.items()
     }
     return replace(release, components=components)
@@ -40,7 +39,7 @@ def live(release: Release, version: str) -> Children:
     objects = [obj for obj in made(of_version(release, version)).objects if key(obj) in PROGRAMS]
     children = {key(obj): granted(obj) for obj in objects}
     assert children.keys() == PROGRAMS
-    rolled_out(children["DaemonSet", "ovn-gateway"], updated=2)
+    rolled_out(children["DaemonSet", "ovn-controller"], updated=2)
     return children
 
 
@@ -68,7 +67,7 @@ def test_without_another_version_there_is_no_order(release: Release) -> None:
         steps = made(release, children)
         assert not has(steps, "Version")
         assert not has(steps, "Schema")
-    assert step(steps, "Southbound") in step(steps, "Gateway").after
+    assert step(steps, "Southbound") in step(steps, "Controller").after
 
 
 def test_databases_wait_for_controllers_on_all_nodes(release: Release) -> None:
@@ -78,16 +77,16 @@ def test_databases_wait_for_controllers_on_all_nodes(release: Release) -> None:
     assert gate.barrier
     assert gate.verdict
     assert gate.verdict.message == (
-        "the databases, relays and northd of OVN 25.03 come after ovn-controller on all nodes; 0 of 2 nodes have it"
+        "the databases, relays and northd of OVN 25.03 come after ovn-controller on all nodes; 0 of 2 nodes have it:"
+        " bring a node back that is away, or take it out (label openvswitch=enabled)"
     )
     assert all(gate in step(steps, name).after for name in ("Northbound", "Southbound", "Schema"))
-    assert not step(steps, "Gateway").after, "controllers work with the old databases"
-    daemons = children["DaemonSet", "ovn-gateway"]
-    daemons["metadata"]["annotations"][CONTROLLERS] = "25.03"
+    assert not step(steps, "Controller").after, "controllers work with the old databases"
+    daemons = children["DaemonSet", "ovn-controller"] = live(release, "25.03")["DaemonSet", "ovn-controller"]
     rolled_out(daemons, updated=1)
     verdict = step(made(release, children), "Version").verdict
     assert verdict
-    assert verdict.message.endswith("1 of 2 nodes have it")
+    assert "1 of 2 nodes have it:" in verdict.message
     rolled_out(daemons, updated=2)
     verdict = step(made(release, children), "Version").verdict
     assert verdict
@@ -119,10 +118,12 @@ def test_the_order_holds_until_northd_is_new(release: Release) -> None:
 
 def test_an_upgrade_that_ovn_does_not_support_is_refused(release: Release) -> None:
     with pytest.raises(
-        SpecError, match=r"spec.release: 23.09 runs, from which there is no upgrade to 25.03; begin with 24.03"
+        SpecError, match=r"spec.version: 23.09 runs, from which there is no upgrade to 25.03; begin with 24.03"
     ):
         made(release, live(release, "23.09"))
-    with pytest.raises(SpecError, match=r"spec.release: 26.03 runs, whose data 25.03 cannot read"):
+    with pytest.raises(
+        SpecError, match=r"spec.version: 26.03 runs, whose data 25.03 cannot read; set that again, or restore a"
+    ):
         made(release, live(release, "26.03"))
 
 
@@ -142,5 +143,46 @@ def test_a_version_without_an_image_can_be_taken_back(release: Release) -> None:
 def test_the_version_of_an_image_without_one_is_not_known(release: Release) -> None:
     steps = made(release, live(release, "24.03"), {"image": "registry.example.org/ovn:stable"})
     assert not has(steps, "Version")
-    daemons = next(obj for obj in steps.objects if obj["kind"] == "DaemonSet")
-    assert daemons["metadata"]["annotations"][CONTROLLERS] == "stable"
+    [northd] = [obj for obj in steps.objects if obj["metadata"]["name"] == "ovn-northd"]
+    assert "openstack.k8s.io/ovn-schemas" not in northd["metadata"].get("annotations", {})
+
+
+def images(made_plan: Plan, name: str) -> set[str]:
+    """Names of the images of a workload."""
+    [workload] = [obj for obj in made_plan.objects if obj["metadata"]["name"] == name and "template" in obj["spec"]]
+    containers = workload["spec"]["template"]["spec"]["containers"]
+    return {each["image"].rpartition("/")[2].partition(":")[0] for each in containers}
+
+
+def test_a_version_of_ovn_leaves_the_switch_as_it_is(release: Release) -> None:
+    before, after = made(release), made(release, spec={"version": "26.03"})
+    for name in ("ovn-nb", "ovn-sb", "ovn-northd", "ovn-controller"):
+        assert (images(before, name), images(after, name)) == ({"ovn"}, {"ovn-26.03"})
+    switches = {"ovn-gateway", "ovn-chassis"}
+    plans = [[obj for obj in each.objects if obj["metadata"]["name"] in switches] for each in (before, after)]
+    assert plans[0] == plans[1]
+
+
+def test_a_version_that_the_release_does_not_have_is_refused(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec.version: .* has no ovn-nb 24.09; choose from 25.03, 26.03"):
+        made(release, spec={"version": "24.09"})
+
+
+def test_schemas_are_converted_though_northd_says_no_version(release: Release) -> None:
+    """Of an image without a version only the databases tell that there is an upgrade, until all their pods are new."""
+    children = live(release, "24.03")
+    spec = {"northd": {"image": "registry.example.org/ovn:own"}}
+    for component in ("nb", "sb"):
+        children["StatefulSet", f"ovn-{component}"] = live(release, "25.03")["StatefulSet", f"ovn-{component}"]
+    assert has(made(release, children, spec), "Schema")
+    northd = next(obj for obj in made(release, children, spec).objects if obj["metadata"]["name"] == "ovn-northd")
+    children["Deployment", "ovn-northd"] = granted(northd)
+    assert not has(made(release, children, spec), "Schema"), "it came after them"
+
+
+def test_without_switches_no_controller_is_awaited(release: Release) -> None:
+    children = live(release, "24.03")
+    del children["DaemonSet", "ovn-controller"]
+    verdict = step(made(release, children, {"chassis": {"enabled": False}}), "Version").verdict
+    assert verdict
+    assert verdict.ready

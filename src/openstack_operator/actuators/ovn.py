@@ -67,7 +67,9 @@ def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
     """
     state = _look(ctx)
     if not state.registered:
-        text = f"{_name(ctx)} has not registered in OVN's southbound database; see the pod of the switch on that node"
+        text = (
+            f"{_name(ctx)} has not registered in OVN's southbound database; see the pod of ovn-controller on that node"
+        )
         return Outcome(extra_conditions={CONNECTED: progressing(text), "Ready": progressing(text)})
     connected = _connected(state, ctx.now)
     pending_fields = [f"spec.{name}" for name, same in _taken_over(ctx.spec, state).items() if not same]
@@ -168,7 +170,7 @@ def _connected(state: _ChassisState, now: datetime) -> Verdict:
     if state.behind <= 1 or (state.heartbeat and now - state.heartbeat < _SILENT):
         return READY
     since = f"since {_stamp(state.heartbeat)}" if state.heartbeat else "ever"
-    return progressing(f"ovn-controller has not answered OVN {since}; see the pod of the switch on that node")
+    return progressing(f"ovn-controller has not answered OVN {since}; see the pod of ovn-controller on that node")
 
 
 def _taken_over(spec: OVNChassisSpec, state: _ChassisState) -> dict[str, bool]:

@@ -15,11 +15,11 @@ from ...plan import READY, Context, Group, ReleaseEntry, SpecError, State, Step,
 from . import exporter
 from .model import ContainerSettings, OVNNetworkSpec
 from .nodes import Overrides, nodes_to_certify, selector
-from .version import CONTROLLERS, controllers_version
 
 _SWITCH = kube.host("openvswitch", "/run/openvswitch")
-_PORT = 6640
-"""Port of the database of a node's switch, on 127.0.0.1 of the node."""
+_PORT, _CONTROLLER_PORT = 6640, 6639
+"""Port of the database of a node's switch, on 127.0.0.1 of the node; and one without a listener, which keeps the
+controller of another cloud from a node."""
 
 
 def chassis(
@@ -31,11 +31,12 @@ def chassis(
     nodes: Collection[str] | None = None,
     after: tuple[Step, ...],
 ) -> Group:
-    """Return DaemonSets `<owner>-gateway` and `<owner>-chassis`: for nodes that connect to physical networks, and for
-    the others; with the settings of single nodes, if there are `overrides`. With TLS, `issuer` makes a certificate for
-    each node, or for `nodes` alone.
+    """Return DaemonSets `<owner>-gateway` and `<owner>-chassis`, the switches of nodes that connect to physical
+    networks, and of the others, with the settings of single nodes, if there are `overrides`; and `<owner>-controller`
+    for all of them. With TLS, `issuer` makes a certificate for each node, or for `nodes` alone.
 
-    They differ only in their nodes and labels, so that a node that becomes a gateway keeps its networks.
+    Switches differ only in their nodes and labels, so that a node that becomes a gateway keeps its networks. Another
+    version of OVN does not restart them: traffic would stop.
     """
     spec = ctx.spec
     if not spec.chassis.enabled:
@@ -49,23 +50,20 @@ def chassis(
         "OVS_EXTERNAL_ADDRESS": spec.external_bridge.address or "",
     }
     common = _environment(ctx, southbound)
-    certificate = ovn_node_mounts() if issuer else ()
     settings = kube.settings(spec, spec.chassis)
-    steps = [
-        _daemons(ctx, "gateway", common | gateway, settings, {**labels_of_all, **labels}, certificate, mounts, after)
-    ]
+    steps = [_switches(ctx, "gateway", common | gateway, settings, {**labels_of_all, **labels}, mounts, after)]
     if labels:
         try:
             affinity = kube.lacking(settings.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         chassis_settings = settings.model_copy(update={"affinity": affinity})
-        steps.append(_daemons(ctx, "chassis", common, chassis_settings, labels_of_all, certificate, mounts, after))
+        steps.append(_switches(ctx, "chassis", common, chassis_settings, labels_of_all, mounts, after))
     extra += _node_certificates(ctx, issuer, steps, nodes)
     exporters = exporter.of_nodes(ctx, labels_of_all, settings)
-    return Group(
-        "Controllers", [*configs, *steps, *extra, *exporters, Step(name="Tunnels", verdict=_tunnels(ctx, steps))]
-    )
+    tunnels = Step(name="Tunnels", verdict=_tunnels(ctx, steps))
+    controllers = _controllers(ctx, settings, labels_of_all, ovn_node_mounts() if issuer else (), after)
+    return Group("Controllers", [*configs, *steps, controllers, *extra, *exporters, tunnels])
 
 
 def _node_certificates(
@@ -81,7 +79,7 @@ def _node_certificates(
         {name: uid for name, uid in nodes_to_certify(ctx, daemons).items() if nodes is None or name in nodes},
         issuer=issuer,
         entry=ctx.release["ovn-controller"],
-        settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
+        settings=_own_settings(ctx, ctx.spec.chassis.controller),
     )
     return [issued, stored]
 
@@ -128,17 +126,16 @@ def _mappings(spec: OVNNetworkSpec) -> str:
     return ",".join(f"{network}:{bridge}" for network, bridge in sorted(mappings.items()))
 
 
-def _daemons(
+def _switches(
     ctx: Context[OVNNetworkSpec],
     component: str,
     env: Mapping[str, Any],
     settings: PodSettings,
     nodes: Mapping[str, str],
-    certificate: tuple[kube.Mount, ...],
     node_mounts: tuple[kube.Mount, ...],
     after: tuple[Step, ...],
 ) -> Step:
-    controls = (_SWITCH, kube.host("ovn", "/run/ovn"), *certificate)
+    """Return a DaemonSet of Open vSwitch."""
     template = kube.pod(
         ctx,
         component,
@@ -147,11 +144,7 @@ def _daemons(
             _container(ctx.release["ovs-db"], "ovs-db", "16Mi", _SWITCH, kube.host("database", "/var/lib/openvswitch")),
             # A node has one switch.
             ports={"ovsdb": _PORT},
-            settings=_sidecar_settings(ctx, ctx.spec.chassis.switch_database),
-        ),
-        replace(
-            _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *controls),
-            settings=_sidecar_settings(ctx, ctx.spec.chassis.controller),
+            settings=_own_settings(ctx, ctx.spec.chassis.switch_database),
         ),
         settings=settings.model_copy(update={"node_selector": dict(nodes)}),
         hostNetwork=True,
@@ -161,12 +154,31 @@ def _daemons(
     # A node whose switch restarts is without a network for a moment: never two of them at a time.
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
     daemons = kube.agents(ctx, component, template, "spec.chassis.nodeSelector", updateStrategy=strategy)
-    daemons = kube.annotated(daemons, {CONTROLLERS: controllers_version(ctx)})
     return Step(name=component.capitalize(), objects=(daemons,), after=after)
 
 
-def _sidecar_settings(ctx: Context[OVNNetworkSpec], container: ContainerSettings) -> PodSettings:
-    """Return image and resources of a container beside the switch."""
+def _controllers(
+    ctx: Context[OVNNetworkSpec],
+    settings: PodSettings,
+    nodes: Mapping[str, str],
+    certificate: tuple[kube.Mount, ...],
+    after: tuple[Step, ...],
+) -> Step:
+    """Return DaemonSet `<owner>-controller`. A controller that ends leaves the flows of its node as they are."""
+    own_settings = _own_settings(ctx, ctx.spec.chassis.controller)
+    changes = {"image": own_settings.image, "resources": own_settings.resources, "node_selector": dict(nodes)}
+    mounts = (_SWITCH, kube.host("ovn", "/run/ovn"), *certificate)
+    main = replace(
+        _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *mounts),
+        ports={"controller": _CONTROLLER_PORT},
+    )
+    template = kube.pod(ctx, "controller", main, settings=settings.model_copy(update=changes), hostNetwork=True)
+    daemons = kube.agents(ctx, "controller", template, "spec.chassis.nodeSelector")
+    return Step(name="Controller", objects=(daemons,), after=after)
+
+
+def _own_settings(ctx: Context[OVNNetworkSpec], container: ContainerSettings) -> PodSettings:
+    """Return image and resources of a container that does not have those of the switch."""
     return PodSettings(image=container.image or ctx.spec.image, resources=container.resources)
 
 

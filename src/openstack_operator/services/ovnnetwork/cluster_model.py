@@ -50,7 +50,7 @@ class ClusterDatabase(PodSettings):
 
 
 class Controller(Model):
-    """ovn-controller, which configures the switch of its node. Both run in one pod."""
+    """ovn-controller, which configures the switch of its node. Both run on the same nodes."""
 
     on_nodes = ("node_selector",)
 
@@ -121,7 +121,7 @@ class OVNClusterSpec(Fabric):
         rule(
             "!has(self.ovs) || !has(self.ovs.nodeSelector) || !has(self.controller)"
             " || !has(self.controller.nodeSelector) || self.ovs.nodeSelector == self.controller.nodeSelector",
-            "the switch and its controller are in one pod; write the labels of controller.nodeSelector, or none",
+            "a switch and its controller are on the same nodes; write the labels of controller.nodeSelector, or none",
             ".ovs.nodeSelector",
         ),
     )

@@ -169,10 +169,15 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
             "the OVN with the databases admits nodes of other clusters; remove one",
             ".remoteChassis",
         ),
+        rule("!has(self.version) || !has(self.image)", "an image has a version of its own; remove one", ".version"),
     )
     # Fields that `chassis` leaves unset are taken from here.
     on_nodes = ("image", "tolerations")
 
+    version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
+    """Version of OVN, one of those that the release has. Unset is that of the release. A later one replaces
+    ovn-controller on all nodes, then databases and northd, and there is no way back but a backup. Open vSwitch is no
+    part of it."""
     replicas: QuorumReplicas = 1
     """Number of members of the northbound and of the southbound database. The operator adds or removes one at a time.
     With the image profile kolla, use 1."""

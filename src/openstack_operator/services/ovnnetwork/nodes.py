@@ -41,7 +41,7 @@ def node_overrides(ctx: Context[OVNNetworkSpec]) -> Overrides:
     files = {name: text for name in names if name in live and (text := _settings_file(live[name]["spec"]))}
     config = kube.obj(ctx, "ConfigMap", ctx.name("nodes"), data=files)
     volume = {"configMap": {"name": config["metadata"]["name"], "defaultMode": 0o444}}
-    controllers = sum(_ready(ctx, component) for component in ("gateway", "chassis"))
+    controllers = kube.Rollout(ctx.live("DaemonSet", "controller")).ready
     return Overrides(
         config=Step(name="Nodes", objects=(config,)),
         chassis=Step(name="Chassis", objects=tuple(_chassis(ctx, name) for name in names)),
@@ -64,18 +64,18 @@ def nodes_to_certify(ctx: Context[OVNNetworkSpec], daemons: Sequence[Object]) ->
 
 
 def _nodes(ctx: Context[OVNNetworkSpec], live: Mapping[str, Object]) -> list[str]:
-    """Return the nodes that run a controller, or did and will again: during a roll-out a node has no pod for a moment.
+    """Return the nodes that run a switch, or did and will again: during a roll-out a node has no pod for a moment.
     A node that is no longer selected is a chassis until its pod is deleted, which would only register again.
     """
     components = {"gateway", "chassis"}
-    with_controller = {
+    with_switch = {
         pod["spec"]["nodeName"]
         for pod in ctx.pods
         if pod["metadata"]["labels"].get(kube.COMPONENT) in components and pod["spec"].get("nodeName")
     }
     labels = selector(ctx.spec)
     remaining = {name for name in live if name in ctx.nodes and ctx.nodes[name].selected(labels)}
-    return sorted(name for name in with_controller | remaining if name in ctx.nodes)
+    return sorted(name for name in with_switch | remaining if name in ctx.nodes)
 
 
 def _chassis(ctx: Context[OVNNetworkSpec], name: str) -> Object:
@@ -96,7 +96,3 @@ def _settings_file(spec: Mapping[str, Any]) -> str:
     if address := (spec.get("encapsulation") or {}).get("ip"):
         lines.append(f"ovn-encap-ip={address}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _ready(ctx: Context[OVNNetworkSpec], component: str) -> int:
-    return kube.Rollout(ctx.live("DaemonSet", component)).ready

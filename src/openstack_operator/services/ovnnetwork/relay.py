@@ -89,8 +89,13 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
     live = ctx.live("Deployment", "relay")
     if live and any(each["name"] == "OVN_ROLE" for each in live["spec"]["template"]["spec"]["containers"][0]["env"]):
         return True
-    daemons = [ctx.live("DaemonSet", name) for name in ("gateway", "chassis")]
-    return all(each is None or (_shows_own(each) and not kube.Rollout(each).is_running) for each in daemons)
+    # Controllers of earlier versions of this operator are beside the switch.
+    daemons = [live for name in ("controller", "gateway", "chassis") if (live := ctx.live("DaemonSet", name))]
+    return all(_shows_own(each) and not kube.Rollout(each).is_running for each in daemons if _has_controller(each))
+
+
+def _has_controller(daemons: Object) -> bool:
+    return any(each["name"] == "ovn-controller" for each in daemons["spec"]["template"]["spec"]["containers"])
 
 
 def _shows_own(daemons: Object) -> bool:

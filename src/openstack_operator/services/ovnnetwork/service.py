@@ -22,6 +22,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     OVNChassis for each node, and Services. Published: northbound, southbound, southboundForNodes
     (`tcp:host:port[,tcp:host:port]`, or `ssl:…`), and clientSecret (keys `tls.crt`, `tls.key`, `ca.crt`) for these.
     """
+    ctx = version.with_version(ctx)
     spec = ctx.spec
     if spec.external:
         return elsewhere.plan(ctx, spec.external.secret_ref)
@@ -118,6 +119,7 @@ def _northd(
     )
     template = kube.placed(template, settings, target, several=replicas > 1, replaceable=True)
     deployment = kube.workload(ctx, "Deployment", "northd", template, replicas=replicas)
+    deployment = version.with_schemas(ctx, deployment)
     budget = [kube.disruption_budget(ctx, ctx.name("northd"), target)] if replicas > 1 else []
     step = Step(name="Northd", objects=(deployment, *budget), after=(nb.members_step, sb.members_step, *before))
     return exporter.with_monitors(ctx, step, "northd", tls)

@@ -6,16 +6,19 @@ an older version, and not with those of a later one. Programs of the same versio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ... import agents, kube
-from ...plan import READY, Context, Step, check_version, major, waiting
+from ...api import ComponentSettings, PodSettings
+from ...plan import READY, Context, Object, Step, check_version, major, waiting
 from .model import OVNNetworkSpec
+from .nodes import selector
 from .tls import TLS
 
-CONTROLLERS = "openstack.k8s.io/ovn-version"
-"""Annotation of the DaemonSets on nodes: the version of ovn-controller, since the label of their pods is that of the
-switch."""
+_PROGRAMS = ("ovn-nb", "ovn-sb", "ovn-relay", "ovn-northd", "ovn-controller")
+"""Programs that have the version of a spec; those of Open vSwitch have their own."""
+_SCHEMAS = "openstack.k8s.io/ovn-schemas"
+"""Annotation of northd's Deployment, which comes after the schemas: the version that they have."""
 _WAY_BACK = "set that again, or restore a backup"
 
 
@@ -47,16 +50,22 @@ class Upgrade:
         )
 
 
-def controllers_version(ctx: Context[OVNNetworkSpec]) -> str:
-    """Return the version of ovn-controller that nodes are to run; empty for an image whose tag is none."""
-    image = ctx.spec.chassis.controller.image or ctx.spec.image
-    settings = kube.settings(ctx.spec).model_copy(update={"image": image})
-    return kube.version_label(ctx.release["ovn-controller"], settings) or ""
+def with_version(ctx: Context[OVNNetworkSpec]) -> Context[OVNNetworkSpec]:
+    """Return a context whose release has OVN in the version of the spec. Raises SpecError for one that there is not."""
+    release, version = ctx.release, ctx.spec.version or ""
+    chosen = {name: release.in_version(name, version) for name in _PROGRAMS if name in release}
+    return replace(ctx, release=replace(release, components={**release.components, **chosen}))
+
+
+def with_schemas(ctx: Context[OVNNetworkSpec], northd: Object) -> Object:
+    """Return northd's Deployment, which notes to which version it found the schemas: it waits for them."""
+    version = _program_version(ctx, "nb", PodSettings())
+    return kube.annotated(northd, {_SCHEMAS: version}) if major(version) else northd
 
 
 def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
-    """Return the upgrade that has to be carried out; None as long as all programs have the version of the spec, or it
-    is not known. Raises SpecError for one that OVN does not support.
+    """Return the upgrade that has to be carried out; None as long as all programs and the schemas have the version of
+    the spec, or it is not known. Raises SpecError for one that OVN does not support.
     """
     spec, upgrades = ctx.spec, list[str]()
     programs = {
@@ -67,35 +76,56 @@ def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
     }
     for (kind, component), pod_settings in programs.items():
         live, entry = ctx.live(kind, component), ctx.release.components.get(f"ovn-{component}")
-        settings = kube.settings(spec, pod_settings)
         if live is None or entry is None:
             continue
-        running_version, version = kube.started_version(ctx, live), kube.version_label(entry, settings) or ""
-        path = "spec.image" if settings.image else "spec.release"
-        if check_version(entry, running_version, version, path, _WAY_BACK):
+        running_version, version = kube.started_version(ctx, live), _program_version(ctx, component, pod_settings)
+        if check_version(entry, running_version, version, _path(ctx, pod_settings), _WAY_BACK):
             upgrades.append(version)
-    if not upgrades:
+    version = upgrades[0] if upgrades else _new_schemas(ctx)
+    if not version:
         return None
     missing = _nodes_to_come(ctx)
-    message = f"the databases, relays and northd of OVN {upgrades[0]} come after ovn-controller on all nodes; {missing}"
-    verdict = waiting(message) if missing else READY
-    return Upgrade(upgrades[0], Step(name="Version", barrier=True, verdict=verdict))
+    message = f"the databases, relays and northd of OVN {version} come after ovn-controller on all nodes; {missing}"
+    return Upgrade(version, Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY))
+
+
+def _path(ctx: Context[OVNNetworkSpec], pod_settings: PodSettings | ComponentSettings) -> str:
+    """Return the field that decides on the version of a program."""
+    if kube.settings(ctx.spec, pod_settings).image:
+        return "spec.image"
+    return "spec.version" if ctx.spec.version or ctx.release["ovn-nb"].versions else "spec.release"
+
+
+def _program_version(
+    ctx: Context[OVNNetworkSpec], component: str, pod_settings: PodSettings | ComponentSettings
+) -> str:
+    return kube.version_label(ctx.release[f"ovn-{component}"], kube.settings(ctx.spec, pod_settings)) or ""
+
+
+def _new_schemas(ctx: Context[OVNNetworkSpec]) -> str:
+    """Return the version to which the schemas have to be brought; empty if they have that of the spec, or it is not
+    known which they have.
+    """
+    northd = ctx.live("Deployment", "northd") or {"metadata": {}}
+    version = _program_version(ctx, "nb", PodSettings())
+    noted = (northd["metadata"].get("annotations") or {}).get(_SCHEMAS, "")
+    return version if major(noted) and major(noted) < major(version) else ""
 
 
 def _nodes_to_come(ctx: Context[OVNNetworkSpec]) -> str:
-    """Return on how many nodes ovn-controller has to change yet; empty if on none."""
-    version = major(controllers_version(ctx))
-    counts: list[tuple[int, int]] = []
-    for live in (ctx.live("DaemonSet", component) for component in ("gateway", "chassis")):
-        if live is None:
-            continue
-        rollout = kube.Rollout(live)
-        runs = (live["metadata"].get("annotations") or {}).get(CONTROLLERS, "")
-        done = min(rollout.updated, rollout.ready) if rollout.is_observed and major(runs) == version else 0
-        is_complete = rollout.is_observed and major(runs) == version and rollout.is_complete
-        counts.append((rollout.desired, rollout.desired if is_complete else min(done, rollout.desired)))
-        if not is_complete and rollout.desired == 0:
-            # A DaemonSet that has not been looked at yet has no nodes, so far.
-            counts[-1] = (1, 0)
-    desired, done = sum(count for count, _ in counts), sum(count for _, count in counts)
-    return f"{done} of {desired} nodes have it" if done < desired else ""
+    """Return on how many nodes ovn-controller has to change yet, and what to do; empty if on none."""
+    if not ctx.spec.chassis.enabled:
+        return ""
+    live = ctx.live("DaemonSet", "controller")
+    rollout, settings = kube.Rollout(live), ctx.spec.chassis.controller
+    image = kube.settings(ctx.spec).model_copy(update={"image": settings.image or ctx.spec.image})
+    version = kube.version_label(ctx.release["ovn-controller"], image) or ""
+    # A DaemonSet that has not been looked at yet has no nodes, so far.
+    is_new = rollout.is_observed and major(kube.running_version(live)) == major(version)
+    if is_new and rollout.is_complete:
+        return ""
+    desired = max(rollout.desired, 1)
+    done = min(rollout.updated, rollout.ready, desired) if is_new else 0
+    label = ",".join(f"{name}={value}" for name, value in selector(ctx.spec).items())
+    advice = f"bring a node back that is away, or take it out (label {label})" if label else "bring back those away"
+    return f"{done} of {desired} nodes have it: {advice}"

@@ -1,0 +1,1 @@
+../../ovn/member/member.py
