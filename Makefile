@@ -191,7 +191,7 @@ e2e-releases: venv ## A new cloud of 2025.2 and one of 2026.1: the versions of t
 	$(E2E) tests/e2e/on_releases
 
 .PHONY: e2e-infrastructure
-e2e-infrastructure: venv ## MariaDB from one major version to the next, a cluster of three and a single server, under writers; no cloud
+e2e-infrastructure: venv ## MariaDB from one major version to the next, a cluster of three and a single server, under writers; OVN in a cloud, under pings and ports
 	$(E2E) -s tests/e2e/on_infrastructure
 
 .PHONY: e2e-services

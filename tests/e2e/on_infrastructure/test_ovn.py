@@ -1,0 +1,274 @@
+"""OVN from 25.03 to 26.03 in a cloud, while a server is pinged and ports come and go."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from chaos.api import Access, Api
+from chaos.journal import Journal, now
+from chaos.load import Load
+from chaos.servers import Guest, guests
+from chaos.site import Site
+from chaos.writers import Ports
+from cloud import proof
+from cloud.kubernetes import ROOT, Kubernetes, module, ours
+from cloud.session import MINIMAL, Cloud, Session
+from cloud.view import conditions, ready
+
+from ..conftest import CABLED, Report, stands
+from ..waiting import until
+from .pinger import Pinger
+
+OLD, NEW = "25.03", "26.03"
+MEMBERS = 3
+LOST_IN_A_ROW = 3
+"""Pings, of which there are five a second."""
+CONTROL = {
+    "controller": "/run/ovn/ovn-controller.ctl",
+    "nb": "/run/ovn/ovnnb_db.ctl",
+    "sb": "/run/ovn/ovnsb_db.ctl",
+    "northd": "/run/ovn/ovn-northd.ctl",
+}
+"""Sockets by which programs say their version, by component."""
+SCHEMAS = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
+VERSION = "app.kubernetes.io/version"
+
+
+@pytest.fixture(scope="module")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """A minimal cloud with databases of three members, Ready, in a cluster that has both versions of OVN."""
+    with stands(MINIMAL, _change) as found:
+        module("images", "build", "ovn-26.03")
+        module("images", "load", "ovn-26.03")
+        yield found
+
+
+def _change(spec: dict[str, Any]) -> None:
+    spec["ovn"] = {**spec["ovn"], **CABLED, "replicas": MEMBERS}
+
+
+@pytest.fixture
+def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
+    """The cluster of this cloud, not that of the folder."""
+    return stood[0].cluster
+
+
+@pytest.fixture(scope="module")
+def guest(stood: tuple[Session, Cloud]) -> Guest:
+    """A server that answers at its floating IP."""
+    cluster, namespace = stood[0].cluster, stood[1].namespace
+    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
+    [found] = guests(partial(proof.connect, cluster, namespace), [node])
+    return found
+
+
+@dataclass
+class Watch:
+    """What is seen of an upgrade while it goes on."""
+
+    cluster: Kubernetes
+    namespace: str
+    said: list[str] = field(default_factory=list[str])
+    """What the conditions said, each once."""
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """Jobs of the conversion by name, as they were seen last."""
+
+    def pods(self, component: str) -> list[dict[str, Any]]:
+        """Return the pods of a component of OVN by name, but for those that end."""
+        labels = f"openstack.k8s.io/kind=ovnnetwork,app.kubernetes.io/component={component}"
+        found = self.cluster.items("pods", "-n", self.namespace, "-l", labels)
+        pods = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        return sorted(pods, key=lambda pod: pod["metadata"]["name"])
+
+    def network(self) -> dict[str, Any]:
+        return self.cluster.get(ours("ovnnetwork"), "ovn", "-n", self.namespace)
+
+    def has(self, version: str) -> bool:
+        """Return True if all pods have a version, and the resource is Ready with it."""
+        for job in self.cluster.items("jobs", "-n", self.namespace):
+            if job["metadata"]["name"].startswith("ovn-convert-"):
+                self.jobs[job["metadata"]["name"]] = job
+        resource = self.network()
+        for name in ("VersionReady", "SchemaReady"):
+            message = conditions(resource).get(name, {}).get("message", "")
+            if message and message not in self.said:
+                self.said.append(message)
+                print(f"    {message}")
+        labels = {pod["metadata"]["labels"][VERSION] for component in CONTROL for pod in self.pods(component)}
+        return ready(resource) and "SchemaReady" not in conditions(resource) and labels == {version}
+
+    def run(self, pod: dict[str, Any], *words: str) -> str:
+        """Return what a command in the first container of a pod prints."""
+        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
+        return self.cluster.kubectl("exec", "-n", self.namespace, name, "-c", container, "--", *words).strip()
+
+    def versions(self) -> dict[str, set[str]]:
+        """Return what running programs say that they are, by component."""
+        return {
+            component: {self.run(pod, "ovs-appctl", "-t", socket, "version") for pod in self.pods(component)}
+            for component, socket in CONTROL.items()
+        }
+
+    def schemas(self) -> dict[str, set[str]]:
+        """Return the versions of the schemas that members serve, by database."""
+        return {
+            name: {
+                self.run(pod, "ovsdb-client", "get-schema-version", f"unix:/run/ovn/ovn{name}_db.sock", schema)
+                for pod in self.pods(name)
+            }
+            for name, schema in SCHEMAS.items()
+        }
+
+    def patch(self, **spec: Any) -> None:
+        """Change fields of the cloud's OVN."""
+        body = json.dumps({"spec": {"ovn": spec}})
+        kind = ours("openstackcontrolplane")
+        self.cluster.kubectl("patch", kind, "cloud", "-n", self.namespace, "--type=merge", "-p", body)
+
+
+@pytest.fixture
+def watch(stood: tuple[Session, Cloud]) -> Watch:
+    return Watch(stood[0].cluster, stood[1].namespace)
+
+
+def created(pods: list[dict[str, Any]]) -> list[datetime]:
+    return sorted(_time(pod["metadata"]["creationTimestamp"]) for pod in pods)
+
+
+def served(pods: list[dict[str, Any]]) -> list[datetime]:
+    """Return when pods became ready."""
+    found = [c for pod in pods for c in pod["status"]["conditions"] if c["type"] == "Ready" and c["status"] == "True"]
+    return sorted(_time(condition["lastTransitionTime"]) for condition in found)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+def northbound_ports(watch: Watch) -> set[str]:
+    """Return the names in Neutron of all ports in the northbound database."""
+    words = ("ovn-nbctl", "--no-leader-only", "--format=json", "--columns=external_ids", "list", "Logical_Switch_Port")
+    rows = json.loads(watch.run(watch.pods("nb")[0], *words))["data"]
+    return {dict(row[0][1]).get("neutron:port_name", "") for row in rows}
+
+
+@pytest.mark.usefixtures("guest")
+def test_a_version_that_does_not_exist_changes_no_pod(watch: Watch) -> None:
+    before = {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)}
+    watch.patch(version="24.09")
+    message = f"has no ovn-nb 24.09; choose from {OLD}, {NEW}"
+    until("a refusal", lambda: message in conditions(watch.network())["Ready"]["message"], 60, 1, stages=())
+    watch.patch(version=None)
+    until("OVN to be Ready", lambda: watch.has(OLD), 60, 1, stages=())
+    assert {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)} == before
+
+
+def test_it_is_upgraded_and_nobody_notices(
+    stood: tuple[Session, Cloud], watch: Watch, guest: Guest, report: Report
+) -> None:
+    conn = proof.connect(stood[0].cluster, stood[1].namespace)
+    network = next(iter(conn.network.ports(device_id=guest.id))).network_id
+    site = Site(stood[0].cluster)
+    ports, journal = Ports(Api(Access(site)), network), Journal(ROOT / "build" / "ovn.journal")
+    ports.interval = 0.5
+    schemas, boot, switches = watch.schemas(), guest.boot(), watch.pods("gateway")
+    assert all(OLD in text for component in ("controller", "northd") for text in watch.versions()[component])
+    with Pinger(guest.floating) as pinger, Load(journal, [ports]) as load:
+        until("ports to be made", lambda: len(journal.acknowledged("ports")) > 10, 120, stages=())
+        watch.patch(version=NEW)
+        began = now()
+        until(f"OVN {NEW}", lambda: watch.has(NEW), 900, 1, stages=())
+        ended = now()
+        # All nodes have what is in the northbound database now.
+        watch.run(watch.pods("nb")[0], "ovn-nbctl", "--no-leader-only", "--wait=hv", "--timeout=60", "sync")
+        time.sleep(5)
+    gaps = [(round(at - time.time() + now() - began, 1), count) for at, count in pinger.gaps()]
+    figures = {
+        "seconds": round(ended - began, 1),
+        "pings": pinger.sent,
+        "pings_lost": pinger.lost,
+        "pings_lost_in_a_row": pinger.lost_in_a_row,
+        "ping_gaps": gaps,
+        "ports": len(journal.acknowledged("ports")),
+        "ports_failed": journal.failed(began).get("ports", 0),
+        "ports_gap": journal.outages(began, ended, load.intervals)["ports"],
+        "ports_errors": journal.errors(began).get("ports", []),
+    }
+    print(f"    {figures}\n    {watch.versions()}\n    {schemas} {watch.schemas()}")
+    report.add(ovn_upgrade=figures, ovn_conditions=watch.said)
+    _check_versions(watch, schemas)
+    _check_order(watch)
+    assert [(pod["metadata"]["uid"], _restarts(pod)) for pod in watch.pods("gateway")] == [
+        (pod["metadata"]["uid"], _restarts(pod)) for pod in switches
+    ], "Open vSwitch ran on"
+    assert guest.boot() == boot
+    acknowledged = journal.acknowledged("ports")
+    assert acknowledged <= ports.present()
+    existing = {port.name for port in conn.network.ports(network_id=network)} & acknowledged
+    assert existing
+    assert existing <= northbound_ports(watch)
+    assert pinger.lost_in_a_row <= LOST_IN_A_ROW, gaps
+
+
+def _restarts(pod: dict[str, Any]) -> list[int]:
+    return [status["restartCount"] for status in pod["status"]["containerStatuses"]]
+
+
+def _check_versions(watch: Watch, before: dict[str, set[str]]) -> None:
+    versions, after = watch.versions(), watch.schemas()
+    assert all(NEW in text for component in ("controller", "northd") for text in versions[component])
+    for name in SCHEMAS:
+        [version] = versions[name]
+        assert "Open vSwitch) 4." in version
+        [schema] = after[name]
+        file = f"/usr/share/ovn/ovn-{name}.ovsschema"
+        assert {schema} == {watch.run(pod, "ovsdb-tool", "schema-version", file) for pod in watch.pods(name)}
+        assert before[name] != {schema}
+
+
+def _check_order(watch: Watch) -> None:
+    """Controllers, all members of databases, their schemas, northd."""
+    controllers, databases, northd = (
+        [pod for component in group for pod in watch.pods(component)]
+        for group in (("controller",), ("nb", "sb"), ("northd",))
+    )
+    [job] = watch.jobs.values()
+    began, converted = _time(job["metadata"]["creationTimestamp"]), _time(job["status"]["completionTime"])
+    assert served(controllers)[-1] <= created(databases)[0]
+    assert served(databases)[-1] <= began
+    assert converted <= created(northd)[0]
+    for name in ("nb", "sb"):
+        members = watch.pods(name)
+        # The highest number first, and each after the one before it served.
+        times = [(served([pod])[0], created([pod])[0]) for pod in reversed(members)]
+        assert all(one[0] <= other[1] for one, other in pairwise(times))
+    assert any("come after ovn-controller on all nodes" in message for message in watch.said)
+
+
+def test_a_new_server_is_reached(stood: tuple[Session, Cloud], guest: Guest) -> None:
+    assert stood[0].prove(stood[1])["reply"]
+    assert guest.boot()
+
+
+def test_it_does_not_go_back(watch: Watch) -> None:
+    before = {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)}
+    watch.patch(version=OLD)
+    message = f"spec.version: {NEW} runs, whose data {OLD} cannot read; set that again, or restore a backup"
+
+    def is_refused() -> bool:
+        condition = conditions(watch.network())["Ready"]
+        return condition.get("reason") == "InvalidSpec" and message in condition["message"]
+
+    until("the old version to be refused", is_refused, 60, 1, stages=())
+    watch.patch(version=NEW)
+    until("OVN to be Ready", lambda: watch.has(NEW), 120, 1, stages=())
+    assert {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)} == before
