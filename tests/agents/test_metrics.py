@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import agents, pki
+from openstack_operator.agents.metrics import answers as bounds
 from openstack_operator.agents.metrics import appctl, chassis, libvirt, memcached, ovn, serve, upstream
 from openstack_operator.agents.metrics.serve import UP, Metrics, Page, Server, page
 from openstack_operator.parts.run.exporters import SERVER
@@ -376,6 +377,12 @@ def test_a_node_tells_of_its_switch_and_its_controller(sockets: Path) -> None:
 def test_an_answer_in_parts_is_read_to_its_end(sockets: Path) -> None:
     with control(sockets / "switch", {"long": "x" * 300_000}):
         assert len(appctl.call("switch", "long")) == 300_000
+
+
+@pytest.mark.security
+def test_an_answer_without_an_end_is_not_read_to_it(sockets: Path) -> None:
+    with control(sockets / "switch", {"long": "x" * (bounds.LARGEST + 1)}), pytest.raises(OSError, match="bytes"):
+        appctl.call("switch", "long")
 
 
 DOMSTATS = """\

@@ -23,7 +23,7 @@ LARGER = {
     "horizon": 555,
     "keystone": 618,
     "keystone/federation": 590,
-    "mariadb": 715,
+    "mariadb": 730,
     "neutron": 475,
     "nova": 1415,
     "octavia": 455,

@@ -400,3 +400,12 @@ def test_what_is_published_is_understood() -> None:
     assert galera.member({"name": "a", "stage": "waiting", "later": 1}) == Member("a")
     with pytest.raises(ValueError, match="not a member's facts"):
         galera.member({"stage": "dancing", "name": "a"})
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("text", ["11.8 <b>", "11.8\n10.11", "11.8.6", "1111.8", "\u0661.\u0662", 11.8, ["11.8"], None])
+def test_a_member_reports_a_version_or_none(text: object) -> None:
+    told = galera.member({"name": "a", "stage": "serving", "version": text, "tables": text})
+    assert (told.version, told.tables) == ("", "")
+    known = galera.member({"name": "a", "stage": "serving", "version": "11.8", "tables": "10.11"})
+    assert (known.version, known.tables) == ("11.8", "10.11")

@@ -89,7 +89,7 @@ def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
     assert gate.verdict
     assert gate.verdict.message == (
         "the upgrade to MariaDB 11.8 waits until all members serve, since it replaces them one by one;"
-        " not yet: mariadb-server-1"
+        " not yet: mariadb-server-1. Bring them back, or set the earlier version again"
     )
     servers = step(waiting, "Server")
     assert servers
@@ -232,3 +232,26 @@ def test_servers_write_everything_before_another_version_reads_it(release: Relea
         made(release, NEW | config, **before)
     made(release, OLD | config, **before)
     made(release, NEW | {"config": {"mysqld": {"innodb-fast-shutdown": 0}}}, **before)
+
+
+def test_a_single_server_says_that_it_upgrades(release: Release) -> None:
+    before = live(release, OLD)
+    [stateful_set] = before["children"].values()
+    begins = made(release, NEW, **before)
+    assert step(begins, "Version") is None, "its pod is not replaced yet"
+    changed = granted(server(begins))
+    changed["status"] = {**stateful_set.get("status", {}), "observedGeneration": -1}
+    children = {"children": {key(changed): changed}}
+    upgrading = step(made(release, NEW, **children), "Version")
+    assert upgrading
+    assert upgrading.verdict
+    assert upgrading.verdict.message == (
+        "the server starts with MariaDB 11.8 and brings its system tables from 10.11 to it; it takes no client until"
+        " then, see its log"
+    )
+    changed["status"] = {"observedGeneration": changed["metadata"].get("generation", 0), "replicas": 1}
+    changed["status"] |= {"readyReplicas": 1, "updatedReplicas": 1, "currentRevision": "b", "updateRevision": "b"}
+    assert step(made(release, NEW, **children), "Version") is None, "it is done"
+    away = granted(server(made(release, NEW, **children)))
+    away["status"] = {"observedGeneration": -1}
+    assert step(made(release, NEW, children={key(away): away}), "Version") is None, "a later restart is no upgrade"

@@ -63,7 +63,7 @@ def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
     assert step.verdict
     assert step.verdict.message == (
         "the upgrade to RabbitMQ 4.0 waits until all members serve, since it replaces them one by one;"
-        " rabbitmq-server-1 down"
+        " rabbitmq-server-1 down. Bring them back, or set the earlier version again"
     )
     begins = gate(made(release, THREE, "3.13", pods=pods(True, True, True)))
     assert begins

@@ -10,6 +10,7 @@ only with the votes of members without which no other member can have gone on, e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -23,6 +24,8 @@ SST_CONF = "sst.cnf"
 """File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
 script that copies all data to another member.
 """
+_VERSION = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+_VERSIONS = frozenset({"version", "tables"})
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
@@ -368,16 +371,25 @@ def _histories(members: Sequence[Member], record: Record) -> str:
 
 
 def member(facts: Mapping[str, Any]) -> Member:
-    """Return the member that published `facts`; it may leave out some. Raises ValueError for facts of no member."""
+    """Return the member that published `facts`; it may leave out some. What is no major version says none. Raises
+    ValueError for facts of no member.
+    """
     names = {field.name for field in fields(Member)} - {"view", "stage", "last_order"}
     try:
         order = str(facts.get(ORDER_KEY, ""))
         view_facts = facts.get("view")
         view = View(str(view_facts["id"]), frozenset(view_facts["members"])) if view_facts else None
         stage = Stage(facts["stage"])
-        return Member(**{name: facts[name] for name in names & set(facts)}, last_order=order, stage=stage, view=view)
+        values = {name: facts[name] for name in names & set(facts)}
+        # They become the text of a condition.
+        values |= {name: "" for name in _VERSIONS & set(values) if not _is_version(values[name])}
+        return Member(**values, last_order=order, stage=stage, view=view)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error
+
+
+def _is_version(value: object) -> bool:
+    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def published(me: Member) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _server(
         replicas=len(members.record.members) if members else 1,
         after=(creds, conf, *certificate.steps, *((members.record,) if members else ())),
     )
-    return replace(server, verdict=members.verdict) if members else server
+    return replace(server, verdict=members.verdict) if members else target.noted(server)
 
 
 def _with_programs(

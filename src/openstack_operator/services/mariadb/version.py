@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import kube, parts
@@ -22,6 +22,8 @@ from ...plan import (
 )
 from .model import MariaDBSpec
 
+_SERVED = "openstack.k8s.io/served-version"
+"""Annotation of a single server's StatefulSet: the version with which the server was ready last."""
 _WAY_BACK = "set that again, or restore a backup into a new MariaDB"
 
 
@@ -34,6 +36,10 @@ class Version:
     """True if the pod template has another one, so that the upgrade has not begun."""
     members: Mapping[str, str]
     """By pod, what keeps a member from having it; empty in a single server, of which only the template is known."""
+    served_version: str = ""
+    """Of a single server, the version with which it was ready last; empty in a cluster."""
+    template_version: str = ""
+    """The version of the live pod template."""
 
     @property
     def is_changing(self) -> bool:
@@ -48,12 +54,26 @@ class Version:
             return None
         message = (
             f"the upgrade to MariaDB {self.entry.version} waits until all members serve, since it replaces them one by"
-            f" one; not yet: {', '.join(missing)}"
+            f" one; not yet: {', '.join(missing)}. Bring them back, or set the earlier version again"
         )
         return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)
 
+    def noted(self, server: Step) -> Step:
+        """Return the step of the servers, whose StatefulSet notes with which version a single one was ready last."""
+        if not self.served_version:
+            return server
+        note = {_SERVED: self.served_version}
+        objects = (kube.annotated(obj, note) if obj["kind"] == "StatefulSet" else obj for obj in server.objects)
+        return replace(server, objects=tuple(objects))
+
     def step(self, replicas: int) -> Step | None:
         """Return the step that reports an upgrade that has begun; None once it is done."""
+        if replicas == 1 and major(self.served_version) < major(self.template_version) and not self.is_new:
+            message = (
+                f"the server starts with MariaDB {self.template_version} and brings its system tables from"
+                f" {self.served_version} to it; it takes no client until then, see its log"
+            )
+            return Step(name="Version", verdict=progressing(message))
         if self.is_new or not self.members:
             return None
         count = replicas - len(self.members)
@@ -81,7 +101,17 @@ def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[
     # The member without an image would never serve: it is replaced at once.
     is_new = is_new and running_version == template_version
     names = cluster.pod_names(spec.replicas) if spec.replicas > 1 else []
-    return Version(entry, is_new, _outdated(names, pods, reports, label) if major(label) else {})
+    members = _outdated(names, pods, reports, label) if major(label) else {}
+    served_version = _served_version(cluster.live, label) if spec.replicas == 1 else ""
+    return Version(entry, is_new, members, served_version, template_version)
+
+
+def _served_version(live: Object | None, label: str) -> str:
+    """Return the version with which a single server was ready last; that of the spec for one that was never made."""
+    if live is None:
+        return label
+    noted = (live["metadata"].get("annotations") or {}).get(_SERVED, "")
+    return kube.running_version(live) if kube.Rollout(live).is_complete or not noted else str(noted)
 
 
 def _check_shutdown(config: Mapping[str, Mapping[str, Any]]) -> None:

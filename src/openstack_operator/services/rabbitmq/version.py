@@ -27,6 +27,6 @@ def gate(
     missing = [f"{member['name']} {member['state'].lower()}" for member in members if member["state"] != "Serving"]
     message = (
         f"the upgrade to RabbitMQ {version} waits until all members serve, since it replaces them one by one;"
-        f" {', '.join(missing)}"
+        f" {', '.join(missing)}. Bring them back, or set the earlier version again"
     )
     return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)
