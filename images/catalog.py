@@ -31,7 +31,7 @@ TOOLS = frozenset({"amphora", "guest"})
 FOR_TESTS = frozenset({"ceph-rook"})
 """Images that pods of other operators run in tests, and no pod of a cloud."""
 
-OTHER_VERSIONS = frozenset({"mariadb-10.11", "ovn-26.03"})
+OTHER_VERSIONS = frozenset({"mariadb-10.11", "ovn-26.03", "rabbitmq-4.3"})
 """Images of a program in another version than the one that clouds get by default. Pods run them only if a resource asks
 for it, so they are built only if they are named."""
 

@@ -381,7 +381,7 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("MariaDBDatabase", DATABASE, {"database": "other"}, "spec.database", "cannot be changed once set"),
     ("Placement", {}, {"database": {"database": "b"}}, "spec.database.database", "set or unset later"),
     ("Placement", {}, {"database": {"mariadbRef": {"name": "b"}}}, "spec.database.mariadbRef", "create a new"),
-    ("Neutron", {}, {"messaging": {"rabbitmqRef": {"name": "b"}}}, "spec.messaging.rabbitmqRef", "create a new"),
+    ("Neutron", {}, {"messaging": THEIRS}, "spec.messaging.secretRef", "create a new"),
     (CLOUD, {}, {"rabbitmq": {"perService": True}}, "spec.rabbitmq.perService", "do not change perService"),
     (
         CLOUD,
@@ -402,7 +402,7 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
     ("Glance", {"keystone": KNOWN}, {"keystone": dict.fromkeys(KNOWN)}, "spec.keystone.keystoneRef", "create a new"),
     ("Placement", {}, {"database": THEIRS}, "spec.database.mariadbRef", "create a new"),
     ("Placement", {"database": THEIRS}, {"database": {"secretRef": None}}, "spec.database.mariadbRef", "create a new"),
-    ("Cinder", {"messaging": THEIRS}, {"messaging": {"secretRef": None}}, "spec.messaging.rabbitmqRef", "create a new"),
+    ("Cinder", {"messaging": THEIRS}, {"messaging": {"secretRef": None}}, "spec.messaging.secretRef", "create a new"),
     (
         "Nova",
         {"database": {"apiDatabase": "a"}},

@@ -8,6 +8,7 @@ import hmac
 from typing import Any, NotRequired, TypedDict
 from urllib.parse import quote
 
+from ..api import RabbitMQRef
 from ..kube import amount
 from ..plan import Context, SpecError, Transient
 from . import access, broker, loop, queues
@@ -15,6 +16,7 @@ from .answers import read
 from .http import Api, Sessions
 from .loop import Facets
 from .models import BrokerPermissions, RabbitMQVhostSpec
+from .queue_copies import check_drained, copy_queues
 
 _EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
@@ -240,15 +242,15 @@ def _send(api: Api, method: str, path: str, body: dict[str, Any], *, secret: boo
         raise Transient(f"RabbitMQ: {method} {path}: what it belongs to has just gone")
 
 
-def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5) -> Api:
-    ref = ctx.spec.rabbitmq_ref
+def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5, *, broker: RabbitMQRef | None = None) -> Api:
+    ref = broker or ctx.spec.rabbitmq_ref
     url = access.published(ctx, ref, "managementURL")
-    login = _administrator(ctx), access.admin(ctx, ref, "default_pass", "password")
+    login = _administrator(ctx, ref), access.admin(ctx, ref, "default_pass", "password")
     return _api(url, *login, access.trust(ctx, ref), seconds)
 
 
-def _administrator(ctx: Context[RabbitMQVhostSpec]) -> str:
-    return access.admin(ctx, ctx.spec.rabbitmq_ref, "default_user", "username")
+def _administrator(ctx: Context[RabbitMQVhostSpec], ref: RabbitMQRef) -> str:
+    return access.admin(ctx, ref, "default_user", "username")
 
 
 def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:
@@ -256,7 +258,7 @@ def _clustered(ctx: Context[RabbitMQVhostSpec]) -> bool:
 
 
 def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
-    return ctx.spec.user == _administrator(ctx)
+    return ctx.spec.user == _administrator(ctx, ctx.spec.rabbitmq_ref)
 
 
 def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
@@ -273,9 +275,13 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     changed = loop.ensure((Vhost(api, spec.vhost), user, *allowed, *limits))
     if not limits:
         loop.remove((limit,))
+    if spec.queues_of:
+        changed += copy_queues(_connect(ctx, broker=spec.queues_of), _connect(ctx, _PATIENCE), spec.vhost)
     changed += queues.usable(_connect(ctx, _PATIENCE), spec.vhost) if _clustered(ctx) else []
     changed += broker.flags(_connect(ctx, _PATIENCE))
     broker.flows(api, spec.rabbitmq_ref.name)
+    if spec.drains:
+        check_drained(api, spec.vhost)
     return changed
 
 

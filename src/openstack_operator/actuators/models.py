@@ -137,6 +137,11 @@ class RabbitMQVhostSpec(Model):
     """Permissions of the user in the virtual host; unset allows everything."""
     queue_limit: Quantity | None = None
     """Most bytes that each queue holds before it drops its oldest messages; unset sets no limit."""
+    queues_of: RabbitMQRef | None = None
+    """Another broker with a virtual host of the same name, from which clients move to this one. Its durable quorum
+    queues are created here, empty, so that messages to programs that have not moved yet wait in them."""
+    drains: bool = False
+    """Clients have left the virtual host: it is not Ready as long as messages to servers wait in it."""
     deletion_policy: Literal["Retain", "Delete"] = "Delete"
     """Delete removes the virtual host with all its queues when this resource is deleted, Retain keeps it. The user is
     always removed."""

@@ -17,13 +17,18 @@ MEMCACHED, KEYSTONE = MemcachedRef(name="memcached"), KeystoneRef(name="keystone
 """Default references, for specs that name none."""
 
 
+def _one_of(ref: str, login: str) -> Rule:
+    """CEL rule: a reference or a Secret, not both."""
+    return rule(f"!has(self.{ref}) || !has(self.{login})", f"name one; remove {ref} or {login}", f".{login}")
+
+
 def _either(ref: str, login: str, default: Ref, subject: str) -> tuple[Rule, ...]:
     """CEL rules: a reference or a Secret, not both; and the one in use, unset is `default`, cannot be changed. A server
     of ours and an external one cannot replace each other: the account made on the first would be dropped while in use.
     """
     meant = f"(has(self.{login}) ? '' : has(self.{ref}) ? self.{ref}.name : '{default.name}')"
     return (
-        rule(f"!has(self.{ref}) || !has(self.{login})", f"name one; remove {ref} or {login}", f".{login}"),
+        _one_of(ref, login),
         rule(
             f"{meant} == {meant.replace('self', 'oldSelf')}",
             f"{subject} cannot be changed once set; create a new resource instead",
@@ -73,7 +78,12 @@ class MessagingSource(Model):
     """Broker of a service's RPC."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        *_either("rabbitmqRef", "secretRef", RABBITMQ, "the broker"),
+        _one_of("rabbitmqRef", "secretRef"),
+        rule(
+            "has(self.secretRef) == has(oldSelf.secretRef)",
+            "a RabbitMQ and an external broker cannot replace each other; create a new resource instead",
+            ".secretRef",
+        ),
         rule(
             "has(self.secretRef) || !has(self.hosts)",
             "rabbitmqRef knows where that is; remove hosts, or name a Secret in secretRef",
@@ -82,8 +92,8 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """RabbitMQ, in which the service gets a virtual host of its own; unset is `rabbitmq`, unless secretRef is set.
-    Cannot be changed."""
+    """RabbitMQ, in which the service gets a virtual host of its own; unset is `rabbitmq`, unless secretRef is set. With
+    another one, the service moves there."""
     secret_ref: LoginSecretRef | None = None
     """Login of an external broker: a Secret with `username` and `password`; `vhost`, the virtual host, without which it
     is `/`; `host` and `port` if hosts is unset; with `ca.crt`, connections use TLS and verify the broker with it.

@@ -94,18 +94,21 @@ def token_protection(secret: str, *, encrypted: bool) -> dict[str, str]:
     return {"memcache_security_strategy": "ENCRYPT" if encrypted else "MAC", "memcache_secret_key": secret}
 
 
+_TRANSIENT = "rabbit_transient_quorum_queue"
 CLUSTERED = {
     # A member that is frozen or cut off says nothing: twice this time without a heartbeat, and a client goes elsewhere.
     "heartbeat_timeout_threshold": 5,
     "kombu_reconnect_delay": 0.1,
     # A queue for replies that were on one member alone would be lost with it, and with it the answers under way.
-    "rabbit_transient_quorum_queue": True,
+    _TRANSIENT: True,
 }
 """[oslo_messaging_rabbit] of a client of a broker with several members."""
 
 
-def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> Sections:
-    """RPC over quorum queues, which survive the loss of a broker member; notifications if there is a URL for them."""
+def messaging(url: str, *, clustered: bool = False, quorum_only: bool = False, notifications: str = "") -> Sections:
+    """RPC over quorum queues, which survive the loss of a broker member; notifications if there is a URL for them. A
+    broker that is `quorum_only` takes no others.
+    """
     sent = {"driver": "messagingv2", "transport_url": notifications} if notifications else {"driver": "noop"}
     return {
         "DEFAULT": {"transport_url": url},
@@ -114,7 +117,7 @@ def messaging(url: str, *, clustered: bool = False, notifications: str = "") -> 
             "use_queue_manager": True,
             "rabbit_qos_prefetch_count": 16,
             "rabbit_interval_max": 4,
-            **(CLUSTERED if clustered else {}),
+            **(CLUSTERED if clustered else {_TRANSIENT: True} if quorum_only else {}),
         },
         "oslo_messaging_notifications": sent,
     }

@@ -50,7 +50,7 @@ from .service import (
     TrustInUse,
     Writer,
 )
-from .steps import WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
+from .steps import AFTER_HOSTS, CLIENTS, HOSTS, SERVERS, WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, check_hop, check_way_back
 from .verdict import (
     READY,
@@ -67,14 +67,17 @@ from .verdict import (
 )
 
 __all__ = [
+    "AFTER_HOSTS",
     "ALLOWED_RESOURCES",
     "ANY_NAME",
     "C5C3",
     "CHECK",
+    "CLIENTS",
     "COMPLETION",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
     "HIGHLY_AVAILABLE",
+    "HOSTS",
     "IMAGE_PROFILE",
     "MOST_ENTRIES",
     "MOST_NAMED",
@@ -88,6 +91,7 @@ __all__ = [
     "READY",
     "RECOVERY",
     "RELEASE_ANNOTATION",
+    "SERVERS",
     "SHARED_FIELDS",
     "SINGLE_COPY",
     "STATEFUL_SET_LIMIT",

@@ -17,6 +17,10 @@ Object = dict[str, Any]
 WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}
 """Kinds that run pods for good."""
 
+SERVERS, CLIENTS, HOSTS, AFTER_HOSTS = range(4)
+"""Turns of programs that move to another broker: those that answer RPC and are copied; those that only send it; those
+of which each host has one; and those that do nothing before they have heard of hosts."""
+
 Key = tuple[str, str]
 """(handle of the kind, name) of an object in the namespace of its owner."""
 
@@ -44,6 +48,11 @@ class Step:
     """Come with this one, right before it, and report as conditions of their own."""
     wake: datetime | None = None
     """Time at which its objects change without any other cause."""
+    turn: int = CLIENTS
+    """Turn of its programs when they move to another broker."""
+    copied: bool = False
+    """True if a copy of its programs may run beside them, since they share only a database: it serves the first broker
+    during a move to another one."""
     ends: tuple[Object, ...] = ()
     """Pods to delete, by name and uid, so that their workload makes them again. They run on until all steps that this
     one comes after are ready."""
@@ -167,6 +176,30 @@ class Plan:
         for step in steps:
             changed._add(step, step.name)
         wake = min((at for at in (self.outcome.wake, *(step.wake for step in steps)) if at), default=None)
+        changed.outcome = replace(self.outcome, wake=wake)
+        return changed
+
+    def rearranged(self, changed_steps: Mapping[Step, Step], *new_steps: Step, name: str) -> Plan:
+        """Return the plan with some of its steps in another form, and with `new_steps`, which report as the condition
+        `name`. What a step comes after may be any step of the plan, or a new one; all others keep their order.
+        """
+        changed = copy(self)
+        changed.condition, changed._owners = {}, {}
+        placed: dict[Step, Step] = {}
+
+        def place(step: Step) -> Step:
+            if step in placed:
+                return placed[step]
+            form = changed_steps.get(step, step)
+            after, substeps = tuple(map(place, form.after)), tuple(map(place, form.substeps))
+            is_same = form is step and (after, substeps) == (form.after, form.substeps)
+            placed[step] = new = step if is_same else replace(form, after=after, substeps=substeps)
+            changed._add(new, self.condition.get(step, name))
+            return new
+
+        for step in (*self, *new_steps):
+            place(step)
+        wake = min((at for at in (self.outcome.wake, *(step.wake for step in new_steps)) if at), default=None)
         changed.outcome = replace(self.outcome, wake=wake)
         return changed
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ... import kube
 from ...api import MariaDBRef, RabbitMQRef
-from ...plan import Context, Kind, Object
+from ...plan import Context, Kind, Object, SpecError, fitting
+from ..brokers import VHOST, other_brokers, resource_name
 from ..secrets.credentials import Credentials
 from ..secrets.rotation import PASSWORD, Account
 
@@ -30,6 +31,7 @@ RABBITMQ_KINDS = tuple(
 """Kinds of RabbitMQ's messaging topology operator for a virtual host and its account."""
 WATCHED_BY_MARIADB = {"k8s.mariadb.com/watch": ""}
 """Label of Secrets whose changes mariadb-operator has to see before its resync in ten hours."""
+_TOPOLOGY_VHOST = "Vhost.rabbitmq.com"
 _WATCHED_BY_TOPOLOGY = {"rabbitmq.com/topology-operator": "true"}
 _CONNECTIONS = 1024
 """Limit of one account, the same as the server's. mariadb-operator's default is 10, also for 0, no limit."""
@@ -114,19 +116,29 @@ def vhost(
     """`<owner>-<name>`: a virtual host with a user of the same name, or two while its password is replaced; `limit` is
     a quantity, the maximum size of each of its queues.
     """
-    if cluster := ctx.refs[broker].published.get(RABBITMQ):
+    old_brokers, cluster = other_brokers(ctx, called, broker.name), ctx.refs[broker].published.get(RABBITMQ)
+    topology = ctx.children.get((_TOPOLOGY_VHOST, fitting(ctx.name(name))))
+    cluster_name = topology["spec"]["rabbitmqClusterReference"]["name"] if topology else broker.name
+    if cluster_name != broker.name or (cluster and old_brokers):
+        text = f"the messaging topology operator makes accounts on RabbitMQ/{cluster_name}, and these do not move"
+        raise SpecError("spec.messaging.rabbitmqRef", text)
+    if cluster:
         return _by_topology_operator(ctx, cluster, called, name, creds, creds.of(password), limit)
+    resource = resource_name(ctx, ctx.name(name), broker.name)
+    # Messages to programs that have not moved yet wait in copies of their queues.
+    queues = {"queuesOf": {"name": old_brokers[0]}} if old_brokers else {}
     return tuple(
         remote(
             ctx,
-            "RabbitMQVhost",
-            each.resource(ctx.name(name)),
+            VHOST,
+            each.resource(resource),
             {
                 "rabbitmqRef": {"name": broker.name},
                 "vhost": called,
                 "user": each.called(called),
                 "passwordSecretRef": creds.ref(each.key),
                 **({"queueLimit": limit} if limit else {}),
+                **(queues if each.used else {}),
                 # Of two users of one virtual host, only the one in use deletes it.
                 **({} if each.used else {"deletionPolicy": "Retain"}),
             },

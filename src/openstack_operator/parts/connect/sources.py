@@ -33,7 +33,7 @@ from .coordinates import address, keystone_login, login, remembered, schema_of
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on
-from .transport import rabbit_url
+from .transport import Messaging, rabbit_url
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,32 +78,6 @@ def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> st
     return f"mysql+pymysql://{account}@{host}:{port}/{schema}?charset=utf8" + (f"&ssl_ca={trust}" if trust else "")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Messaging(Step):
-    """A virtual host of the broker and its user."""
-
-    # One address for all members of a broker of ours: with a list of them, kombu 5.5 never leaves a member that accepts
-    # a connection and then does not answer. A list of the user's stays a list: its first entry alone would fail with
-    # that member, which happens more often.
-    url: str
-    server: str = ""
-    """Resource of its server, if that is one of ours."""
-    clustered: bool = False
-    ports: frozenset[int] = frozenset()
-    """Ports of the broker, if they are not the default ones."""
-
-    @property
-    def connected(self) -> kube.Probe:
-        """Readiness of a program that only speaks RPC."""
-        return connected(self.ports)
-
-    def options(self, notifications: Messaging | None = None) -> Sections:
-        """Options of a client, with the broker of its notifications."""
-        return oslo.options.messaging(
-            self.url, clustered=self.clustered, notifications=notifications.url if notifications else ""
-        )
-
-
 def messaging(
     ctx: Context[Any],
     creds: Credentials,
@@ -145,7 +119,15 @@ def _vhost(
     url = rabbit_url(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
     server = f"RabbitMQ/{broker.name}"
-    return Messaging(name="Messaging", objects=objects, after=(creds,), url=url, server=server, clustered=clustered)
+    return Messaging(
+        name="Messaging",
+        objects=objects,
+        after=(creds,),
+        url=url,
+        server=server,
+        clustered=clustered,
+        quorum_only=at.published.get("quorumOnly") == "true",
+    )
 
 
 _NOTIFICATIONS = "notifications"

@@ -1,8 +1,45 @@
-"""Transport URLs of RabbitMQ, as oslo.messaging reads them."""
+"""Virtual hosts of RabbitMQ, and their transport URLs as oslo.messaging reads them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from urllib.parse import quote
+
+from ... import kube, oslo
+from ...api import Sections
+from ...plan import Step
+from ..run.workloads import connected
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Messaging(Step):
+    """A virtual host of the broker and its user."""
+
+    # One address for all members of a broker of ours: with a list of them, kombu 5.5 never leaves a member that accepts
+    # a connection and then does not answer. A list of the user's stays a list: its first entry alone would fail with
+    # that member, which happens more often.
+    url: str
+    server: str = ""
+    """Resource of its server, if that is one of ours."""
+    clustered: bool = False
+    quorum_only: bool = False
+    """True if the broker refuses queues of other types."""
+    ports: frozenset[int] = frozenset()
+    """Ports of the broker, if they are not the default ones."""
+
+    @property
+    def connected(self) -> kube.Probe:
+        """Readiness of a program that only speaks RPC."""
+        return connected(self.ports)
+
+    def options(self, notifications: Messaging | None = None) -> Sections:
+        """Options of a client, with the broker of its notifications."""
+        return oslo.options.messaging(
+            self.url,
+            clustered=self.clustered,
+            quorum_only=self.quorum_only,
+            notifications=notifications.url if notifications else "",
+        )
 
 
 def rabbit_url(hosts: str, vhost: str, trust: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from ... import agents, kube
 from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
-from ...plan import RELEASE_ANNOTATION, Context, Key, Step, UnsupportedError
+from ...plan import CLIENTS, RELEASE_ANNOTATION, SERVERS, Context, Key, Step, UnsupportedError
 from ..expose.exposure import last_public_url, public_endpoint, public_host, public_url, service_type, through_proxy
 from ..expose.front import Clients, front
 from ..expose.policies import api_ingress, ingress_policies
@@ -88,6 +88,10 @@ class ProgramSettings:
     stable: bool = False
     """True if a worker's pods keep their names (a StatefulSet), for services that list themselves in a database by host
     name and would leave a dead entry with every new pod."""
+    copied: bool = False
+    """True if a worker answers RPC and shares only a database with others of its kind (`Step.copied`)."""
+    turn: int | None = None
+    """Turn of a worker when it moves to another broker; unset is before clients if it is copied, else with them."""
     grace: int = 30
     """Seconds that a worker has to end."""
     retries: int = 6
@@ -331,7 +335,14 @@ def worker(
     )
     pods = _pods(ctx, (kind, name), (main, *program.containers), config, settings, size, program, **names)
     budget = [kube.disruption_budget(ctx, ctx.name(name), kube.selector(ctx, name))] if size.several else []
-    return Step(name=title(name), objects=(pods, *budget, *size.autoscaler(ctx, pods)), after=(config, *after))
+    turn = program.turn if program.turn is not None else SERVERS if program.copied else CLIENTS
+    return Step(
+        name=title(name),
+        objects=(pods, *budget, *size.autoscaler(ctx, pods)),
+        after=(config, *after),
+        turn=turn,
+        copied=program.copied,
+    )
 
 
 def connected(ports: Collection[int] = ()) -> kube.Probe:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from ... import kube
 from ...api import handle
 from ...plan import Context, Key, Object, fitting
+from ..brokers import has_two_brokers
 
 SORTS = ("database", "messaging", "identity", "application", "admin", "fernet")
 """Credentials that a service can be ordered to replace; which of them it has follows from its spec."""
@@ -106,13 +107,8 @@ class Rotation:
 
     def published(self, waits: Sequence[str] = ()) -> str:
         """Report the state without anything secret, as JSON."""
-        report = {
-            "step": self.step,
-            "since": self.since,
-            "order": self.order,
-            "done": self.completed_at,
-            "waits": list(waits),
-        }
+        done, names = self.completed_at, list(waits)
+        report = {"step": self.step, "since": self.since, "order": self.order, "done": done, "waits": names}
         return json.dumps({name: value for name, value in report.items() if value})
 
 
@@ -231,6 +227,7 @@ def replaced(ctx: Context[Any], secret: str, stored: Mapping[str, str], names: S
         prepared = before is not None and _prepared(ctx, secret, stored, before, members)
         unused_keys = {_accounts(name, before or Rotation())[1].key for name in members}
         leftover = any(key in unused_keys for _, _, key in _remotes(ctx, secret))
+        leftover = leftover or (sort == "messaging" and has_two_brokers(ctx))
         after = turned(before, latest_order, ctx.now, has_remains=leftover, prepared=prepared, waits=waits)
         if after and before and (before.step, after.step) == (PREPARING, MIGRATING):
             after = replace(after, before=_digests(ctx))

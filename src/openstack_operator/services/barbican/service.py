@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import agents, oslo, parts
+from ...parts.connect import moves
+from ...parts.connect.moves import with_moves
 from ...parts.run.purge import purge
 from ...parts.secrets.key_ring import KeyRing
-from ...parts.secrets.rotation import rotation_in_progress
 from ...plan import Context, Plan
 from . import stores
 from .keks import FILE, kek_step, next_state, rewrap, stored_ring
@@ -22,8 +23,10 @@ _POLICY = {"oslo_policy": {"enforce_new_defaults": True, "enforce_scope": True}}
 """Members of a project store secrets. With the older rules only users with the role `creator` do, which no Keystone has
 by default."""
 _API = parts.ProgramSettings(workers=parts.Workers(processes=2))
+_WORKER = parts.ProgramSettings(copied=True)
 
 
+@with_moves
 def plan(ctx: Context[BarbicanSpec]) -> Plan:
     """Return everything that a Barbican consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
@@ -36,7 +39,9 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
     vault = stores.check(ctx, conf, after=(*base.steps, kek, sync))
     after = (*base.steps, kek, sync, *vault)
     api = parts.api(ctx, "api", _PORT, conf, settings=ctx.spec.api, after=after, program=_API)
-    worker = parts.worker(ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after)
+    worker = parts.worker(
+        ctx, "worker", conf, settings=ctx.spec.worker, ready=base.connected, after=after, program=_WORKER
+    )
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Key Manager", api, after=(*base.steps, api))
     command = ["python3", "-c", agents.text("barbican/forget_projects.py"), str(ctx.spec.purge.days)]
     forget = purge(ctx, ctx.spec.purge, command, conf, after=(*base.steps, sync))
@@ -50,7 +55,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
     stored = stored_ring(ctx)
-    return rotation_in_progress(ctx) or (stored is not None and len(stored.keys) > 1)
+    return moves.needs_pods(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
 def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -> parts.Config:

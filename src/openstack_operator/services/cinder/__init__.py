@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.secrets.rotation import rotation_in_progress
+from ...parts.connect.moves import needs_pods
 from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
 from .ignored import ignored
@@ -12,7 +12,7 @@ from .service import plan
 SERVICE = Service(
     resource=CINDER,
     plan=plan,
-    observes=SecretReaders(rotation_in_progress),
+    observes=SecretReaders(needs_pods),
     listens=Listens(ports={"api": [8776]}),
     template=CloudTemplate(
         field="cinder",

@@ -9,7 +9,7 @@ from ...api import Sections
 from ...parts.connect.ceph import Ceph, ceph_client, on_ceph
 from ...parts.run.devices import DEVICES, iscsid
 from ...parts.run.files import claim, claimed
-from ...plan import Context, SpecError, Step
+from ...plan import HOSTS, Context, SpecError, Step
 from . import config, volume
 from .backend_model import Backup
 from .model import CinderSpec
@@ -133,7 +133,7 @@ def _pods(
         podManagementPolicy="Parallel",
     )
     budget = (kube.disruption_budget(ctx, ctx.name("backup"), target),) if size > 1 else ()
-    return Step(name="Backup", objects=(pods, *budget), after=tuple(after) if as_root else (sudo, *after))
+    return Step(name="Backup", objects=(pods, *budget), after=tuple(after) if as_root else (sudo, *after), turn=HOSTS)
 
 
 def _driver(ctx: Context[CinderSpec], spec: Backup, ceph: Ceph | None, trust: str) -> dict[str, object]:

@@ -10,8 +10,9 @@ from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import Ceph, ceph_client
 from ...parts.connect.key_manager import key_manager_steps
+from ...parts.connect.moves import with_moves
 from ...parts.run.purge import purge
-from ...plan import Context, Group, Plan, SpecError, Step, Verdict, failed, progressing
+from ...plan import AFTER_HOSTS, Context, Group, Plan, SpecError, Step, Verdict, failed, progressing
 from . import config, volume
 from .backend_model import Backend
 from .backup import backup
@@ -38,9 +39,11 @@ the middleware compares one type.
 
 # Tested with one thread a process, as Nova's are, and with no more.
 _API = parts.ProgramSettings(memory="176Mi", workers=parts.Workers(processes=4, threads=1))
-_SCHEDULER = parts.ProgramSettings(stable=True)
+# It knows no backend before it has heard of it: a volume asked for before that would have no place.
+_SCHEDULER = parts.ProgramSettings(stable=True, copied=True, turn=AFTER_HOSTS)
 
 
+@with_moves
 def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan:
     """Return everything that a Cinder consists of; published: internalURL, publicURL, attaches (what its volumes need
     of nodes), and for libvirt cephKeys (`uuid=Secret` of each user of Ceph that has volumes), with these Secrets.

@@ -10,7 +10,7 @@ from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...parts.connect.ceph import Ceph, on_ceph
 from ...parts.run.devices import DEVICES, iscsid
-from ...plan import Context, Step
+from ...plan import HOSTS, Context, Step
 from . import config, group
 from .backend_model import Backend
 from .model import CinderSpec
@@ -143,4 +143,4 @@ def _pods(
     budget = (kube.disruption_budget(ctx, ctx.name(name), target),) if several else ()
     storage = (plan.ceph,) if plan.ceph else ()
     dependencies = (conf, *storage, *after) if plan.needs_root else (conf, *storage, sudo, *after)
-    return Step(name=f"Backend {backend.name}", objects=(pods, *budget), after=dependencies)
+    return Step(name=f"Backend {backend.name}", objects=(pods, *budget), after=dependencies, turn=HOSTS)

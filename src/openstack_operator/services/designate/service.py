@@ -9,7 +9,8 @@ from itertools import chain
 
 from ... import agents, kube, parts
 from ...api import ComponentSettings
-from ...plan import Context, MissingReference, Object, Plan, SpecError, Step
+from ...parts.connect.moves import with_moves
+from ...plan import HOSTS, Context, MissingReference, Object, Plan, SpecError, Step
 from . import bind9, config, external, pdns, retirement, servers
 from .config import ServerPool, Tsig
 from .model import DesignateSpec
@@ -21,6 +22,7 @@ _KINDS = {"bind9": bind9.keys, "pdns4": pdns.keys, "external": external.keys}
 _API = parts.ProgramSettings(workers=parts.Workers(processes=2, threads=1))
 
 
+@with_moves
 def plan(ctx: Context[DesignateSpec]) -> Plan:
     """Return everything that a Designate consists of; published: internalURL, publicURL."""
     pools = config.server_pools(ctx.spec)
@@ -34,7 +36,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     conf = parts.config(ctx, config.FILE, options, defaults=config.defaults(ctx.spec))
     sync = parts.schema(ctx, ["designate-manage", "database", "sync"], conf, after=base.schema)
     after = (*base.steps, sync)
-    alone = parts.ProgramSettings(alone=True)
+    alone = parts.ProgramSettings(alone=True, turn=HOSTS)
     central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
     addresses = servers.addresses(ctx, {pool.name: _services(ctx, pool) for pool in pools})
     tsigs = _tsigs(ctx, pools, keys)
@@ -55,7 +57,10 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ready=base.connected,
         # A worker reads the pools once.
         program=replace(
-            trust, mounts=(*trust.mounts, *_mounts(backends)), env={**trust.env, **_env(backends), **files.digest}
+            trust,
+            mounts=(*trust.mounts, *_mounts(backends)),
+            env={**trust.env, **_env(backends), **files.digest},
+            copied=True,
         ),
     )
     zones = files.job(ctx, conf, "zones", trust.mounts, after=(written, *needs, worker))

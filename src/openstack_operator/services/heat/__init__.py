@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.secrets.rotation import rotation_in_progress
+from ...parts.connect.moves import needs_pods
 from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .config import API_PORT, CFN, CFN_PORT
 from .model import HEAT
@@ -11,7 +11,7 @@ from .service import plan
 SERVICE = Service(
     resource=HEAT,
     plan=plan,
-    observes=SecretReaders(rotation_in_progress),
+    observes=SecretReaders(needs_pods),
     listens=Listens(ports={"api": [API_PORT], CFN: [CFN_PORT]}),
     template=CloudTemplate(
         field="heat",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
 from ...parts.connect import sources
+from ...parts.connect.moves import with_moves
 from ...parts.run.purge import purge
 from ...parts.run.workloads import Api
 from ...parts.secrets.keys import fernet_key
@@ -24,6 +25,7 @@ _KEY = "auth_encryption_key"
 _ENGINE_CONFIG = "engine-config"
 
 
+@with_moves
 def plan(ctx: Context[HeatSpec]) -> Plan:
     """Return everything that a Heat consists of; published: internalURL, publicURL."""
     if ctx.spec.keystone.auth_url:
@@ -54,7 +56,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
         after=(*after, trustee, domain, encryption),
         ready=base.connected,
         # Engines hand work to each other, and one of 2025.1 drops what one of 2026.1 asks for.
-        program=parts.ProgramSettings(memory="192Mi", grace=config.GRACE, one_release=True),
+        program=parts.ProgramSettings(memory="192Mi", grace=config.GRACE, copied=True, one_release=True),
     )
     entries = [
         parts.catalog(ctx, type_, description, each, path=path, name=name, after=(*base.steps, each))

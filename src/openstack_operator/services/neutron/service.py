@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, oslo, parts
+from ...parts.connect.moves import with_moves
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
 from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, progressing
 from .agent import metadata_agent
@@ -19,6 +20,7 @@ DRIVERS = ("ovn", "logger")
 """Mechanism drivers that need no further agent."""
 
 
+@with_moves
 def plan(ctx: Context[NeutronSpec]) -> Plan:
     """Return the steps of a Neutron. Published: internalURL, publicURL, metadataSecret (key `metadata`).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.secrets.rotation import rotation_in_progress
+from ...parts.connect.moves import needs_pods
 from ...plan import C5C3, CloudTemplate, SecretReaders, Service
 from .ignored import ignored
 from .model import NOVA
@@ -11,7 +11,7 @@ from .service import plan
 SERVICE = Service(
     resource=NOVA,
     plan=plan,
-    observes=SecretReaders(rotation_in_progress),
+    observes=SecretReaders(needs_pods),
     template=CloudTemplate(
         field="nova",
         phase="ComputeAndStorage",

@@ -103,7 +103,7 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
         ready=bus.connected,
         name=f"{name}-conductor",
         # Its nodes wait for it before they start their guests again.
-        program=parts.ProgramSettings(stable=True, cpu="100m"),
+        program=parts.ProgramSettings(stable=True, copied=True, cpu="100m"),
     )
     reader, caller = console_accounts(ctx, name, creds, db, bus, setup[-1])
     proxy_conf = console_conf(ctx, name, reader, caller, console_tls)

@@ -10,7 +10,7 @@ from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
-from ...plan import Context, Group, Step
+from ...plan import HOSTS, Context, Group, Step
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
@@ -188,7 +188,7 @@ def _nova_compute(
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
     daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
     after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
-    return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after)
+    return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after, turn=HOSTS)
 
 
 def _shared_folders(ctx: Context[NovaSpec]) -> list[kube.Mount]:

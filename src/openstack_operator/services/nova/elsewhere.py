@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ... import kube, parts, pki
 from ...api import Expose
+from ...parts.brokers import VHOST, broker_of, other_brokers
 from ...parts.connect import sources
 from ...parts.secrets.tls import trusts
 from ...plan import Context, Group, SpecError, Step, progressing
@@ -57,6 +58,7 @@ def _secret(
     user: sources.Identity,
     metadata: parts.Api,
 ) -> list[Step]:
+    _check_stays(ctx, cell)
     account = _account(ctx, cell, inputs.credentials)
     broker, missing = _broker(ctx, model, account)
     keystone = ctx.spec.keystone.auth_url or _keystone(ctx)
@@ -83,6 +85,17 @@ def _secret(
     }
     secret = kube.secret(ctx, ctx.name(cell.name, "hypervisors"), dict(sorted(data.items())))
     return [*before, Step(name="Hypervisors", objects=(secret,), after=(*before, user))]
+
+
+def _check_stays(ctx: Context[NovaSpec], cell: CellPlan) -> None:
+    """Raise SpecError if the cell moves to another broker: the operator does not see its nodes."""
+    for obj in cell.nodes.messaging.objects:
+        if obj["kind"] == VHOST and (old_brokers := other_brokers(ctx, obj["spec"]["vhost"], broker_of(obj))):
+            index = next(number for number, each in enumerate(ctx.spec.cells) if each.name == cell.name)
+            text = (
+                f"its nova-compute runs in another cluster and does not move to another broker; keep {old_brokers[0]}"
+            )
+            raise SpecError(f"spec.cells[{index}].messaging", text)
 
 
 def _account(ctx: Context[NovaSpec], cell: CellPlan, creds: parts.Credentials) -> sources.Messaging:

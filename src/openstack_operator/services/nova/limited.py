@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from ... import parts
-from ...parts.connect.sources import Database, Messaging
+from ...parts.brokers import VHOST, resource_name
+from ...parts.connect.sources import Database
+from ...parts.connect.transport import Messaging
 from ...plan import Context, Object, Step
 
 _LIMITED, ELSEWHERE = "_LIMITED", "_ELSEWHERE"
@@ -57,7 +59,8 @@ def caller(
     limits = {"permissions": permissions} if permissions else {}
     # The virtual host stays when this user goes.
     spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, **limits, "deletionPolicy": "Retain"}
-    objects = _accounts(ctx, creds, password, "RabbitMQVhost", ctx.name(name), vhost + suffix, spec)
+    resource = resource_name(ctx, ctx.name(name), _ref(base.server)["name"])
+    objects = _accounts(ctx, creds, password, VHOST, resource, vhost + suffix, spec)
     url = _login(base.url, creds, password, vhost + suffix)
     return replace(base, objects=objects, after=(creds, base), url=url, barrier=True)
 

@@ -11,6 +11,7 @@ from ... import oslo, parts
 from ...api import Scalable, Sections
 from ...parts.connect import sources
 from ...parts.connect.key_manager import key_manager_steps
+from ...parts.connect.moves import with_moves
 from ...parts.connect.sources import database, messaging
 from ...plan import UPGRADE, Context, Group, Plan, Step
 from . import config, external, jobs
@@ -25,12 +26,13 @@ from .waves import CONDITION, await_way_back, plan_rollout
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
 _API = parts.ProgramSettings(memory="192Mi", workers=_WORKERS)
-_PODS = parts.ProgramSettings(stable=True)
+_PODS = parts.ProgramSettings(stable=True, copied=True)
 # None of its requests waits for a node, as those of the API do. Where Neutron is slow, another process is two more
 # tokens for Keystone to make and Neutron to look at; and guests ask again anyway.
 _METADATA = parts.ProgramSettings(exposed=False, workers=replace(_WORKERS, processes=2))
 
 
+@with_moves
 def plan(ctx: Context[NovaSpec]) -> Plan:
     """Plan everything of a Nova; published: internalURL, publicURL, metadataProtocol (http or https)."""
     spec = ctx.spec

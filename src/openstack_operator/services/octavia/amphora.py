@@ -11,10 +11,11 @@ from typing import Any
 
 from ... import agents, kube, oslo, parts, pki
 from ...api import PodSettings, Sections
-from ...parts.connect.sources import Messaging, messaging
+from ...parts.connect.sources import messaging
+from ...parts.connect.transport import Messaging
 from ...parts.run.config import layered
 from ...parts.secrets.authorities import OwnAuthority, own_authority
-from ...plan import Context, Group, Step, UnsupportedError, waiting
+from ...plan import HOSTS, Context, Group, Step, UnsupportedError, waiting
 from .amphora_model import Amphora
 from .model import OctaviaSpec
 
@@ -128,7 +129,8 @@ def amphora_steps(
     template["metadata"]["annotations"][_NODES] = ",".join(nodes)
     daemons = kube.agents(ctx, CONTROLLERS, template, "spec.amphora.controllers.nodeSelector")
     network = _network(ctx, provider.amphora, conf, nodes, after=after)
-    pods = Step(name="Controllers", objects=(daemons,), after=(*after, *provider.steps, conf, network, certificates))
+    after = (*after, *provider.steps, conf, network, certificates)
+    pods = Step(name="Controllers", objects=(daemons,), after=after, turn=HOSTS)
     replacements = [each.replacement for each in authorities]
     return Group("Amphorae", [*(each.step for each in authorities), certificates, conf, network, pods, *replacements])
 

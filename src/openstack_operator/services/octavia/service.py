@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import agents, kube, parts
+from ...parts.connect.moves import with_moves
 from ...parts.connect.ovn import ovn_mounts, rebuilt_databases
 from ...parts.run.purge import purge
 from ...plan import Context, Plan, Step
@@ -22,6 +23,7 @@ _SOCKETS = SOCKETS.removeprefix("/var")
 _WORKERS = parts.Workers(processes=2, threads=4, as_needed=False)
 
 
+@with_moves
 def plan(ctx: Context[OctaviaSpec]) -> Plan:
     """Return everything that an Octavia consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, *([PASSWORD] if _has_broker(ctx.spec) else []), service_type=_SERVICE_TYPE)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
 
 from ...api import (
     PROVIDED,
@@ -32,8 +34,13 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
             "members cannot be taken away, since the others would wait for them; keep the old number",
             ".replicas",
         ),
+        rule("!has(self.version) || !has(self.image)", "an image has a version of its own; remove one", ".version"),
         *PROVIDED,
     )
+
+    version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
+    """Version of RabbitMQ, one of those that the release has. Unset is that of the release. To another one, services
+    move from one RabbitMQ to a second one: this field is for new ones."""
 
     provider: Literal["auto", "builtin", "rabbitmq-cluster-operator", "external"] = "builtin"
     """Operator that runs the broker: this one (`builtin`), RabbitMQ's cluster operator by a RabbitmqCluster, or none

@@ -80,7 +80,7 @@ def _spec(ctx: Context[RabbitMQSpec], certificate: parts.Certified) -> dict[str,
     rabbitmq = {"additionalConfig": provided_conf(spec.config, spec.replicas)}
     return {
         "replicas": spec.replicas,
-        "image": delegate.image(ctx, "rabbitmq"),
+        "image": delegate.image(ctx, "rabbitmq", spec.version or ""),
         "persistence": {"storage": spec.storage_size, "storageClassName": spec.storage_class_name},
         "resources": delegate.resources(ctx, cpu="100m", memory="512Mi"),
         "rabbitmq": rabbitmq | ({"advancedConfig": ADVANCED} if several else {}),

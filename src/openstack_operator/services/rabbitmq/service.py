@@ -16,7 +16,7 @@ from .members import Orders, member_status, orders, verdict
 from .model import RabbitMQSpec
 from .providers import provided
 from .remote import remote_entrance
-from .version import gate
+from .version import gate, is_quorum_only, version_entry
 
 _STATE, _SECRET = "/var/lib/rabbitmq", "/etc/rabbitmq/secret"
 _LISTENS = "rabbitmq/listens.sh"
@@ -55,7 +55,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
     conf = parts.written(ctx, files, directory="/etc/rabbitmq")
     order = None if is_single else orders(ctx, cluster)
     status = member_status(cluster.pod_names(spec.replicas), ctx.pods) if order else []
-    upgrade = gate(ctx, cluster, ctx.release["rabbitmq"], status)
+    upgrade = gate(ctx, cluster, status)
     gates = (upgrade,) if upgrade else ()
     server = _server(ctx, cluster, creds, conf, order, certificate, listeners, inter_node)
     server = replace(server, after=(*server.after, *gates))
@@ -80,6 +80,7 @@ def plan(ctx: Context[RabbitMQSpec]) -> Plan:
             "adminSecret": creds.secret,
             # Clients of several members have more to do than wait for a single one.
             **({"clustered": "true"} if spec.replicas > 1 else {}),
+            **({"quorumOnly": "true"} if is_quorum_only(ctx) else {}),
             **certificate.published,
             **(remote.published if is_tls else {}),
         },
@@ -98,7 +99,7 @@ def _server(
     inter_node: Distribution,
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    clustered, entry = order is not None, ctx.release["rabbitmq"]
+    clustered, entry = order is not None, version_entry(ctx)
     main = kube.Container(
         entry=entry,
         command=agents.shell(_LISTENS, "rabbitmq/start.sh", words=entry.command, options="-ec") if clustered else (),
