@@ -298,3 +298,11 @@ def test_copies_stay_until_nothing_waits_for_them(release: Release) -> None:
     world.backlog = False
     world.settle()
     assert world.brokers()["heat-engine"] == {GREEN}
+
+
+def test_accounts_of_the_topology_operator_do_not_move(release: Release) -> None:
+    world = World("Heat", release, broker=GREEN)
+    vhost = {"metadata": {"name": "heat-messaging"}, "spec": {"rabbitmqClusterReference": {"name": BLUE}}}
+    world.children["Vhost.rabbitmq.com", "heat-messaging"] = vhost
+    with pytest.raises(SpecError, match=r"messaging topology operator makes accounts on RabbitMQ/rabbitmq"):
+        world.plan()

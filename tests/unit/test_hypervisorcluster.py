@@ -268,3 +268,9 @@ def test_defaults_of_a_release_hold_for_nodes_elsewhere(control_plane: ControlPl
         if kind == "Secret" and name.endswith("-compute-config")
     ]
     assert "manager_shutdown_timeout = 5" in text
+
+
+def test_a_cell_with_nodes_elsewhere_does_not_move_to_another_broker(control_plane: ControlPlane) -> None:
+    message = r"spec.cells\[0\].messaging: its nova-compute runs in another cluster .* keep rabbitmq"
+    with pytest.raises(SpecError, match=message):
+        control_plane.plan(messaging={"rabbitmqRef": {"name": "green"}})

@@ -104,3 +104,15 @@ def made_with_image(release: Release, spec: dict[str, Any]) -> Plan:
     children = {key(obj): granted(obj) for obj in objects if obj["kind"] == "StatefulSet"}
     image = {"image": "registry.example.org/rabbitmq:3.13.7"}
     return plan(context(RABBITMQ, spec | image, release=release, children=children))
+
+
+def test_to_a_version_without_a_way_in_place_services_move(release: Release) -> None:
+    new = made(release, {"version": "4.3"})
+    (workload,) = server(new).workloads
+    assert workload["spec"]["template"]["spec"]["containers"][0]["image"] == release["rabbitmq"].versions["4.3"].image
+    assert new.outcome.published["quorumOnly"] == "true"
+    assert "quorumOnly" not in made(release, {}).outcome.published
+    running = {key(obj): granted(obj) for obj in server(made(release, {})).workloads}
+    message = r"spec.version: 4.0 runs, .* make another RabbitMQ of it, and move the services"
+    with pytest.raises(SpecError, match=message):
+        plan(context(RABBITMQ, {"version": "4.3"}, release=release, children=running))

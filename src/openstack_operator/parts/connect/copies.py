@@ -26,7 +26,7 @@ def as_planned(live: Object) -> Object:
     """Return a live object as a plan would have it, so that it stays as it is."""
     names = ("name", "namespace", "labels", "finalizers")
     metadata = {name: live["metadata"][name] for name in names if name in live["metadata"]}
-    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata, "spec": live["spec"]}
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": metadata, "spec": _written(live)}
 
 
 def secret_copy(ctx: Context[Any], name: str, broker: str, addresses: Collection[str]) -> Object | None:
@@ -51,7 +51,7 @@ def workload_copy(live: Object, broker: str, secrets: Collection[str]) -> Object
     component = labels[kube.COMPONENT]
     copied_component = fitting(f"{component}-on-{broker}")
     # Affinities name the component, too.
-    spec = _replaced(live["spec"], kube.COMPONENT, component, copied_component)
+    spec = _replaced(_written(live), kube.COMPONENT, component, copied_component)
     for secret in secrets:
         spec = _replaced(spec, "secretName", secret, copy_name(secret, broker))
     template = spec["template"]
@@ -67,6 +67,11 @@ def workload_copy(live: Object, broker: str, secrets: Collection[str]) -> Object
         },
         "spec": {**spec, "template": {**template, "metadata": metadata, "spec": pod}},
     }
+
+
+def _written(live: Object) -> Object:
+    """Return the spec of a live object; an API server may add fields without a value."""
+    return kube.drop_none(live["spec"])
 
 
 def _replaced(value: Any, name: str, old: str, new: str) -> Any:
