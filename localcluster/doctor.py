@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -100,12 +101,23 @@ def install_packages(missing: Sequence[str]) -> None:
 def _sizes() -> Iterator[Finding]:
     folder = next(path for path in (paths.state(), *paths.state().parents) if path.exists())
     free = shutil.disk_usage(folder).free // 1024**3
+    images = _kept_images()
+    subject = f"disk: {free} GiB free in {folder}" + (
+        f", beside {images} GiB of images that a cluster keeps" if images else ""
+    )
     lacks = f"make room: a cloud's images, volumes and the build need {_DISK} GiB"
-    yield Finding(f"disk: {free} GiB free in {folder}", lacks if free < _DISK else "")
+    yield Finding(subject, lacks if free + images < _DISK else "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
     lacks = f"the smallest cloud needs {_MEMORY} GiB"
     # Firmware and kernel keep a little of what is built in.
     yield Finding(f"memory: {memory:.1f} GiB", lacks if memory < _MEMORY * 0.95 else "")
+
+
+def _kept_images() -> int:
+    """Return the GiB of images that a cluster has imported, of the one with most: it needs no room for them again."""
+    folders = sorted(paths.state().glob("*/images"))
+    sizes = [subprocess.run(["du", "-skx", path], capture_output=True, check=False).stdout.split() for path in folders]
+    return max((int(size[0]) for size in sizes if size), default=0) // 1024**2
 
 
 def _kernel() -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import PATIENCE, until
 
-from localcluster import archives, build, cgroups, clock, cluster, components, init, layout, network, paths
+from localcluster import archives, build, cgroups, clock, cluster, components, doctor, init, layout, network, paths
 from localcluster.target import target
 
 PATH = os.environ["PATH"]
@@ -30,6 +31,22 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBECONFIG", raising=False)
     # No kind and no Docker, whatever this machine has.
     monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize(("free", "kept", "lacks"), [(13, 0, True), (9, 7, False), (9, 5, True), (15, 0, False)])
+def test_images_that_a_cluster_keeps_need_no_room_again(
+    free: int, kept: int, *, lacks: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, size in (("small", 1), ("large", kept)):
+        (paths.state() / name / "images").mkdir(parents=True)
+        (paths.state() / name / "images" / "size").write_text(str(size * 1024**2), encoding="utf-8")
+    (tmp_path / "du").write_text('#!/bin/sh\nread -r size < "$2/size"\necho "$size $2"\n', encoding="utf-8")
+    (tmp_path / "du").chmod(0o755)
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 1024**3))
+    disk, memory = doctor._sizes()
+    assert bool(disk.cure) == lacks
+    assert memory.subject.startswith("memory")
+    assert f"beside {max(kept, 1)} GiB of images" in disk.subject
 
 
 def test_the_cache_follows_the_conventions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +233,7 @@ def test_the_supervisor_restarts_orders_and_ends(tmp_path: Path) -> None:
     program = """
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from localcluster.init import Program, hold, supervise
 hold(Path("."), "held", 3600)
