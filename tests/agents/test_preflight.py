@@ -103,7 +103,7 @@ class Check:
             "command": ["python3", "-c", agents.text("schema/preflight.py"), *CHECK],
             "env": [
                 {"name": "FACTS", "value": agents.text("schema/facts.py") if service else ""},
-                {"name": "SERVICE", "value": service},
+                {"name": "RECORDS_OF", "value": service if service in ("nova", "cinder") else ""},
                 {"name": "TABLES", "value": tables},
                 {"name": "CONFIG_FILE", "value": str(self.machine.write("service.conf", config))},
                 {"name": "TERMINATION_LOG", "value": str(self.message)},

@@ -139,7 +139,7 @@ def check_env(plan: Plan) -> dict[str, str]:
 def test_a_check_looks_at_tables_that_the_upgrade_writes_again(releases: Mapping[str, Release]) -> None:
     target = replace(releases[NEW], rewrites={"placement": {"allocations": NEW, "consumers": "2025.2", "traits": OLD}})
     env = check_env(planned({**releases, NEW: target}))
-    assert (env["SERVICE"], env["TABLES"]) == ("placement", "allocations consumers")
+    assert (env["RECORDS_OF"], env["TABLES"]) == ("", "allocations consumers")
     assert env["CONFIG_FILE"] == "/etc/placement/placement.conf"
     assert "FACTS" not in check_env(planned(releases))
 

@@ -1,6 +1,6 @@
 """Print facts about a service's database that its own check before an upgrade does not tell, or not by name: a line
-each, which begins with Failure or Warning, with what to do. CONFIG_FILE has the connection, SERVICE the name of the
-service, TABLES those of tables that the new schema writes again as a whole.
+each, which begins with Failure or Warning, with what to do. CONFIG_FILE has the connection, RECORDS_OF the service
+whose programs have records, if there is one, TABLES the names of tables that the new schema writes again as a whole.
 """
 
 from __future__ import annotations
@@ -112,13 +112,14 @@ def tables(names: Sequence[str]) -> Iterator[str]:
             )
 
 
-SERVICES: Mapping[str, Callable[[], Iterator[str]]] = {"nova": nova, "cinder": cinder}
+RECORDS: Mapping[str, Callable[[], Iterator[str]]] = {"nova": nova, "cinder": cinder}
+"""Facts in the records of a service's programs."""
 
 
 def main() -> None:
     """Print the facts."""
-    service, names = os.environ["SERVICE"], os.environ["TABLES"].split()
-    for fact in (*(SERVICES[service]() if service in SERVICES else ()), *(tables(names) if names else ())):
+    service, names = os.environ["RECORDS_OF"], os.environ["TABLES"].split()
+    for fact in (*(RECORDS[service]() if service else ()), *(tables(names) if names else ())):
         print(fact)
 
 

@@ -33,13 +33,15 @@ def preflight(
     ctx: Context[Any],
     config: Config,
     *options: str,
+    with_records: bool = False,
     mounts: Callable[[str], Sequence[kube.Mount]] = lambda _: (),
     program: ProgramSettings = _PLAIN,
 ) -> Step | None:
     """Return the step of an upgrade that runs the service's own check, `<kind>-status`, with its configuration and its
     schema, and looks at facts that this does not tell; None without an upgrade. What fails blocks the upgrade, warnings
-    are the message of a success. Programs that run keep their configuration, so that the check has a Secret
-    `<owner>-preflight` of its own, of which `mounts` returns further mounts by its name.
+    are the message of a success. `with_records` also looks at the records of the service's programs, of which its check
+    knows too little (`agents/schema/facts.py`). Programs that run keep their configuration, so that the check has a
+    Secret `<owner>-preflight` of its own, of which `mounts` returns further mounts by its name.
     """
     if not ctx.upgrades_from:
         return None
@@ -47,7 +49,11 @@ def preflight(
     (secret,) = config.objects
     copy = {**secret, "metadata": {**secret["metadata"], "name": name}}
     check_config = replace(config, secret=name, objects=(copy,))
-    env = {"CONFIG_DIGEST": config.digest, "TERMINATION_LOG": "/dev/termination-log", **_facts(ctx, config)}
+    env = {
+        "CONFIG_DIGEST": config.digest,
+        "TERMINATION_LOG": "/dev/termination-log",
+        **_facts(ctx, config, with_records=with_records),
+    }
     program = replace(program, mounts=(*program.mounts, *mounts(name)), env={**program.env, **env}, retries=2)
     service_check = [f"{ctx.kind.lower()}-status", *options, "upgrade", "check"]
     command = ["python3", "-c", agents.text("schema/preflight.py"), *service_check]
@@ -56,19 +62,15 @@ def preflight(
     return replace(step, name=PREFLIGHT, objects=(copy, kube.reporting(check)), after=())
 
 
-_WITH_FACTS = ("Nova", "Cinder")
-"""Kinds whose check knows too little of the services in their records (`agents/schema/facts.py`)."""
-
-
-def _facts(ctx: Context[Any], config: Config) -> dict[str, str]:
+def _facts(ctx: Context[Any], config: Config, *, with_records: bool) -> dict[str, str]:
     """Return the variables of the program that looks at facts in the database; none without such facts."""
     rewritten = ctx.release.rewrites.get(ctx.kind.lower(), {})
     tables = sorted(table for table, release in rewritten.items() if is_earlier(ctx.upgrades_from, release))
-    if not tables and ctx.kind not in _WITH_FACTS:
+    if not tables and not with_records:
         return {}
     return {
         "FACTS": agents.text("schema/facts.py"),
-        "SERVICE": ctx.kind.lower(),
+        "RECORDS_OF": ctx.kind.lower() if with_records else "",
         "TABLES": " ".join(tables),
         "CONFIG_FILE": f"{config.directory}/{config.files[0]}",
     }

@@ -95,7 +95,7 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
         *backup(ctx, common, backends, sudo, ready=base.connected, after=after_schema),
         *purge(ctx, spec.purge, [*manage, "purge", str(spec.purge.days)], conf, after=(sync,)),
         *parts.completion(ctx, [*manage, "online_data_migrations"], conf, after=checks),
-        preflight=parts.preflight(ctx, conf),
+        preflight=parts.preflight(ctx, conf, with_records=True),
         endpoint=f"{api.public}/v3",
         published={**base.credentials.published, **api.published, **_node_contract(backends)},
         details={"backends": [backend_entry(ctx, backend) for backend in spec.backends]},

@@ -111,7 +111,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         published={**creds.published, **api.published, "metadataProtocol": urlsplit(metadata.internal).scheme},
         wake=migration.wake,
         details={"cells": [status(ctx, each) for each in cells], **rollout.details},
-        preflight=parts.preflight(ctx, conf),
+        preflight=parts.preflight(ctx, conf, with_records=True),
     )
 
 
