@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import re
@@ -173,6 +174,25 @@ async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Clo
         await own.create(CONTROL_PLANE, "cloud", **plane["spec"])
         yield found
     await client.close()
+
+
+async def kill_again_and_again(chain: Cloud, calm_writes: int) -> int:
+    """Let lives follow each other, each with some more writes, that end before the answer to the last one, until one
+    lasts. Return their number.
+    """
+    lives = 1
+    for writes in itertools.cycle(LIVES):
+        if await chain.life(writes):
+            break
+        lives += 1
+        assert lives < 5 * calm_writes, "it goes in circles"
+    return lives
+
+
+def crash_points(writes: int, most: int = IMMORTAL) -> list[int]:
+    """Return the writes after which a deployment of its own ends: spread evenly, or each, but not more than `most`."""
+    count = min(writes, most) if POINTS == "all" else int(POINTS)
+    return [1 + index * writes // count for index in range(count)]
 
 
 _undisturbed: dict[Path, tuple[int, dict[str, Any]]] = {}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
 
 from .harness import Cluster, eventually
-from .lives import HA, IMMORTAL, LIVES, MINIMAL, POINTS, cloud, differences, drawn_twice, undisturbed
+from .lives import (
+    HA,
+    IMMORTAL,
+    MINIMAL,
+    POINTS,
+    cloud,
+    crash_points,
+    differences,
+    drawn_twice,
+    kill_again_and_again,
+    undisturbed,
+)
 
 # A deployment of the large one takes several seconds.
-EACH = {MINIMAL: 10**9, HA: 20}
+EACH = {MINIMAL: IMMORTAL, HA: 20}
 
 
 @pytest.mark.parametrize("sample", [MINIMAL] if POINTS != "all" else [MINIMAL, HA], ids=lambda path: path.stem)
@@ -19,12 +29,7 @@ async def test_killed_again_and_again(cluster: Cluster, sample: Path):
     """Each life makes some more writes, and dies before it hears the answer to the last."""
     calm_writes, expected = await undisturbed(cluster, sample)
     async with cloud(cluster, "chain", sample) as chain:
-        lives = 1
-        for writes in itertools.cycle(LIVES):
-            if await chain.life(writes):
-                break
-            lives += 1
-            assert lives < 5 * calm_writes, "it goes in circles"
+        lives = await kill_again_and_again(chain, calm_writes)
         assert differences(await chain.objects(), expected) == []
         assert drawn_twice(chain) == []
     print(f"{calm_writes} writes undisturbed; {chain.writes} in {lives} lives")
@@ -34,8 +39,7 @@ async def test_killed_again_and_again(cluster: Cluster, sample: Path):
 async def test_killed_once_at_any_write(cluster: Cluster, sample: Path):
     """A deployment for each crash point: one life that ends there, and one that finds what it left."""
     calm_writes, expected = await undisturbed(cluster, sample)
-    count = min(calm_writes, EACH[sample]) if POINTS == "all" else int(POINTS)
-    for point in (1 + index * calm_writes // count for index in range(count)):
+    for point in crash_points(calm_writes, EACH[sample]):
         async with cloud(cluster, f"at-{point}", sample) as crashed:
             await crashed.life(point)
             assert await crashed.life(IMMORTAL)

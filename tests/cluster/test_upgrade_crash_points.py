@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually
-from .lives import IMMORTAL, LIVES, MINIMAL, POINTS, Cloud, cloud, differences, drawn_twice
+from .lives import IMMORTAL, MINIMAL, Cloud, cloud, crash_points, differences, drawn_twice, kill_again_and_again
 
 OLD, NEW = "2025.1", "2026.1"
 MOST = 20
@@ -51,12 +50,7 @@ async def test_killed_again_and_again(cluster: Cluster) -> None:
     async with cloud(cluster, "chain", MINIMAL) as chain:
         await deploy(chain)
         await order(chain, NEW)
-        lives = 1
-        for writes in itertools.cycle(LIVES):
-            if await chain.life(writes):
-                break
-            lives += 1
-            assert lives < 5 * calm_writes, "it goes in circles"
+        lives = await kill_again_and_again(chain, calm_writes)
         assert differences(await chain.objects(), expected) == []
         assert set(drawn_twice(chain)) <= changed
     print(f"{calm_writes} writes undisturbed; {chain.writes} in {lives} lives")
@@ -65,8 +59,7 @@ async def test_killed_again_and_again(cluster: Cluster) -> None:
 async def test_killed_once_at_any_write(cluster: Cluster) -> None:
     """A deployment for each crash point: one life of the upgrade that ends there, and one that finds what it left."""
     calm_writes, expected, changed = await undisturbed(cluster)
-    count = min(calm_writes, MOST) if POINTS == "all" else int(POINTS)
-    for point in (1 + index * calm_writes // count for index in range(count)):
+    for point in crash_points(calm_writes, MOST):
         async with cloud(cluster, f"at-{point}", MINIMAL) as crashed:
             await deploy(crashed)
             await order(crashed, NEW)
@@ -80,8 +73,7 @@ async def test_killed_once_at_any_write(cluster: Cluster) -> None:
 async def test_killed_and_taken_back(cluster: Cluster) -> None:
     """At each crash point, the cloud goes back to the release that ran, and is what it was."""
     calm_writes, _, _ = await undisturbed(cluster)
-    count = min(calm_writes, MOST) if POINTS == "all" else int(POINTS)
-    for point in (1 + index * calm_writes // (2 * count) for index in range(count)):
+    for point in crash_points(calm_writes // 2, MOST):
         async with cloud(cluster, f"back-{point}", MINIMAL) as crashed:
             await deploy(crashed)
             before = await crashed.objects()
