@@ -126,8 +126,10 @@ async def test_the_operator_labels_members_alone(writer: Writer, cluster: Cluste
 
 def compute(cluster: Cluster, **changes: Any) -> Object:
     """Return a pod of nova-compute as its DaemonSet makes it, or a similar one."""
-    own = {"app.kubernetes.io/managed-by": kube.MANAGED_BY, kube.COMPONENT: "cell1-compute"}
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "nova-cell1-compute", "uid": "0-0-0-0"}
+    name = "nova-cell1-compute"
+    own = {"app.kubernetes.io/managed-by": kube.MANAGED_BY, "app.kubernetes.io/name": name}
+    own |= {kube.KIND: "nova", kube.COMPONENT: "cell1-compute"}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "0-0-0-0"}
     metadata = {
         **cluster.meta("compute"),
         "labels": own | changes.get("labels", {}),
@@ -139,6 +141,9 @@ def compute(cluster: Cluster, **changes: Any) -> Object:
 
 OTHERS: dict[str, Any] = {
     "of another program": {"labels": {kube.COMPONENT: "api"}},
+    "of another kind": {"labels": {kube.KIND: "neutron"}},
+    "of another DaemonSet": {"owner": {"name": "fluentd"}},
+    "of another API's DaemonSet": {"owner": {"apiVersion": "example.org/v1"}},
     "of another operator": {"labels": {"app.kubernetes.io/managed-by": "helm"}},
     "of a Deployment": {"owner": {"kind": "ReplicaSet"}},
     "of a user, for a DaemonSet": {"owner": {"controller": False}},

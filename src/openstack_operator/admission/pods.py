@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from ..kube import COMPONENT, MANAGED_BY, WATCHED, Object
+from ..kube import COMPONENT, KIND, MANAGED_BY, WATCHED, Object
 from ..runtime.apply import APPLIED
 from ..services.mariadb.cluster import RECORD_DIGEST
 from ..services.mariadb.roles import ROLE
@@ -58,10 +58,18 @@ def pod_policy(
 def _endings(account: tuple[str, str]) -> list[Object]:
     """The operator ends pods of nova-compute, so that Kubernetes makes them again from the newest template."""
     labels, owners = "dyn(oldObject.metadata).?labels", "dyn(oldObject.metadata).?ownerReferences.orValue([])"
+    # The DaemonSet's controller sets the owner; the labels are those of the template, which the operator wrote.
+    owner_checks = (
+        "owner.?controller.orValue(false)",
+        "owner.apiVersion == 'apps/v1'",
+        "owner.kind == 'DaemonSet'",
+        f"owner.name == {labels}['app.kubernetes.io/name'].orValue('')",
+    )
     checks = (
         f"{labels}['app.kubernetes.io/managed-by'].orValue('') == {json.dumps(MANAGED_BY)}",
+        f"{labels}[{json.dumps(KIND)}].orValue('') in ['nova', 'hypervisorcluster']",
         f"{labels}[{json.dumps(COMPONENT)}].orValue('').endsWith('-compute')",
-        f"{owners}.exists(owner, owner.kind == 'DaemonSet' && owner.?controller.orValue(false))",
+        f"{owners}.exists(owner, {' && '.join(owner_checks)})",
     )
     rule = _rule(" && ".join(checks), "delete pods but those of nova-compute")
     return _enforced(f"{OPERATOR}-pod-endings", account, ["pods"], "DELETE", [rule])
