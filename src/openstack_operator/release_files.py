@@ -76,6 +76,10 @@ class ReleaseFiles:
         paths = (folder / "options" / f"{release}.txt" for folder in self._folders)
         return next((_options(path.read_text("utf-8")) for path in paths if path.is_file()), {})
 
+    def all_options(self) -> OptionLists:
+        """Return the options of all releases together."""
+        return _merge(self._options(each) for each in self._files())
+
     def versions(self) -> dict[Path, Version | None]:
         """Version by file, None where it leads nowhere: differs from before once a file came, went or changed."""
         return {path: _version(path) for path in self._files().values()}

@@ -177,7 +177,7 @@ class OfflineCluster:
         id_ = self._add(manifest, namespace)
         if id_ is None:
             raise LookupError(f"{manifest['kind']} is not a kind of this operator")
-        return self._context(id_)
+        return self.context_of(id_)
 
     def plan_defaults(self, id_: Id) -> Planned | None:
         """Return a resource with nothing but a name; None if it would be refused."""
@@ -257,7 +257,7 @@ class OfflineCluster:
         return self._planned[id_]
 
     def _compute(self, id_: Id) -> tuple[Plan | None, Context[Any]]:
-        context = self._context(id_)
+        context = self.context_of(id_)
         service = self._services.get(id_.kind)
         if service is None:
             return None, context
@@ -279,7 +279,8 @@ class OfflineCluster:
             plan = service.make_plan(context)
         return plan
 
-    def _context(self, id_: Id) -> Context[Any]:
+    def context_of(self, id_: Id) -> Context[Any]:
+        """Return what the plan of a resource looks at. Raises SpecError for a spec its model refuses."""
         spec = parse(self._resources[id_.kind], self._manifests[id_])
         permissions = self._reporting_permissions(id_)
         namespace_secrets = {

@@ -28,10 +28,16 @@ password = hush
 memcache_secret_key = hush
 tls_keyfile = /etc/tls/tls.key
 service_token_roles_required = true
+service_token_roles = service,admin-of-all
+token_cache_time = 300
 about = the password is correct-horse
 
 [driver]
 license = correct-horse
+pure_api_token = hush
+
+[cache]
+backend_argument = sentinel:hush
 
 [pci]
 device_spec = {"address": "*:0a:00.*"}
@@ -76,6 +82,10 @@ def test_options_are_shown_without_what_is_secret() -> None:
         "memcache_secret_key": "***",
         "tls_keyfile": "/etc/tls/tls.key",
         "service_token_roles_required": "true",
+        "service_token_roles": "service,admin-of-all",
+        "token_cache_time": "300",
+        "backend_argument": "***",
+        "pure_api_token": "***",
         "about": "the password is ***",
         "license": "***",
         "device_spec": '{"address": "*:0b:00.*"}',

@@ -515,6 +515,13 @@ def test_options_are_judged_at_their_place_in_the_files() -> None:
     )
 
 
+def test_an_error_hides_no_warning_about_the_same_resource() -> None:
+    text = CLOUD + "  nova:\n    config:\n      DEFAULT:\n        cpu_allocation_ratio: -1\n        debgu: true\n"
+    made = surveyed(text)
+    assert len(made.errors) == 1
+    assert ["there is no option 'debgu' in section [DEFAULT]" in str(each) for each in made.warnings] == [True]
+
+
 def test_what_is_in_no_file_is_warned_about() -> None:
     text = (
         "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata: {name: p}\nspec:\n"

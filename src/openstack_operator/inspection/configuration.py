@@ -10,11 +10,14 @@ from typing import Any, NamedTuple, cast
 
 from ..kube import INSTANCE, KIND
 from ..kube.masking import MASK, Mask, decode_content, is_secret_option, parse_options, secret_values
+from ..kube.quotes import mask_passwords
 from ..oslo import render
 from ..plan import Object
+from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
 from ..runtime.kinds import SECRET
 from .logs import matching_pods
+from .secret_options import SecretOptions
 from .selection import ServiceOptions, chosen, kinds_of, labels_of
 from .session import run
 from .snapshot import OURS, check_complete, list_objects, read
@@ -44,6 +47,24 @@ class Option(NamedTuple):
     """Masked."""
     source: str
     """`operator`, or the resource and the path of its spec in which the user set it."""
+
+
+class _Masking(NamedTuple):
+    """A mask over the values of options."""
+
+    mask: Mask
+    judge: SecretOptions
+
+    def over(self, section: str, name: str, value: str) -> str:
+        """Return the value of an option without what is secret in it."""
+        if not self.judge.is_secret(section, name):
+            # The mask knows what is secret by its name: also the roles in `service_token_roles`.
+            return mask_passwords(value) if is_secret_option(name) else self.mask.over(value)
+        if value.lower() in ("true", "false", ""):
+            return self.mask.over(value)
+        is_url = name.lower().endswith(_URLS) and "://" in value
+        is_path = name.lower().endswith("file") and _PATH.fullmatch(value)
+        return self.mask.over(value) if is_url or is_path else MASK
 
 
 def config(options: Options) -> int:
@@ -77,9 +98,11 @@ def effective(
     `names` only those of these Secrets. The second list names the files of another form than sections of options.
     """
     mask = Mask(text for each in secrets for text in secret_values(each))
+    lists = ReleaseFiles(packaged()).all_options()
     options: list[Option] = []
     unreadable: list[str] = []
     for live in resources:
+        judge = SecretOptions(lists, live["kind"])
         for secret in secrets:
             labels, name = secret["metadata"].get("labels") or {}, secret["metadata"]["name"]
             if (labels.get(KIND), labels.get(INSTANCE)) != labels_of(live) or (names is not None and name not in names):
@@ -88,11 +111,13 @@ def effective(
             files = {file: content for file, content in contents.items() if isinstance(content, Mapping)}
             unreadable += [f"Secret/{name}, {file}" for file in contents if files and file not in files and "." in file]
             for file, sections in files.items():
-                options += _options(live, name, file, cast("Any", sections), mask)
+                options += _options(live, name, file, cast("Any", sections), _Masking(mask, judge))
     return options, unreadable
 
 
-def _options(live: Object, secret: str, file: str, sections: Mapping[str, Object], mask: Mask) -> Iterator[Option]:
+def _options(
+    live: Object, secret: str, file: str, sections: Mapping[str, Object], masking: _Masking
+) -> Iterator[Option]:
     set_by_user = list(_settings(live.get("spec") or {}, "spec"))
     for section, values in sections.items():
         for name, value in values.items():
@@ -100,7 +125,8 @@ def _options(live: Object, secret: str, file: str, sections: Mapping[str, Object
             path = next(paths, "")
             source = f"user: {subject(live)}, {path}" if path else _OPERATOR
             for each in value if isinstance(value, list) else [value]:
-                yield Option(secret, file, section[1:-1], name, _masked(name, each, mask), source)
+                value_shown = masking.over(section[1:-1], name, each)
+                yield Option(secret, file, section[1:-1], name, value_shown, source)
 
 
 def _settings(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Mapping[str, Any]]]]:
@@ -116,15 +142,6 @@ def _settings(value: Any, path: str) -> Iterator[tuple[str, Mapping[str, Mapping
                 yield f"{path}.config", parse_options(render(sections))
             else:
                 yield from _settings(each, f"{path}.{name}")
-
-
-def _masked(name: str, value: str, mask: Mask) -> str:
-    """Return the value of an option without what is secret in it."""
-    if not is_secret_option(name) or value.lower() in ("true", "false", ""):
-        return mask.over(value)
-    is_url = name.lower().endswith(_URLS) and "://" in value
-    is_path = name.lower().endswith("file") and _PATH.fullmatch(value)
-    return mask.over(value) if is_url or is_path else MASK
 
 
 def _mounted(pods: Iterable[Object]) -> frozenset[str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path
 from ..parts.run.config_check import remarks
-from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases
+from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases, SpecError
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Id, NullReader, OfflineCluster, Planned
 from .documents import Document
@@ -135,6 +135,7 @@ class _Reader:
         self.foreign = 0
         self.issuers = Issuers()
         self.waiting: set[Id] = set()
+        self._refused: list[Id] = []
         self._wrong = set[tuple[Document, str]]()
         """Fields the API server would refuse: what a plan says of them says nothing new."""
         self._left_out: dict[Document, tuple[str, ...]] = {}
@@ -175,6 +176,7 @@ class _Reader:
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
         """An error each."""
+        self._refused.append(id_)
         for path, message in problems:
             self._tell(id_, path, message)
 
@@ -229,10 +231,22 @@ class _Reader:
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
                 self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
-        for each in planned:
-            for remark in remarks(each.context) if each.plan else ():
-                self._tell(each.id, remark.path, remark.text, warning=True)
+        for id_, context in self._judged(planned):
+            for remark in remarks(context):
+                # What a program does not take is an error, which the plan raised.
+                if remark.kind != "wrong":
+                    self._tell(id_, remark.path, remark.text, warning=True)
         self._tell_kinds(planned, kinds)
+
+    def _judged(self, planned: Sequence[Planned]) -> Iterator[tuple[Id, Context[Any]]]:
+        """Yield the resources whose options can be judged: also those that are refused for something in them."""
+        assert self.paper
+        yield from ((each.id, each.context) for each in planned if each.plan)
+        for id_ in dict.fromkeys(self._refused):
+            try:
+                yield id_, self.paper.context_of(id_)
+            except SpecError:
+                continue
 
     def _is_promised(self, planned: Sequence[Planned], namespace: str, reference: str) -> bool:
         """Return True if a plan publishes the Secret, though another program writes it."""

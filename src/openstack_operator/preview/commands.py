@@ -210,11 +210,19 @@ def _settings(options: Options, operator: RunningOperator | None) -> OperatorSet
 def _release_folders(
     options: Options, operator: RunningOperator | None, settings: OperatorSettings, folder: Path
 ) -> list[Path]:
-    """Return the folders of release files that win over the packaged ones."""
+    """Return the folders of release files that win over the packaged ones, and say which files these are."""
     if options.releases:
+        _warn(f"release files: those of {options.releases}, then of version {__version__} of this program")
         return [options.releases]
     written = write_releases(operator, settings.releases, folder) if operator and settings.releases else None
-    return [written] if written else []
+    if written:
+        _warn("release files: those of the running operator")
+        return [written]
+    _warn(
+        f"release files: those of version {__version__} of this program; the running operator has none of its own, or"
+        " you may not read its Deployment and its ConfigMaps"
+    )
+    return []
 
 
 async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
