@@ -22,7 +22,7 @@ NOVA = Request("Nova.openstack.k8s.io", "ns", "nova")
 
 def pod(name: str, uid: str = "u", *, version: int = 1, daemons: str = "", **metadata: Any) -> Object:
     labels = {kube.INSTANCE: "nova"} | metadata.pop("labels", {kube.WATCHED: "true"})
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": daemons, "uid": "d", "controller": True}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": daemons, "uid": daemons, "controller": True}
     base = {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": str(version), "labels": labels}
     owners = {"ownerReferences": [owner]} if daemons else {}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {**base, **owners, **metadata}, "spec": {}, "status": {}}
@@ -101,9 +101,10 @@ def test_plans_see_all_pods_that_they_replace() -> None:
         cached(pod("compute-new", daemons="nova-cell1-compute")),
         cached(pod("member")),
     ]
+    strategies = (("nova-cell1-compute", "OnDelete"), ("nova-libvirt", "RollingUpdate"))
     daemon_sets = [
-        (DAEMON_SET, entry({"metadata": {"name": name}, "spec": {"updateStrategy": {"type": type_}}}, DAEMON_SET))
-        for name, type_ in (("nova-cell1-compute", "OnDelete"), ("nova-libvirt", "RollingUpdate"))
+        (DAEMON_SET, entry({"metadata": {"name": name, "uid": name}, "spec": spec}, DAEMON_SET))
+        for name, spec in ((name, {"updateStrategy": {"type": type_}}) for name, type_ in strategies)
     ]
     names = [live["metadata"]["name"] for live in seen_by_plans(pods, daemon_sets)]
     assert names == ["compute-old", "compute-new", "member"]

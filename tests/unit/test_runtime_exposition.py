@@ -63,8 +63,8 @@ def test_a_resource_is_told_of_as_long_as_it_is_there(world: World):
     assert samples(world) == {}
 
 
-@pytest.mark.parametrize(("reason", "is_held"), [("Held", True), ("Progressing", False)])
-def test_an_upgrade_that_is_held_is_no_resource_that_fails(world: World, reason: str, *, is_held: bool):
+@pytest.mark.parametrize(("reason", "is_held"), [("Held", True), ("RolloutPaused", True), ("Progressing", False)])
+def test_what_a_user_holds_is_no_resource_that_fails(world: World, reason: str, *, is_held: bool):
     condition = {"type": "Ready", "status": "False", "reason": reason}
     put(world, AUTHORITY, "internal", 1, status={"conditions": [condition]})
     assert (("resource_held", "PKI", "x", "internal") in samples(world)) == is_held

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..kube import POD_REASONS, ROLLOUT_PAUSED, ROLLOUT_STOPPED
-from ..plan import PAUSED, UPGRADE_HELD
+from ..kube import POD_REASONS
+from ..plan import PAUSED, ROLLOUT_PAUSED, ROLLOUT_STOPPED, UPGRADE_HELD
 from .causes import CERTIFICATE_EXPIRED, CYCLE, JOB_OVERDUE, VOLUME_FULL
 from .state import DELETING, NOT_LOOKED_AT
 

@@ -7,9 +7,6 @@ from ..plan.times import valid_time
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
 from .node_rollout import (
-    ON_DELETE,
-    ROLLOUT_PAUSED,
-    ROLLOUT_STOPPED,
     TEMPLATE_DIGEST,
     NodeRollout,
     Waves,
@@ -101,7 +98,7 @@ from .readiness import (
     referent_verdict,
 )
 from .resources import amount, peak, requested
-from .rollout import Rollout, conditions
+from .rollout import ON_DELETE, Rollout, conditions
 from .started import lacks_image, started_version
 
 __all__ = [
@@ -128,8 +125,6 @@ __all__ = [
     "REMEMBERED",
     "REPORTS",
     "RETAIN",
-    "ROLLOUT_PAUSED",
-    "ROLLOUT_STOPPED",
     "STATEFUL_SET_LIMIT",
     "TEMPLATE_DIGEST",
     "VERSION",

@@ -12,19 +12,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..plan import READY, RELEASE_ANNOTATION, Context, Object, Verdict, failed, is_earlier, progressing, waiting
+from ..plan import (
+    READY,
+    RELEASE_ANNOTATION,
+    ROLLOUT_PAUSED,
+    ROLLOUT_STOPPED,
+    Context,
+    Object,
+    Verdict,
+    failed,
+    is_earlier,
+    progressing,
+    waiting,
+)
 from .agents import name_nodes
 from .objects import annotated, digest
 from .pod_facts import container_statuses, is_placed, node_of, unready_since
 from .pods import COMPUTE
-from .rollout import Rollout, conditions
+from .rollout import ON_DELETE, Rollout, conditions
 
 TEMPLATE_DIGEST = "openstack.k8s.io/template"
 """Annotation of a pod: the digest of the template that it was made from."""
-ON_DELETE = "OnDelete"
-"""Strategy of a DaemonSet whose pods the operator replaces."""
-ROLLOUT_PAUSED, ROLLOUT_STOPPED = "RolloutPaused", "RolloutStopped"
-"""Reasons of a roll-out that waits for a user, and of one that stopped by itself."""
 LISTED = 10
 """Names of nodes in a status at most."""
 
@@ -70,6 +78,7 @@ class _NodePod:
     live: Object
     is_current: bool
     is_canary: bool
+    is_node_away: bool
 
     @property
     def node(self) -> str:
@@ -86,10 +95,12 @@ class _NodePod:
 
     @property
     def is_silent(self) -> bool:
-        """True if its node does not answer: Kubernetes calls the pod unready, and its containers what they were."""
+        """True if its node does not answer, as the Node says or, some seconds before that, the pod: Kubernetes calls it
+        unready, and its containers what they were.
+        """
         by_type = conditions(self.live)
         ready, containers = (by_type.get(name, {}).get("status") for name in ("Ready", "ContainersReady"))
-        return ready == "False" and containers == "True"
+        return self.is_node_away or (ready == "False" and containers == "True")
 
     @property
     def release(self) -> str:
@@ -128,7 +139,9 @@ class NodeRollout:
 
 def nodes_of_later_release(ctx: Context[Any]) -> list[str]:
     """Return the nodes that answer and have a pod, by `by_node`, of a later release than the spec asks for."""
-    pods = (_NodePod(live, is_current=False, is_canary=False) for live in ctx.pods)
+    pods = (
+        _NodePod(live, is_current=False, is_canary=False, is_node_away=_is_node_away(ctx, live)) for live in ctx.pods
+    )
     later = (pod for pod in pods if is_placed(pod.live) and is_earlier(ctx.release.name, pod.release))
     return sorted(pod.node for pod in later if not pod.is_silent)
 
@@ -139,9 +152,10 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     last.
     """
     desired = {each["metadata"]["name"]: each for each in daemon_sets}
-    pods = _pods(ctx, desired, waves)
-    behind = sorted((pod for pod in pods if not pod.is_current), key=lambda pod: pod.node)
     live = {name: ctx.children.get(("DaemonSet", name)) for name in desired}
+    names = {uid: name for name, each in live.items() if each and (uid := each["metadata"].get("uid"))}
+    pods = _pods(ctx, {uid: _version(live[name], desired[name]) for uid, name in names.items()}, waves)
+    behind = sorted((pod for pod in pods if not pod.is_current), key=lambda pod: pod.node)
     nodes = max(sum(Rollout(each).desired for each in live.values()), len(pods))
     releases: dict[str, int] = {}
     for pod in pods:
@@ -152,11 +166,11 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     )
     if not behind:
         return rollout
-    observed = {name for name, each in live.items() if each is not None and _is_observed(each, desired[name])}
-    return _next(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in observed], waves)
+    observed = {uid for uid, name in names.items() if _is_observed(live[name], desired[name])}
+    return _plan_wave(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in observed], waves)
 
 
-def _next(
+def _plan_wave(
     ctx: Context[Any],
     program: str,
     rollout: NodeRollout,
@@ -179,13 +193,13 @@ def _next(
     candidates = [pod for pod in behind if not pod.is_silent and not pod.is_ending]
     if waves.canaries is not None:
         canaries = [pod for pod in answering if pod.is_canary]
-        if text := _hold(waves, canaries, is_first=any(pod in candidates for pod in canaries)):
+        if text := _halt_after_canaries(waves, canaries, is_first=any(pod in candidates for pod in canaries)):
             return replace(rollout, verdict=waiting(f"{progress}; {text}", ROLLOUT_PAUSED))
         if not all(pod.is_current and pod.is_ready for pod in canaries):
             candidates = [pod for pod in candidates if pod.is_canary]
     missing = rollout.nodes - len(pods)
     chosen = _choose(candidates, waves.limit(rollout.nodes) - len(starting) - len(ending) - missing)
-    waits = _waits(program, starting, [*ending, *chosen], missing)
+    waits = _describe_waits(program, starting, [*ending, *chosen], missing)
     if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
         waits.append(
             f"{name_nodes(silent)} cannot be reached: bring it back, or delete the Node if it is gone for good"
@@ -209,15 +223,17 @@ def _wake(starting: Iterable[_NodePod]) -> datetime | None:
     return min((unready_since(pod.live) + _DEADLINE for pod in starting), default=None)
 
 
-def _pods(ctx: Context[Any], desired: Mapping[str, Object], waves: Waves) -> list[_NodePod]:
-    """Return the pod of each node; while an older one ends beside it, the newer. One without a node stands alone."""
-    versions = {name: _version(ctx, name, each) for name, each in desired.items()}
+def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], waves: Waves) -> list[_NodePod]:
+    """Return the pod of each node; while an older one ends beside it, the newer. One without a node stands alone.
+    `versions` has the newest template of each DaemonSet, by uid.
+    """
     by_node: dict[str, _NodePod] = {}
     for live in ctx.pods:
         version = _digest(live), _restarted_at(live)
-        pod = _NodePod(live, version == versions.get(_owner(live)), _is_canary(ctx, live, waves))
         if _owner(live) not in versions:
             continue
+        is_canary, is_node_away = _is_canary(ctx, live, waves), _is_node_away(ctx, live)
+        pod = _NodePod(live, version == versions[_owner(live)], is_canary, is_node_away)
         place = pod.node or live["metadata"]["uid"]
         if place not in by_node or by_node[place].is_ending:
             by_node[place] = pod
@@ -229,16 +245,21 @@ def _is_canary(ctx: Context[Any], pod: Object, waves: Waves) -> bool:
     return waves.canaries is not None and node is not None and node.selected(waves.canaries)
 
 
-def _version(ctx: Context[Any], name: str, desired: Object) -> tuple[str, str]:
+def _is_node_away(ctx: Context[Any], pod: Object) -> bool:
+    node = ctx.nodes.get(node_of(pod))
+    return node is not None and node.is_away
+
+
+def _version(live: Object | None, desired: Object) -> tuple[str, str]:
     """Return what pods of the newest template say of it: also of a restart that a user asked for by kubectl."""
-    live = ctx.children.get(("DaemonSet", name)) or desired
-    return _digest(desired["spec"]["template"]), _restarted_at((live.get("spec") or desired["spec"])["template"])
+    spec = (live or {}).get("spec") or desired["spec"]
+    return _digest(desired["spec"]["template"]), _restarted_at(spec["template"])
 
 
 def _owner(pod: Object) -> str:
-    """Return the name of the DaemonSet that controls a pod; empty for other pods."""
+    """Return the uid of the object that controls a pod; empty without one. Names may be those of an object before."""
     owners = pod["metadata"].get("ownerReferences") or ()
-    return next((each["name"] for each in owners if each.get("controller") and each["kind"] == "DaemonSet"), "")
+    return next((each["uid"] for each in owners if each.get("controller")), "")
 
 
 def _digest(pod: Mapping[str, Any]) -> str:
@@ -249,8 +270,10 @@ def _restarted_at(pod: Mapping[str, Any]) -> str:
     return (pod["metadata"].get("annotations") or {}).get(_RESTARTED_AT, "")
 
 
-def _is_observed(live: Object, desired: Object) -> bool:
+def _is_observed(live: Object | None, desired: Object) -> bool:
     """Return True if the next pod of a live DaemonSet is made from the template of `desired`."""
+    if live is None:
+        return False
     is_same = _digest(live["spec"]["template"]) == _digest(desired["spec"]["template"])
     is_deleted = "deletionTimestamp" in live["metadata"]
     return is_same and not is_deleted and Rollout(live).is_observed
@@ -267,7 +290,7 @@ def _progress(ctx: Context[Any], rollout: NodeRollout, pods: Iterable[_NodePod])
     return f"{rollout.updated} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
 
 
-def _hold(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
+def _halt_after_canaries(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
     """Return why no node gets the change after the canaries; empty if one may."""
     labels = ",".join(f"{name}={value}" for name, value in sorted((waves.canaries or {}).items()))
     if not canaries:
@@ -281,7 +304,7 @@ def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
     [label] = COMPUTE
     text = (
         f"{progress}; no other node gets it: {_describe(program, late)}, and correct or take back the change,"
-        f" or remove the label {label} from that node; or, if the node is away, bring it back or delete the Node"
+        f" or remove the label {label} from that node"
     )
     return failed(text, ROLLOUT_STOPPED)
 
@@ -302,7 +325,7 @@ def _describe(program: str, late: Sequence[_NodePod]) -> str:
     return f"the new {program} is not Ready since {since} ({where}{rest}); see why by `{command}`"
 
 
-def _waits(program: str, starting: Sequence[_NodePod], ending: Sequence[_NodePod], missing: int) -> list[str]:
+def _describe_waits(program: str, starting: Sequence[_NodePod], ending: Sequence[_NodePod], missing: int) -> list[str]:
     """Return what the next nodes wait for."""
     waits: list[str] = []
     if starting:

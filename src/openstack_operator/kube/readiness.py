@@ -9,6 +9,7 @@ from typing import Any
 
 from ..api import Dependency, handle
 from ..plan import (
+    HELD_REASONS,
     PAUSED,
     READY,
     RECOVERY,
@@ -22,7 +23,6 @@ from ..plan import (
     waiting,
 )
 from ..plan.times import valid_time
-from .node_rollout import ROLLOUT_PAUSED
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
 from .rollout import Rollout, conditions, is_observed
@@ -40,11 +40,15 @@ def _name(live: Object) -> str:
 
 
 def _rollout(live: Object) -> Verdict:
-    """READY once every pod of the newest template is ready, and none of an older one is left."""
+    """READY once every pod of the newest template is ready, and none of an older one is left. One whose pods are all
+    ready, and that the operator replaces, waits for the step that does so.
+    """
     rollout = Rollout(live)
     if rollout.is_complete:
         return READY
     text = rollout.progress() if rollout.is_observed else "not yet seen by its controller"
+    if rollout.waits_for_operator:
+        return waiting(f"{_name(live)}: {text}")
     return Verdict(State.READY if is_dispensable(live) else State.PROGRESSING, f"{_name(live)}: {text}")
 
 
@@ -133,7 +137,7 @@ def _autoscaler(live: Object) -> Verdict:
     return Verdict(State.READY, f"{_name(live)}: {able.get('message', '')}") if able.get("status") == "False" else READY
 
 
-_KEPT_REASONS = {RECOVERY, UPGRADE_HELD, ROLLOUT_PAUSED, *POD_REASONS}
+_KEPT_REASONS = {RECOVERY, *HELD_REASONS, *POD_REASONS}
 """Reasons of a resource's Ready that its owner shows, too."""
 
 
@@ -163,11 +167,11 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
 
 
 def referent_verdict(live: Mapping[str, Any]) -> Verdict:
-    """Return READY if a resource of ours does what resources that refer to it need. In an upgrade that is so when
-    nothing but its last step is left, which is held until all others run the new release, too.
+    """Return READY if a resource of ours does what resources that refer to it need. That is so when nothing is left but
+    what a user holds, as the last step of an upgrade until all others run the new release, too.
     """
     verdict = child_verdict(live)
-    return READY if verdict.reason == UPGRADE_HELD else verdict
+    return READY if verdict.reason in HELD_REASONS else verdict
 
 
 def _of_owner(live: Object) -> Verdict:
@@ -196,8 +200,8 @@ def dependency_verdict(live: Mapping[str, Any] | None, dependency: Dependency) -
 
 
 def _is_held(type_: str, condition: Mapping[str, Any]) -> bool:
-    """Return True if this is Ready, and nothing is left but the last step of an upgrade."""
-    return type_ == "Ready" and condition.get("reason") == UPGRADE_HELD
+    """Return True if this is Ready, and nothing is left but what a user holds."""
+    return type_ == "Ready" and condition.get("reason") in HELD_REASONS
 
 
 def _route(live: Object) -> Verdict:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..plan import Object
 
+ON_DELETE = "OnDelete"
+"""Strategy of a DaemonSet whose pods the operator replaces."""
 _COMPLETED, _STUCK = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 """Reasons of a Deployment's condition Progressing that end a roll-out."""
 
@@ -92,6 +94,13 @@ class Rollout:
         # that in the reason. Where a quota admits no pod, it never ends.
         reason = conditions(self.workload).get("Progressing", {}).get("reason", _COMPLETED)
         return max(self.existing, self.desired) > self.updated or reason not in {_COMPLETED, _STUCK}
+
+    @property
+    def waits_for_operator(self) -> bool:
+        """True for a DaemonSet that runs on all nodes, and of which Kubernetes leaves older pods as they are."""
+        spec = (self.workload or {}).get("spec") or {}
+        is_left = self._is_daemon_set and spec.get("updateStrategy", {}).get("type") == ON_DELETE
+        return is_left and self.is_observed and self.ready >= self.desired > self.updated
 
     def progress(self) -> str:
         """Describe how many pods are ready, and during a roll-out, how many are still to replace."""

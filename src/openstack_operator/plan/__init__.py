@@ -53,8 +53,11 @@ from .service import (
 from .steps import AFTER_HOSTS, CLIENTS, HOSTS, SERVERS, WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, check_hop, check_way_back
 from .verdict import (
+    HELD_REASONS,
     READY,
     RECOVERY,
+    ROLLOUT_PAUSED,
+    ROLLOUT_STOPPED,
     UPGRADE_HELD,
     Predecessor,
     State,
@@ -76,6 +79,7 @@ __all__ = [
     "COMPLETION",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
+    "HELD_REASONS",
     "HIGHLY_AVAILABLE",
     "HOSTS",
     "IMAGE_PROFILE",
@@ -91,6 +95,8 @@ __all__ = [
     "READY",
     "RECOVERY",
     "RELEASE_ANNOTATION",
+    "ROLLOUT_PAUSED",
+    "ROLLOUT_STOPPED",
     "SERVERS",
     "SHARED_FIELDS",
     "SINGLE_COPY",

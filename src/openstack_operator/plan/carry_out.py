@@ -9,7 +9,19 @@ from dataclasses import replace
 from .errors import SpecError, Transient
 from .steps import WORKLOADS, Object, Plan, Step
 from .upgrade import UPGRADE
-from .verdict import READY, UPGRADE_HELD, Predecessor, State, Verdict, all_incomplete, progressing, waiting, worst
+from .verdict import (
+    HELD_REASONS,
+    READY,
+    ROLLOUT_PAUSED,
+    UPGRADE_HELD,
+    Predecessor,
+    State,
+    Verdict,
+    all_incomplete,
+    progressing,
+    waiting,
+    worst,
+)
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
@@ -105,7 +117,7 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
         f"{count} {'workload waits' if count == 1 else 'workloads wait'} for {name}"
         for name, count in Counter(each.name for each in turns).items()
     )
-    if verdict.ready or verdict.reason == UPGRADE_HELD:
+    if verdict.ready or verdict.reason in HELD_REASONS:
         return progressing(f"{waits}, {_reason(turns)}")
     return replace(verdict, message=f"{verdict.message}; {waits}")
 
@@ -131,9 +143,12 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
     pending = {name: verdict for name, verdict in summary.items() if not verdict.ready}
     if not pending:
         return READY
-    # An upgrade that is held tells nothing of what is not done besides.
-    unfinished = {n: v for n, v in pending.items() if v.reason != UPGRADE_HELD} or pending
-    causes = {n: v for n, v in unfinished.items() if v.state is not State.WAITING or v.reason} or unfinished
+    held = {n: v for n, v in pending.items() if v.reason in HELD_REASONS}
+    paused = {n: v for n, v in held.items() if v.reason == ROLLOUT_PAUSED}
+    unfinished = {n: v for n, v in pending.items() if n not in held}
+    telling = {n: v for n, v in unfinished.items() if v.state is not State.WAITING or v.reason}
+    # What a user holds tells nothing of what is not done besides. Steps may wait for a roll-out, none for the last one.
+    causes = telling or paused or unfinished or held
     state = max(v.state for v in causes.values())
     reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
     return Verdict(state, _text(causes), reason, incomplete=all_incomplete(causes.values()))

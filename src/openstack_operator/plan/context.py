@@ -43,6 +43,8 @@ class Node:
 
     uid: str
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_away: bool = False
+    """True while its kubelet is silent, or says that it cannot run pods."""
 
     def selected(self, labels: Mapping[str, str]) -> bool:
         """Return True if a nodeSelector takes it."""

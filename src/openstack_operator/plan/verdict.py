@@ -56,6 +56,12 @@ UPGRADE_HELD = "Held"
 """Reason of the last step of an upgrade while it waits for the user, or for the other services of the cloud; and of
 Ready if nothing else is left.
 """
+ROLLOUT_PAUSED, ROLLOUT_STOPPED = "RolloutPaused", "RolloutStopped"
+"""Reasons of a roll-out that waits for a user, and of one that stopped by itself."""
+HELD_REASONS = frozenset({UPGRADE_HELD, ROLLOUT_PAUSED})
+"""Reasons of what a user holds: it may last for days, and nothing has failed. Ready has such a reason if nothing else
+is left.
+"""
 RECOVERY = "RecoveryInProgress"
 """Reason of a part that lost members and is on its way back."""
 

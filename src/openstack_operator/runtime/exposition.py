@@ -10,7 +10,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..kube import secret_data
-from ..plan import UPGRADE_HELD
+from ..plan import HELD_REASONS
 from .kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
 from .store import Cached
 from .world import World
@@ -56,14 +56,14 @@ _Times = dict[str, tuple[float, float]]
 
 
 def gauges() -> tuple[GaugeMetricFamily, ...]:
-    """Return the gauges of readiness, of upgrades that are held, of conditions, of pods, twice, and of certificates,
+    """Return the gauges of readiness, of what users hold, of conditions, of pods, twice, and of certificates,
     twice, without values.
     """
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
-    held_upgrade = GaugeMetricFamily(
+    on_hold = GaugeMetricFamily(
         "openstack_operator_resource_held",
-        "1 while nothing is left of an upgrade of OpenStack but its last step, which is held.",
+        "1 while nothing is left but what a user holds: the last step of an upgrade, or a roll-out that is paused.",
         labels=where,
     )
     condition = GaugeMetricFamily(
@@ -86,7 +86,7 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
         )
         for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
     )
-    return ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry
+    return ready, on_hold, condition, desired_pods, ready_pods, start, expiry
 
 
 class ResourceCollector(Collector):
@@ -101,23 +101,21 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry = gauges()
+        ready, on_hold, condition, desired_pods, ready_pods, start, expiry = gauges()
         if self._is_active():
-            self._resources(ready, held_upgrade, condition)
+            self._resources(ready, on_hold, condition)
             self._workloads(desired_pods, ready_pods)
             self._certificates(start, expiry)
-        yield from (ready, held_upgrade, condition, desired_pods, ready_pods, start, expiry)
+        yield from (ready, on_hold, condition, desired_pods, ready_pods, start, expiry)
 
-    def _resources(
-        self, ready: GaugeMetricFamily, held_upgrade: GaugeMetricFamily, condition: GaugeMetricFamily
-    ) -> None:
+    def _resources(self, ready: GaugeMetricFamily, on_hold: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
             for resource in self._world.stores[kind]:
                 where = [kind.handle, resource.meta.namespace, resource.meta.name]
                 conditions = (_live.decode(resource.raw).status or _Status()).conditions
                 ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
-                if any((c.type, c.status, c.reason) == ("Ready", "False", UPGRADE_HELD) for c in conditions):
-                    held_upgrade.add_metric(where, 1.0)
+                if any(c.type == "Ready" and c.status == "False" and c.reason in HELD_REASONS for c in conditions):
+                    on_hold.add_metric(where, 1.0)
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -33,7 +33,6 @@ from ..plan import (
     PLACEHOLDER,
     Context,
     InstalledKinds,
-    Node,
     Object,
     Permissions,
     Releases,
@@ -48,13 +47,14 @@ from ..plan import (
 )
 from .errors import not_permitted
 from .kinds import SECRET, Kind
+from .nodes import Nodes
 from .permits import account_refusals, refusals
 from .plain_text import plain_text
 from .pods import seen_by_plans, without_image
 from .running_release import running_release
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
-from .store import Cached, Request, Store
+from .store import Cached, Request
 from .world import Target, World, condition_kind
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
@@ -96,24 +96,6 @@ class Missing:
         if self.absent:
             return failed("; ".join([*self.absent, *self.unpublished]), "MissingReference", incomplete=True)
         return waiting("; ".join(self.unpublished)) if self.unpublished else None
-
-
-class _Nodes(Mapping[str, Node]):
-    """Nodes as plans see them, made on access: most plans read one of thousands, and others none."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getitem__(self, name: str) -> Node:
-        if (node := self._store.get("", name)) is None:
-            raise KeyError(name)
-        return Node(node.meta.uid, node.meta.labels)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(node.meta.name for node in self._store))
-
-    def __len__(self) -> int:
-        return len(self._store)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +178,7 @@ class Gatherer:
             },
             pods=seen_by_plans(self._pods(request), children),
             without_image=without_image(self._pods(request)),
-            nodes=_Nodes(self._world.nodes),
+            nodes=Nodes(self._world.nodes),
             generation=owner.meta.generation,
             annotations=owner.meta.annotations,
             now=datetime.now(UTC),

@@ -72,15 +72,14 @@ def seen_by_plans(pods: Iterable[Cached], children: Iterable[tuple[Kind, Cached]
     replaces, since pods of an earlier version may lack the label.
     """
     replaced = {
-        child.meta.name
+        child.meta.uid
         for kind, child in children
         if kind is DAEMON_SET and child.decode()["spec"].get("updateStrategy", {}).get("type") == ON_DELETE
     }
     return [
         pod.decode()
         for pod in pods
-        if WATCHED in pod.meta.labels
-        or ((owner := workload_of(pod.meta)) and owner[0] == DAEMON_SET.kind and owner[1] in replaced)
+        if WATCHED in pod.meta.labels or ((owner := pod.meta.controller) and owner.uid in replaced)
     ]
 
 

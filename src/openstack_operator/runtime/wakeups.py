@@ -9,7 +9,7 @@ import structlog
 
 from ..kube import conditions, referent_verdict
 from ..plan import ALLOWED_RESOURCES, Verdict
-from . import metrics
+from . import metrics, nodes
 from .finalizers import is_deletion_pending
 from .kinds import NODE, POD, SECRET, WARNING, Kind
 from .store import Cached, Change, Request
@@ -57,7 +57,7 @@ class Wakeups:
     def _requests_for(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
         requests = self._world.deleted_claim_owners(change)
-        if self._world.claims.frees(change) or (kind is NODE and _node_changed(change)):
+        if self._world.claims.frees(change) or (kind is NODE and nodes.has_changed(change)):
             requests += self._world.claims.refused()
         if kind in self._world.catalog.resources:
             if _spec_changed(change):
@@ -70,7 +70,7 @@ class Wakeups:
             for condition in _changed_conditions(change):
                 requests += self._world.references.users_of((f"{kind.role}.{condition}", meta.namespace, meta.name))
         elif kind is NODE:
-            return [*requests, *self.requests(self._on_nodes)] if _node_changed(change) else []
+            return [*requests, *self.requests(self._on_nodes)] if nodes.has_changed(change) else []
         elif kind is SECRET:
             requests += self._world.references.users_of((kind.role, meta.namespace, meta.name))
         elif kind is POD:
@@ -116,13 +116,6 @@ def _spec_changed(change: Change) -> bool:
     )
 
 
-def _node_changed(change: Change) -> bool:
-    """Return True if a Node came or went, or its labels changed; its kubelet writes to it all the time."""
-    if change.old is None or change.new is None:
-        return True
-    return (change.old.meta.uid, change.old.meta.labels) != (change.new.meta.uid, change.new.meta.labels)
-
-
 def _contract(resource: Cached | None) -> object:
     """Return the part of a resource that its users look at."""
     if resource is None:
@@ -135,7 +128,10 @@ def _contract(resource: Cached | None) -> object:
 
 
 def _changed_conditions(change: Change) -> set[str]:
-    """Return the types of the conditions whose status changed."""
+    """Return the types of the conditions whose status changed, or that a user holds now or did before."""
     sides = [conditions(side.decode()) if side else {} for side in (change.old, change.new)]
-    old, new = ({name: condition["status"] for name, condition in each.items()} for each in sides)
+    old, new = (
+        {name: (condition["status"], condition.get("reason") in HELD_REASONS) for name, condition in each.items()}
+        for each in sides
+    )
     return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}

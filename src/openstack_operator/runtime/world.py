@@ -18,6 +18,7 @@ from .client import Client
 from .discovery import PERIOD, Discovery
 from .informer import Informer
 from .kinds import CLAIM, DAEMON_SET, NODE, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
+from .nodes import read_node
 from .pods import SELECTOR, trimmed
 from .recreation import Plans
 from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
@@ -107,7 +108,7 @@ class World:
         """Numbers of resources of ours, by namespace."""
         self.warnings = Warnings(WARNING, self._on_change, lambda namespace: self._resources_in[namespace] > 0)
         self.nodes = Store(NODE, self._on_change)
-        """Metadata of Nodes, if a kind looks at them."""
+        """Nodes, if a kind looks at them: metadata, and whether they answer."""
         self.claims = Claims(self)
         """The agents of each resource, with their nodes."""
         self.released: dict[tuple[str, str], datetime] = {}
@@ -123,7 +124,7 @@ class World:
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
         if catalog.on_nodes:
-            self.informers.append(Informer(client, self.nodes, metadata_only=True))
+            self.informers.append(Informer(client, self.nodes, read=read_node))
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         resources: list[Informer] = []

@@ -220,7 +220,7 @@ def _resources(cloud: str) -> Iterator[Alert]:
     resource = "namespace, kind, name"
     yield Alert(
         name="OpenStackNotReady",
-        # A user may hold the last step of an upgrade for days.
+        # A user may hold the last step of an upgrade, or pause a roll-out, for days.
         expression=f"max by ({resource}) (openstack_operator_resource_ready{{{cloud}}}) == 0"
         f" unless max by ({resource}) (openstack_operator_resource_held{{{cloud}}}) == 1",
         minutes=30,

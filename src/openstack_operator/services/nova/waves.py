@@ -16,7 +16,7 @@ CONDITION = "ComputeRollout"
 
 
 @dataclass(frozen=True)
-class ComputeRollout:
+class RolloutPlan:
     """Steps of the roll-out of nova-compute, and its part of the status; empty without compute nodes."""
 
     steps: tuple[Step, ...] = ()
@@ -37,15 +37,13 @@ def await_way_back(ctx: Context[NovaSpec]) -> tuple[Step, ...]:
     return (Step(name="LaterNovaCompute", verdict=progressing(text), barrier=True),) if nodes else ()
 
 
-def plan_rollout(
-    ctx: Context[NovaSpec], steps: Iterable[Step | Group], *, after: Sequence[Step] = ()
-) -> ComputeRollout:
+def plan_rollout(ctx: Context[NovaSpec], steps: Iterable[Step | Group], *, after: Sequence[Step] = ()) -> RolloutPlan:
     """Plan the next wave of nova-compute, whose DaemonSets are in some of `steps`. No pod ends before all of `after`
     are ready: nova-compute of a release needs a conductor of that release.
     """
     daemons = [each for each in steps if isinstance(each, Step) and each.name == NOVA_COMPUTE]
     if not daemons:
-        return ComputeRollout()
+        return RolloutPlan()
     settings = ctx.spec.compute.rollout
     canaries = settings.canaries
     waves = kube.Waves(
@@ -57,4 +55,4 @@ def plan_rollout(
     )
     rollout = kube.node_rollout(ctx, "nova-compute", [obj for each in daemons for obj in each.workloads], waves)
     step = Step(name=CONDITION, ends=rollout.ends, verdict=rollout.verdict, wake=rollout.wake, after=tuple(after))
-    return ComputeRollout((step,), {"compute": rollout.details})
+    return RolloutPlan((step,), {"compute": rollout.details})
