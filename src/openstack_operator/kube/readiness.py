@@ -13,7 +13,6 @@ from ..plan import (
     PAUSED,
     READY,
     RECOVERY,
-    UPGRADE_HELD,
     Object,
     State,
     Verdict,

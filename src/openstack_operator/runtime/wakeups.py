@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import structlog
 
 from ..kube import conditions, referent_verdict
-from ..plan import ALLOWED_RESOURCES, Verdict
+from ..plan import ALLOWED_RESOURCES, HELD_REASONS, Verdict
 from . import metrics, nodes
 from .finalizers import is_deletion_pending
 from .kinds import NODE, POD, SECRET, WARNING, Kind
