@@ -48,6 +48,12 @@ class Pinger:
         numbers = [0, *sorted(self.replies), max(self.sent, 1)]
         return max(later - earlier - 1 for earlier, later in pairwise(numbers))
 
+    @property
+    def longest_silence(self) -> float:
+        """Return the longest time between two answers in seconds. On a busy machine pings are sent late, too."""
+        times = sorted(self.replies.values())
+        return round(max((later - earlier for earlier, later in pairwise(times)), default=0.0), 1)
+
     def gaps(self) -> list[tuple[float, int]]:
         """Return when answers failed to come, and how many."""
         numbers = sorted(self.replies)
