@@ -352,6 +352,7 @@ def test_killed_at_any_moment_it_converges_to_the_same(session: Session, cloud: 
         "libvirt",
         "chassis",
         "gateway",
+        "ovn-controller",
         "metadata-agent",
         "discover-hosts",
         "migration",
