@@ -19,6 +19,8 @@ from openstack_operator.agents.metrics import answers, libvirt, serve, upstream
 from openstack_operator.agents.metrics.connections import CLIENTS, SECONDS, Connections
 from openstack_operator.agents.metrics.serve import REQUEST, Server
 
+pytestmark = pytest.mark.security
+
 PATIENCE = 60
 """Seconds after which a test that hangs ends."""
 PROMETHEUS, OTHER = "127.0.0.1", "127.0.0.2"

@@ -120,6 +120,7 @@ def test_image_and_resources_of_a_server_are_not_those_of_its_exporter(release: 
     assert exporter["resources"]["requests"]["memory"] in {"24Mi", "48Mi"}
 
 
+@pytest.mark.security
 @pytest.mark.parametrize("sentinels", [{}, SENTINELS], ids=["one", "three"])
 @pytest.mark.parametrize("tls", [{}, TLS], ids=["plain", "tls"])
 def test_valkeys_exporter_has_an_account_that_reads_no_data(
