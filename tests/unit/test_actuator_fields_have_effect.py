@@ -19,7 +19,7 @@ from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.api import references
 from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.schema import validate, with_defaults
-from openstack_operator.plan import Actuator, Drifted, Outcome, ResolvedRef, SpecError
+from openstack_operator.plan import Actuator, Drifted, Outcome, ResolvedRef, SpecError, Transient
 from openstack_operator.testing import NOW
 from tests.cluster.southbound import Southbound
 from tests.toggling import Steps, dotted, leaves, schema_at, spec_schema, values
@@ -227,7 +227,7 @@ def _outcome(entry: Actuator, server: Any, spec: Mapping[str, Any], url: str) ->
     for act in (entry.ensure, entry.observe, entry.remove):
         try:
             result = act(ctx) if act else None
-        except (SpecError, Drifted) as error:
+        except (SpecError, Drifted, Transient) as error:
             result = str(error)
         found += [asdict(result) if isinstance(result, Outcome) else None, state(server, url)]
         if isinstance(result, str):

@@ -90,6 +90,10 @@ class Broker:
                 return Answer(204)
             case ("api", "nodes"):
                 return Answer(200, self.nodes)
+            case ("api", "definitions", name) if name in self.vhosts:
+                return Answer(200, {})
+            case ("api", "queues", "nova"):
+                return Answer(200, [{"name": "conductor", "messages": 1}])
             case ("api", "queues", "nova-cell1"):
                 return Answer(200, [{k: v for k, v in q.items() if k != "status"} for q in self.queues.values()])
             case ("api", "queues", "quorum", "nova-cell1", name, "status"):
