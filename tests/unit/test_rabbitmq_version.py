@@ -116,3 +116,8 @@ def test_to_a_version_without_a_way_in_place_services_move(release: Release) -> 
     message = r"spec.version: 4.0 runs, .* make another RabbitMQ of it, and move the services"
     with pytest.raises(SpecError, match=message):
         plan(context(RABBITMQ, {"version": "4.3"}, release=release, children=running))
+
+
+def test_a_version_with_khepri_has_one_member(release: Release) -> None:
+    with pytest.raises(SpecError, match=r"spec\.replicas.*one alone"):
+        made(release, {"version": "4.3", "replicas": 3})

@@ -143,12 +143,12 @@ def ready(summary: Mapping[str, Verdict]) -> Verdict:
     pending = {name: verdict for name, verdict in summary.items() if not verdict.ready}
     if not pending:
         return READY
-    held = {n: v for n, v in pending.items() if v.reason in HELD_REASONS}
-    paused = {n: v for n, v in held.items() if v.reason == ROLLOUT_PAUSED}
-    unfinished = {n: v for n, v in pending.items() if n not in held}
+    waits_for_user = {n: v for n, v in pending.items() if v.reason in HELD_REASONS}
+    paused = {n: v for n, v in waits_for_user.items() if v.reason == ROLLOUT_PAUSED}
+    unfinished = {n: v for n, v in pending.items() if n not in waits_for_user}
     telling = {n: v for n, v in unfinished.items() if v.state is not State.WAITING or v.reason}
     # What a user holds tells nothing of what is not done besides. Steps may wait for a roll-out, none for the last one.
-    causes = telling or paused or unfinished or held
+    causes = telling or paused or unfinished or waits_for_user
     state = max(v.state for v in causes.values())
     reason = next((v.reason for v in causes.values() if v.state is state and v.reason), "")
     return Verdict(state, _text(causes), reason, incomplete=all_incomplete(causes.values()))

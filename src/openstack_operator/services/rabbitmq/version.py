@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ... import kube, parts
-from ...plan import READY, Context, ReleaseEntry, SpecError, Step, check_version, major, waiting
+from ...plan import READY, Context, ReleaseEntry, SpecError, Step, UnsupportedError, check_version, major, waiting
 from .model import RabbitMQSpec
 
 _WAY_BACK = "set that again; RabbitMQ goes back to no earlier version"
@@ -34,6 +34,9 @@ def gate(ctx: Context[RabbitMQSpec], cluster: parts.Cluster, members: Sequence[M
     is no other version. Raises SpecError for an upgrade that RabbitMQ does not support.
     """
     entry, version = version_entry(ctx), _label(ctx)
+    if ctx.spec.replicas > 1 and is_quorum_only(ctx):
+        message = f"RabbitMQ {version} keeps members in Khepri, which this operator sets up for one alone; set 1"
+        raise UnsupportedError("spec.replicas", message)
     path = "spec.version" if ctx.spec.version else "spec.image" if ctx.spec.image else "spec.release"
     running_version = kube.started_version(ctx, cluster.live)
     if ctx.spec.version and major(running_version) and major(running_version) < major(version):
