@@ -203,6 +203,8 @@ def control_plane(
     cluster.apply(*objects)
     if record:
         record.parent.mkdir(exist_ok=True)
+        # For its owner alone: a sample of yours may have Secrets.
+        record.touch(0o600)
         record.write_text(yaml.safe_dump_all(objects, sort_keys=False))
     return plane
 

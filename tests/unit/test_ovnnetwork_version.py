@@ -186,3 +186,11 @@ def test_without_switches_no_controller_is_awaited(release: Release) -> None:
     verdict = step(made(release, children, {"chassis": {"enabled": False}}), "Version").verdict
     assert verdict
     assert verdict.ready
+
+
+def test_controllers_do_not_wait_while_a_switch_that_runs_has_one_that_it_loses(release: Release) -> None:
+    name = ("DaemonSet", "ovn-gateway")
+    switch = next(granted(obj) for obj in made(release).objects if key(obj) == name)
+    assert step(made(release, {name: switch}), "Controller").after
+    switch["spec"]["template"]["spec"]["containers"].append({"name": "ovn-controller"})
+    assert not step(made(release, {name: switch}), "Controller").after

@@ -83,7 +83,8 @@ def _with_hold(ctx: Context[Any], plan: Plan) -> Plan:
     if ctx.spec.upgrade.complete:
         return plan.with_last(_is_completion)
     message = (
-        f"waits until spec.upgrade.complete is true, which a cloud sets once all its programs are new; until then you"
+        f"waits until spec.upgrade.complete is true. A cloud sets it in its services once all their programs are new,"
+        f" unless it is false in the spec of the cloud. Until then you"
         f" can go back to {ctx.upgrades_from}"
     )
     return plan.with_steps(Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD)))

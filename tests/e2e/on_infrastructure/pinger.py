@@ -34,7 +34,8 @@ class Pinger:
             int(found["number"]): float(found["time"]) for found in map(_REPLY.match, output.splitlines()) if found
         }
         summary = re.search(r"(\d+) packets transmitted", output)
-        self.sent = int(summary[1]) if summary else 0
+        assert summary, f"ping of {self.address} tells nothing: {output[-200:]}"
+        self.sent = int(summary[1])
 
     @property
     def lost(self) -> int:

@@ -172,8 +172,9 @@ class Server(socketserver.TCPServer):
         """
         with self._changed:
             if not self._is_making and self._clock() - self._made_at > FRESH:
-                self._is_making = True
                 threading.Thread(target=self._make_page, daemon=True).start()
+                # Under the lock of the thread's end, and after its start, which may fail.
+                self._is_making = True
             self._changed.wait_for(lambda: not self._is_making or connection.has_ended)
             return None if connection.has_ended else self._body
 

@@ -281,7 +281,7 @@ _SURGING: Mapping[str, Any] = {
 
 # Not Recreate: a Deployment that exists has limits of a rolling update, which the API server refuses beside that.
 _AT_ONCE: Mapping[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0}}
-"""Strategy by which all old pods end first."""
+"""Strategy by which Kubernetes ends all old pods when it starts the first new one."""
 
 
 def _changes_release(ctx: Context[Any], name: str) -> bool:

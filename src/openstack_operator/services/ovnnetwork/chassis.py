@@ -62,8 +62,18 @@ def chassis(
     extra += _node_certificates(ctx, issuer, steps, nodes)
     exporters = exporter.of_nodes(ctx, labels_of_all, settings)
     tunnels = Step(name="Tunnels", verdict=_tunnels(ctx, steps))
-    controllers = _controllers(ctx, settings, labels_of_all, ovn_node_mounts() if issuer else (), after)
+    mounts = ovn_node_mounts() if issuer else ()
+    controllers = _controllers(ctx, settings, labels_of_all, mounts, tuple(configs) if _is_split(ctx) else after)
     return Group("Controllers", [*configs, *steps, controllers, *extra, *exporters, tunnels])
+
+
+def _is_split(ctx: Context[OVNNetworkSpec]) -> bool:
+    """Return True while a pod of a switch still has the controller, as operators before decision 0107 made it. It loses
+    it whatever else is missing, so that the controller's own pods must not wait then.
+    """
+    lives = [ctx.live("DaemonSet", component) for component in ("gateway", "chassis")]
+    pods = [(((live or {}).get("spec") or {}).get("template") or {}).get("spec") or {} for live in lives]
+    return any(each["name"] == "ovn-controller" for pod in pods for each in pod.get("containers") or ())
 
 
 def _node_certificates(
