@@ -21,7 +21,9 @@ _SECRETS = {"neutron-credentials": {"metadata": "shared"}}
 
 def planned_nova(release: Release, nodes: int = 0) -> Plan:
     """The plan of a Nova with so many compute nodes."""
+    name = "nova-cell1-compute"
+    status = {"desiredNumberScheduled": nodes}
     children: dict[tuple[str, str], Any] = {
-        ("DaemonSet", "nova-cell1-compute"): {"kind": "DaemonSet", "status": {"desiredNumberScheduled": nodes}}
+        ("DaemonSet", name): {"kind": "DaemonSet", "metadata": {"name": name}, "status": status}
     }
     return plan(context(NOVA, release=release, published=_PUBLISHED, secrets=_SECRETS, children=children))

@@ -75,7 +75,9 @@ def options(result: Plan, secret: str, path: Path) -> cfg.ConfigOpts:
 
 
 def daemons(nodes: int) -> dict[tuple[str, str], Object]:
-    return {("DaemonSet", "nova-cell1-compute"): {"kind": "DaemonSet", "status": {"desiredNumberScheduled": nodes}}}
+    name = "nova-cell1-compute"
+    status = {"desiredNumberScheduled": nodes}
+    return {("DaemonSet", name): {"kind": "DaemonSet", "metadata": {"name": name}, "status": status}}
 
 
 def test_a_nova_compute_that_ends_says_what_it_waits_for() -> None:
