@@ -74,7 +74,7 @@ def examine(nodes: int = 1) -> Iterator[Finding]:
         yield Finding(f"system packages: `up` installs {' '.join(missing)}")
     else:
         yield Finding("system packages", f"install {' '.join(missing)}" if missing else "")
-    yield from _sizes()
+    yield from check_sizes()
     yield from _kernel()
     yield _watches(_CONTROL_PLANE_WATCHES + nodes * _NODE_WATCHES)
 
@@ -98,7 +98,8 @@ def install_packages(missing: Sequence[str]) -> None:
     run("apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", *missing)
 
 
-def _sizes() -> Iterator[Finding]:
+def check_sizes() -> Iterator[Finding]:
+    """Yield what was found about the room on the disk, and about memory."""
     folder = next(path for path in (paths.state(), *paths.state().parents) if path.exists())
     free = shutil.disk_usage(folder).free // 1024**3
     images = _kept_images()

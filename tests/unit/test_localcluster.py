@@ -42,8 +42,13 @@ def test_images_that_a_cluster_keeps_need_no_room_again(
         (paths.state() / name / "images" / "size").write_text(str(size * 1024**2), encoding="utf-8")
     (tmp_path / "du").write_text('#!/bin/sh\nread -r size < "$2/size"\necho "$size $2"\n', encoding="utf-8")
     (tmp_path / "du").chmod(0o755)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 1024**3))
-    disk, memory = doctor._sizes()
+
+    def disk_usage(folder: Path) -> SimpleNamespace:
+        del folder
+        return SimpleNamespace(free=free * 1024**3)
+
+    monkeypatch.setattr(doctor.shutil, "disk_usage", disk_usage)
+    disk, memory = doctor.check_sizes()
     assert bool(disk.cure) == lacks
     assert memory.subject.startswith("memory")
     assert f"beside {max(kept, 1)} GiB of images" in disk.subject
