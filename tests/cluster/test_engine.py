@@ -99,8 +99,9 @@ async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
         async with cluster.simulator("StatefulSet"):
 
             async def waits() -> bool:
+                # What follows is why; it is left out once the server itself reports that it is not ready.
                 condition = await cluster.condition(toy.APP, "app")
-                return "StatefulSet/server-db, which is being rolled out" in condition.get("message", "")
+                return "2 workloads wait for StatefulSet/server-db" in condition.get("message", "")
 
             await eventually(waits)
             assert generation(await cluster.get(DEPLOYMENT, "app-api")) == generation(before)
