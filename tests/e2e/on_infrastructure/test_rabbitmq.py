@@ -1,0 +1,269 @@
+"""A cloud moves from RabbitMQ 4.0 to 4.3, service by service, while servers and ports come and go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from chaos.api import Access, Api
+from chaos.journal import Journal, now
+from chaos.load import Load
+from chaos.servers import Guest, guests
+from chaos.site import Site
+from chaos.writers import Ports, Turnover
+from cloud import proof
+from cloud.kubernetes import ROOT, Kubernetes, module, ours
+from cloud.session import MINIMAL, Cloud, Session
+from cloud.view import conditions, ready
+
+from ..conftest import CABLED, Report, stands
+from ..waiting import server_reaches, until
+from .pinger import Pinger
+
+OLD, NEW = "4.0", "4.3"
+FIRST, SECOND = "rabbitmq", "rabbitmq-green"
+SERVICES = ("neutron", "nova")
+"""Services of the minimal cloud that use a broker; Nova last."""
+MAX_SERVERS = 3
+MOVE = 600
+"""Seconds within which a service moves."""
+
+
+class Servers(Turnover):
+    """Servers in Nova, of which the oldest is deleted before another is created: both are work for all its programs."""
+
+    kind: str = "boots"
+    interval: float = 6.0
+    service = "compute"
+
+    def __init__(self, api: Api, image: str, flavor: str) -> None:
+        super().__init__(api)
+        self._image, self._flavor = image, flavor
+
+    def attempt(self, number: int) -> str:
+        while len(self._existing) >= MAX_SERVERS:
+            self._remove(*self._existing[0])
+        return super().attempt(number)
+
+    def create(self, key: str) -> str:
+        server = {"name": key, "imageRef": self._image, "flavorRef": self._flavor, "networks": "none"}
+        answer = self._api.json(
+            self.service,
+            "POST",
+            "/servers",
+            json={"server": server},
+            headers={"OpenStack-API-Version": "compute 2.37"},
+        )
+        return f"/servers/{answer['server']['id']}"
+
+    def listed(self) -> set[str]:
+        return {each["name"] for each in self._api.listed(self.service, "/servers?limit=500", "servers")}
+
+    @property
+    def remaining(self) -> list[str]:
+        """Ids of servers that were created and not deleted."""
+        return [path.rpartition("/")[2] for _, path in self._existing]
+
+
+@dataclass
+class Broker:
+    """What is seen of one of the two brokers."""
+
+    cluster: Kubernetes
+    namespace: str
+    name: str
+
+    def run(self, *words: str) -> str:
+        """Return what a command of its first member prints."""
+        return self.cluster.kubectl(
+            "exec", "-n", self.namespace, f"{self.name}-server-0", "-c", "main", "--", *words
+        ).strip()
+
+    @property
+    def version(self) -> str:
+        return self.run("rabbitmqctl", "version").splitlines()[-1]
+
+    @property
+    def vhosts(self) -> set[str]:
+        """Return its virtual hosts but for the one that every broker has."""
+        return {
+            each["name"] for each in json.loads(self.run("rabbitmqctl", "-q", "list_vhosts", "--formatter=json"))
+        } - {"/"}
+
+    @property
+    def connections(self) -> list[str]:
+        """Return the users of its open connections."""
+        found = json.loads(self.run("rabbitmqctl", "-q", "list_connections", "user", "--formatter=json"))
+        return [each["user"] for each in found]
+
+
+@dataclass
+class Move:
+    """A service on its way from one broker to the other."""
+
+    cluster: Kubernetes
+    namespace: str
+    said: list[str] = field(default_factory=list[str])
+    """What `MessagingReady` said, each once."""
+
+    def patch(self, **spec: Any) -> None:
+        """Change fields of the cloud."""
+        body = json.dumps({"spec": spec})
+        kind = ours("openstackcontrolplane")
+        self.cluster.kubectl("patch", kind, "cloud", "-n", self.namespace, "--type=merge", "-p", body)
+
+    def brokers(self, service: str) -> set[str]:
+        """Return the brokers on which a service has accounts."""
+        found = self.cluster.items(ours("rabbitmqvhosts"), "-n", self.namespace)
+        owned = [each for each in found if each["metadata"]["labels"].get("openstack.k8s.io/kind") == service]
+        return {each["spec"]["rabbitmqRef"]["name"] for each in owned}
+
+    def copies(self) -> list[str]:
+        """Return the names of the workloads that serve the broker which is left."""
+        found = self.cluster.items("deployments,statefulsets", "-n", self.namespace, "-l", "openstack.k8s.io/broker")
+        return [each["metadata"]["name"] for each in found]
+
+    def is_over(self, service: str) -> bool:
+        """Return True once a service is Ready and has accounts on the second broker alone."""
+        resource = self.cluster.get(ours(service), service, "-n", self.namespace)
+        message = conditions(resource).get("MessagingReady", {}).get("message", "")
+        if message and message not in self.said:
+            self.said.append(message)
+            print(f"    {service}: {message}")
+        return ready(resource) and self.brokers(service) == {SECOND} and not self.copies()
+
+
+@pytest.fixture(scope="module")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """A minimal cloud, Ready, in a cluster that has both versions of RabbitMQ."""
+    with stands(MINIMAL, _change) as found:
+        module("images", "build", "rabbitmq-4.3")
+        module("images", "load", "rabbitmq-4.3")
+        yield found
+
+
+def _change(spec: dict[str, Any]) -> None:
+    spec["ovn"] = {**spec["ovn"], **CABLED}
+    # As the guide says for the time of a move.
+    spec["nova"] = {"compute": {"rollout": {"maxUnavailable": "100%"}}}
+
+
+@pytest.fixture
+def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
+    """The cluster of this cloud, not that of the folder."""
+    return stood[0].cluster
+
+
+@pytest.fixture
+def move(stood: tuple[Session, Cloud]) -> Move:
+    return Move(stood[0].cluster, stood[1].namespace)
+
+
+@pytest.fixture
+def brokers(stood: tuple[Session, Cloud]) -> tuple[Broker, Broker]:
+    session, cloud = stood
+    return Broker(session.cluster, cloud.namespace, FIRST), Broker(session.cluster, cloud.namespace, SECOND)
+
+
+@pytest.fixture(scope="module")
+def guest(stood: tuple[Session, Cloud]) -> Guest:
+    """A server that answers at its floating IP."""
+    cluster, namespace = stood[0].cluster, stood[1].namespace
+    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
+    [found] = guests(partial(proof.connect, cluster, namespace), [node])
+    return found
+
+
+def test_a_second_broker_stands(cluster: Kubernetes, cloud: Cloud, brokers: tuple[Broker, Broker]) -> None:
+    cluster.apply(
+        {
+            "apiVersion": "openstack.k8s.io/v1alpha1",
+            "kind": "RabbitMQ",
+            "metadata": {"name": SECOND, "namespace": cloud.namespace},
+            "spec": {"version": NEW, "storageSize": "1Gi"},
+        }
+    )
+
+    def stands_second() -> bool:
+        return ready(cluster.get(ours("rabbitmq"), SECOND, "-n", cloud.namespace))
+
+    until("the second RabbitMQ to be Ready", stands_second, 300, 1)
+    assert [broker.version.rpartition(".")[0] for broker in brokers] == [OLD, NEW]
+
+
+def test_all_services_move_under_load(
+    stood: tuple[Session, Cloud], move: Move, brokers: tuple[Broker, Broker], guest: Guest, report: Report
+) -> None:
+    conn = proof.connect(stood[0].cluster, stood[1].namespace)
+    network = next(iter(conn.network.ports(device_id=guest.id))).network_id
+    site, boot = Site(stood[0].cluster), guest.boot()
+    ports = Ports(Api(Access(site)), network)
+    servers = Servers(Api(Access(site)), proof.image(conn).id, proof.flavor(conn).id)
+    journal, seconds = Journal(ROOT / "build" / "rabbitmq.journal"), dict[str, float]()
+    # A stranger who reads the table has to see which services used the first broker before.
+    assert brokers[0].vhosts
+    assert brokers[0].connections
+    with Pinger(guest.floating) as pinger, Load(journal, [ports, servers]) as load:
+        until("servers to be made", lambda: len(journal.acknowledged("boots")) > 2, 120, stages=())
+        began = now()
+        for service in SERVICES:
+            started = now()
+            move.patch(**{service: {"messaging": {"rabbitmqRef": {"name": SECOND}}}})
+            until(f"{service} to have moved", partial(move.is_over, service), MOVE, 1, stages=())
+            seconds[service] = round(now() - started, 1)
+        ended = now()
+    figures = {
+        "seconds": seconds,
+        "pings": pinger.sent,
+        "pings_lost": pinger.lost,
+        **{
+            kind: {
+                "acknowledged": len(journal.acknowledged(kind)),
+                "failed": journal.failed(began, ended).get(kind, 0),
+                "gap": journal.outages(began, ended, load.intervals)[kind],
+                "errors": journal.errors(began, ended).get(kind, []),
+            }
+            for kind in ("ports", "boots")
+        },
+    }
+    print(f"    {figures}")
+    report.add(rabbitmq_move=figures, rabbitmq_move_conditions=move.said)
+    assert any("waits for" in message for message in move.said)
+    assert brokers[0].vhosts == set()
+    assert brokers[0].connections == []
+    assert brokers[1].connections
+    assert guest.boot() == boot
+    assert pinger.lost == 0
+    assert journal.acknowledged("ports") <= ports.present()
+    assert journal.acknowledged("boots") <= servers.present()
+    _all_boot(conn, servers.remaining)
+
+
+def _all_boot(conn: Connection, servers: list[str]) -> None:
+    """Each server that Nova accepted runs: no request was left on the broker that was left."""
+    assert servers
+    for server in servers:
+        server_reaches(conn, server, "ACTIVE")
+        conn.compute.delete_server(server)
+
+
+def test_the_first_broker_goes(cluster: Kubernetes, move: Move) -> None:
+    move.patch(rabbitmq={"enabled": False})
+
+    def is_gone() -> bool:
+        names = {each["metadata"]["name"] for each in cluster.items(ours("rabbitmqs"), "-n", move.namespace)}
+        plane = cluster.get(ours("openstackcontrolplane"), "cloud", "-n", move.namespace)
+        return names == {SECOND} and ready(plane)
+
+    until("the first RabbitMQ to be gone", is_gone, 300, 1, stages=())
+
+
+def test_a_new_server_is_reached(stood: tuple[Session, Cloud], guest: Guest) -> None:
+    assert stood[0].prove(stood[1])["reply"]
+    assert guest.boot()
