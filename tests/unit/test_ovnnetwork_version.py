@@ -77,8 +77,8 @@ def test_databases_wait_for_controllers_on_all_nodes(release: Release) -> None:
     assert gate.barrier
     assert gate.verdict
     assert gate.verdict.message == (
-        "the databases, relays and northd of OVN 25.03 come after ovn-controller on all nodes; 0 of 2 nodes have it:"
-        " bring a node back that is away, or take it out (label openvswitch=enabled)"
+        "the databases, relays and northd of OVN 25.03 come after ovn-controller on all nodes; 0 of 2 nodes have it;"
+        " if one stays away, bring it back, or take it out (label openvswitch=enabled)"
     )
     assert all(gate in step(steps, name).after for name in ("Northbound", "Southbound", "Schema"))
     assert not step(steps, "Controller").after, "controllers work with the old databases"
@@ -86,7 +86,7 @@ def test_databases_wait_for_controllers_on_all_nodes(release: Release) -> None:
     rolled_out(daemons, updated=1)
     verdict = step(made(release, children), "Version").verdict
     assert verdict
-    assert "1 of 2 nodes have it:" in verdict.message
+    assert "1 of 2 nodes have it;" in verdict.message
     rolled_out(daemons, updated=2)
     verdict = step(made(release, children), "Version").verdict
     assert verdict

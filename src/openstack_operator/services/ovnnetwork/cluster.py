@@ -14,7 +14,9 @@ from .cluster_model import ClusterDatabase, ClusterTLS, OVNClusterSpec
 from .model import Chassis, ContainerSettings, Fabric, Members, OVNNetworkSpec
 
 _PATHS = {
+    "spec.image": "spec.ovnImage",
     "spec.replicas": "spec.northbound.replicas",
+    "spec.version": "spec.release",
     "spec.northbound.storageSize": "spec.northbound.storage.size",
     "spec.southbound.storageSize": "spec.southbound.storage.size",
     "spec.chassis.affinity": "spec.ovs.affinity",

@@ -89,9 +89,11 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
     live = ctx.live("Deployment", "relay")
     if live and any(each["name"] == "OVN_ROLE" for each in live["spec"]["template"]["spec"]["containers"][0]["env"]):
         return True
-    # Controllers of earlier versions of this operator are beside the switch.
+    # Controllers of earlier versions of this operator are beside the switch, also in pods that are to be replaced.
     daemons = [live for name in ("controller", "gateway", "chassis") if (live := ctx.live("DaemonSet", name))]
-    return all(_shows_own(each) and not kube.Rollout(each).is_running for each in daemons if _has_controller(each))
+    return all(
+        (_shows_own(each) or not _has_controller(each)) and not kube.Rollout(each).is_running for each in daemons
+    )
 
 
 def _has_controller(daemons: Object) -> bool:

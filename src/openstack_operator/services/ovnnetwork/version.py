@@ -59,7 +59,7 @@ def with_version(ctx: Context[OVNNetworkSpec]) -> Context[OVNNetworkSpec]:
 
 def with_schemas(ctx: Context[OVNNetworkSpec], northd: Object) -> Object:
     """Return northd's Deployment, which notes to which version it found the schemas: it waits for them."""
-    version = _program_version(ctx, "nb", PodSettings())
+    version = _program_version(ctx, "nb", ctx.spec.northbound)
     return kube.annotated(northd, {_SCHEMAS: version}) if major(version) else northd
 
 
@@ -107,7 +107,7 @@ def _new_schemas(ctx: Context[OVNNetworkSpec]) -> str:
     known which they have.
     """
     northd = ctx.live("Deployment", "northd") or {"metadata": {}}
-    version = _program_version(ctx, "nb", PodSettings())
+    version = _program_version(ctx, "nb", ctx.spec.northbound)
     noted = (northd["metadata"].get("annotations") or {}).get(_SCHEMAS, "")
     return version if major(noted) and major(noted) < major(version) else ""
 
@@ -127,5 +127,5 @@ def _nodes_to_come(ctx: Context[OVNNetworkSpec]) -> str:
     desired = max(rollout.desired, 1)
     done = min(rollout.updated, rollout.ready, desired) if is_new else 0
     label = ",".join(f"{name}={value}" for name, value in selector(ctx.spec).items())
-    advice = f"bring a node back that is away, or take it out (label {label})" if label else "bring back those away"
-    return f"{done} of {desired} nodes have it: {advice}"
+    advice = f", or take it out (label {label})" if label else ""
+    return f"{done} of {desired} nodes have it; if one stays away, bring it back{advice}"
