@@ -476,6 +476,22 @@ def test_why_prints_the_way_the_advice_and_the_log(ask: Any, capsys: pytest.Capt
     ]
 
 
+def test_a_line_of_the_log_decides_on_the_advice(
+    ask: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def log(*arguments: Any, **options: Any) -> str:
+        return (
+            "My hypervisor has existing instances, but I appear to be a new service in this database. Possible database"
+            " configuration error, refusing to start!\nanother line"
+        )
+
+    monkeypatch.setattr(FakeClient, "log", log)
+    assert ask(broken_api({"terminated": {"exitCode": 1}}), commands.why) == NOT_READY
+    printed = capsys.readouterr().out
+    assert "   do:   remove the guests that were left on the node: docs/how-to/remove-a-cloud.md;" in printed
+    assert "read the log of the container" not in printed
+
+
 def test_why_answers_programs(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(broken_api(PULL), commands.why, as_json=True) == NOT_READY
     [answer] = json.loads(capsys.readouterr().out)

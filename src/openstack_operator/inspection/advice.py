@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..kube import POD_REASONS
 from ..plan import PAUSED, ROLLOUT_PAUSED, ROLLOUT_STOPPED, UPGRADE_HELD
@@ -64,6 +64,19 @@ ADVICE: Mapping[str, str] = {
 assert ADVICE.keys() >= POD_REASONS
 
 
-def advice(reason: str) -> str:
-    """Return the first thing to do; empty for a reason that ends by itself."""
-    return ADVICE.get(reason, "")
+OF_LINES: Mapping[str, str] = {
+    # nova.compute.manager: the host has guests of another cloud, or of this one before its database was made again.
+    "I appear to be a new service in this database": (
+        "remove the guests that were left on the node: docs/how-to/remove-a-cloud.md; if the database is the wrong one,"
+        " restore the right one"
+    ),
+    "No space left on device": "enlarge the volume, or free the node's disk: docs/how-to/when-something-fails.md",
+}
+"""The first thing to do about a program that ended with such a line in its log: it says more than the reason does."""
+
+
+def advice(reason: str, lines: Sequence[str] = ()) -> str:
+    """Return the first thing to do, by the reason and the last lines of a log; empty if it ends by itself."""
+    return next(
+        (text for sign, text in OF_LINES.items() if any(sign in line for line in lines)), ADVICE.get(reason, "")
+    )

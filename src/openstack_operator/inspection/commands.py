@@ -126,12 +126,13 @@ def _text(namespace: str, finding: Finding, causes: Sequence[Root], logs: dict[L
             yield f"   way:  {' → '.join(root.chain)}"
         if root.holds_up:
             yield f"   also: {', '.join(root.holds_up)}"
-        text = advice(cause.reason) or (
+        lines = logs.get(cause.log, ()) if cause.log else ()
+        text = advice(cause.reason, lines) or (
             "change what the message names" if cause.failed else "wait; this ends by itself"
         )
         yield f"   do:   {text}"
         if cause.log:
-            yield from _log_lines(namespace, cause.log, logs.get(cause.log, ()))
+            yield from _log_lines(namespace, cause.log, lines)
     if len(causes) > _MOST:
         yield ""
         yield f"and {len(causes) - _MOST} more; name one resource to see them: why KIND/NAME"
