@@ -40,6 +40,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _COALESCE = 0.01
 """Seconds a change waits for others of the same resource; a roll-out changes a dozen objects at once."""
+_QUOTE = 10.0
+"""Seconds after which resources that quote a message of another one are looked at, since it says something else."""
 _RESYNC = 600.0
 """Seconds after which every resource is looked at again, whatever happened."""
 
@@ -198,6 +200,8 @@ class Manager:
             return
         for request in (*waiters, *self._wakeups.after(change)):
             self._wake(request)
+        for request in self._wakeups.quoting(change):
+            self._queues[request.kind].add_after(request, _QUOTE)
 
     def _wake_all(self) -> None:
         """Wake all resources, after an optional kind came or went, or a release file changed; this is rare."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -41,11 +41,16 @@ class Wakeups:
         """Return the resources that a change concerns, without the one whose pass made it and knows of it. An
         unforeseen object that breaks this computation concerns itself alone, so that the watch of its kind goes on.
         """
-        return [request for request in self._affected(change) if request != change.by or _is_overtaken(change, request)]
+        affected = self._guarded(self._requests_for, change)
+        return [request for request in affected if request != change.by or _is_overtaken(change, request)]
 
-    def _affected(self, change: Change) -> list[Request]:
+    def quoting(self, change: Change) -> list[Request]:
+        """Return the resources that wait for this one, and quote a message of it that changed."""
+        return self._guarded(self._quoting, change)
+
+    def _guarded(self, concerned: Callable[[Change], list[Request]], change: Change) -> list[Request]:
         try:
-            return self._requests_for(change)
+            return concerned(change)
         except Exception as error:
             meta, kind = change.meta, change.kind
             frames = "".join(traceback.format_tb(error.__traceback__))
@@ -89,6 +94,21 @@ class Wakeups:
             requests.append(owner)
         return requests
 
+    def _quoting(self, change: Change) -> list[Request]:
+        if change.kind not in self._world.catalog.resources or change.old is None or change.new is None:
+            return []
+        meta, role = change.meta, change.kind.role
+        old, new = _pending_messages(change.old), _pending_messages(change.new)
+        users = {
+            (user, message)
+            for type_, message in new.items()
+            if old.get(type_) != message
+            for target in (role if type_ == "Ready" else "", f"{role}.{type_}")
+            for user in self._world.references.users_of((target, meta.namespace, meta.name))
+        }
+        # In a circle of references the quotes would grow without an end.
+        return [user for user, message in users if f"{self._world.resource(user.kind).kind}/{user.name}" not in message]
+
 
 def _is_overtaken(change: Change, by: Request) -> bool:
     """Return True if the response to a write of this resource's own pass shows a change by another client: it deleted
@@ -125,6 +145,12 @@ def _contract(resource: Cached | None) -> object:
     published = (live.get("status") or {}).get("published")
     allowed = resource.meta.annotations.get(ALLOWED_RESOURCES)
     return published, verdict.state, resource.meta.deletion_timestamp, allowed
+
+
+def _pending_messages(resource: Cached) -> dict[str, str]:
+    """Return the messages of conditions that are not True, by type."""
+    by_type = conditions(resource.decode())
+    return {name: condition.get("message", "") for name, condition in by_type.items() if condition["status"] != "True"}
 
 
 def _changed_conditions(change: Change) -> set[str]:
