@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,10 +84,10 @@ def asks_for_c5c3(sample: Path) -> bool:
     return makes_one or any(group.endswith("c5c3.io") for group in groups) or bool(os.environ.get("C5C3"))
 
 
-def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, release: str = RELEASE) -> None:
+def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, releases: Sequence[str] = ()) -> None:
     """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the data of
-    the default release and of `release`, and the operator's Deployment, rolled out. Raises CloudError with why its pods
-    do not start.
+    the default release and of `releases`, and the operator, rolled out. Raises CloudError with why its
+    pods do not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
     paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
@@ -94,7 +95,7 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, relea
     # The API server takes in a definition after the other from each client; two keep two CPUs busy. What the Deployment
     # is made of is asked for meanwhile, and its pod starts while the last definitions are established.
     with ThreadPoolExecutor() as pool:
-        objects = pool.submit(operator, cluster.registry, replicas, cluster.login, release)
+        objects = pool.submit(operator, cluster.registry, replicas, cluster.login, releases)
         shares = [crds[0::2], crds[1::2], access()]
         for share in [pool.submit(cluster.apply, *objs) for objs in shares]:
             share.result()
@@ -121,7 +122,9 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
     return []
 
 
-def operator(registry: str, replicas: int = 1, login: Login | None = None, release: str = RELEASE) -> list[Object]:
+def operator(
+    registry: str, replicas: int = 1, login: Login | None = None, releases: Sequence[str] = ()
+) -> list[Object]:
     """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
     `registry` if set, which its pods pull with the login.
     """
@@ -135,7 +138,7 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None, relea
         listed = pool.submit(module, "images", "list", *origin, environment=variables)
         pinned = {
             f"{name}.yaml": pool.submit(module, "images", "release", name, *origin, environment=variables)
-            for name in sorted({RELEASE, release})
+            for name in sorted({RELEASE, *releases})
         }
     image = json.loads(listed.result())["operator"]
     data = {name: text.result() for name, text in pinned.items()}
@@ -148,7 +151,7 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None, relea
             container["env"].append({"name": BUILD, "value": image.partition("@")[0].rpartition(":")[2]})
     if login:
         manifests = [with_pull_secret(doc) if doc["kind"] == "ServiceAccount" else doc for doc in manifests]
-    releases = {
+    config = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": RELEASES, "namespace": OPERATOR_NAMESPACE},
@@ -158,7 +161,7 @@ def operator(registry: str, replicas: int = 1, login: Login | None = None, relea
     return [
         *(doc for doc in manifests if doc["kind"] != "Deployment"),
         *([login.pull_secret(OPERATOR_NAMESPACE)] if login else []),
-        releases,
+        config,
         *(d for d in manifests if d["kind"] == "Deployment"),
     ]
 

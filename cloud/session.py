@@ -64,7 +64,7 @@ class Session:
                 ways.INSTALLERS[installer](cluster, pushed, c5c3=c5c3)
         else:
             with watch.step("install the operator"):
-                deploy.install(cluster, replicas, c5c3=c5c3, release=release)
+                deploy.install(cluster, replicas, c5c3=c5c3, releases=[release])
         return cls(cluster, watch, console, release)
 
     def converge(

@@ -46,7 +46,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
         images = [*deploy.images(SAMPLE, NEW), f"heat-{NEW}"]
         module("images", "build", *images)
         module("images", "load", *images)
-        deploy.install(session.cluster, release=NEW)
+        deploy.install(session.cluster, releases=[NEW])
         yield found
 
 

@@ -34,7 +34,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
         images = deploy.images(MINIMAL, NEW)
         module("images", "build", *images)
         module("images", "load", *images)
-        deploy.install(session.cluster, release=NEW)
+        deploy.install(session.cluster, releases=[NEW])
         furnish(session.cluster, found[1].namespace)
         session.cluster.kubectl("label", "node", _nodes(session.cluster)[0], f"{CANARY}=true", "--overwrite")
         yield found

@@ -269,6 +269,7 @@ def _vhosts_of(step: Step) -> set[str]:
 
 
 def _gate(move: Move, turn: int) -> Step:
-    """Return the step that is ready once all programs of earlier turns have moved."""
-    waits = move.waits(turn)
-    return Step(name=_CONDITION, barrier=True, verdict=progressing(f"first come {_names(waits)}") if waits else READY)
+    """Return the step that is ready once all programs of earlier turns have moved. The step of the whole move says what
+    is waited for.
+    """
+    return Step(name=_CONDITION, barrier=True, verdict=progressing("") if move.waits(turn) else READY)
