@@ -34,7 +34,7 @@ _LINES, _OPERATOR_LINES = 300, 3000
 """Last lines of the log of each container."""
 _MOST_CONTAINERS = 400
 """Containers with a log in the archive; those of pods that are not ready come first."""
-_AT_ONCE = 8
+_CONCURRENCY = 8
 _OPERATOR = f"{NAME}={MANAGED_BY}"
 _ABOUT = """Support bundle of the OpenStack in namespace {namespace}, made at {time} by openstack-operator {version}.
 
@@ -180,7 +180,7 @@ class _Collector:
         containers = containers_of(sorted(pods, key=_is_ready))
         if len(containers) > _MOST_CONTAINERS:
             self.notes.append(f"logs of {len(containers) - _MOST_CONTAINERS} containers are left out")
-        limit = asyncio.Semaphore(_AT_ONCE)
+        limit = asyncio.Semaphore(_CONCURRENCY)
 
         async def read_log(pod: str, container: str, *, previous: bool) -> tuple[str, str]:
             name = f"{folder}/{pod}/{container}{'.previous' if previous else ''}.log"

@@ -21,7 +21,7 @@ from ..runtime.warnings import SELECTOR, warning
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, CLAIM)
 OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
-_AT_ONCE = 8
+_CONCURRENCY = 8
 """Requests that run at a time: a server of a small cluster has other clients."""
 
 
@@ -65,7 +65,7 @@ async def read(
     """Return what the namespace holds; workloads, claims, Events and pods only where they are used. Raises Transient
     if the server does not answer.
     """
-    limit = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(_CONCURRENCY)
     refusals: list[str] = []
 
     async def listed(kind: Kind, **params: str) -> list[Object]:

@@ -164,4 +164,4 @@ def _text(causes: Mapping[str, Verdict]) -> str:
         if verdict.reason == UPGRADE_HELD:
             text = text.rpartition(f"{UPGRADE}: ")[2]
         names.setdefault(text, []).append(name)
-    return "; ".join(": ".join(filter(None, (", ".join(of), text))) for text, of in names.items())
+    return "; ".join(": ".join(filter(None, (", ".join(subjects), text))) for text, subjects in names.items())
