@@ -76,7 +76,7 @@ def _of_module(path: Path) -> Iterator[Expression]:
         where = f"{path.relative_to(ROOT)}:{node.lineno}"
         flags = _value(node.args[1], module) if node.func.attr == "compile" and len(node.args) > 1 else 0
         for argument in _values(node.args[0], module):
-            for method in _methods(node, tree):
+            for method in sorted(_methods(node, tree)):
                 yield Expression(where, re.compile(argument, flags), method)
 
 
