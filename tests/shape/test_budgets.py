@@ -27,7 +27,7 @@ LARGER = {
     "neutron": 475,
     "nova": 1430,
     "octavia": 460,
-    "ovnnetwork": 1345,
+    "ovnnetwork": 1355,
     "pki": 320,
     "rabbitmq": 560,
     "tempest": 405,

@@ -97,7 +97,7 @@ CONTROLLER = f"{CONTROLLERS} pod.containers[ovn-controller]"
 @pytest.mark.parametrize(
     ("kind", "base", "path", "value", "expected", "also"),
     [
-        *pods(KIND, "spec.northbound", NB, THREE),
+        *pods(KIND, "spec.northbound", NB, THREE, f"{NORTHD} annotations.openstack.k8s.io/ovn-schemas"),
         *pods(KIND, "spec.southbound", SB, THREE),
         *pods(KIND, "spec.northd", NORTHD, THREE),
         *pods(KIND, "spec.relay", RELAY, THREE),

@@ -84,8 +84,12 @@ COMPONENTS: dict[str, set[str]] = {
     "nova.compute": {"nova-cell1-compute"},
     "nova.compute.libvirt": {"nova-libvirt"},
 }
-FOLLOW = {"nova.compute": {"nova-libvirt"}, "ovn.chassis": {"ovn-controller"}}
-"""What runs wherever another component does."""
+FOLLOW = {
+    "nova.compute": {"nova-libvirt"},
+    "ovn.chassis": {"ovn-controller"},
+    "ovn.northbound": {"ovn-northd"},
+}
+"""What runs wherever another component does, or notes its version."""
 
 SETTINGS: dict[str, Any] = {
     "image": "registry.example:5000/team/own:1",
