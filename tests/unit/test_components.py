@@ -84,12 +84,10 @@ COMPONENTS: dict[str, set[str]] = {
     "nova.compute": {"nova-cell1-compute"},
     "nova.compute.libvirt": {"nova-libvirt"},
 }
-FOLLOW = {
-    "nova.compute": {"nova-libvirt"},
-    "ovn.chassis": {"ovn-controller"},
-    "ovn.northbound": {"ovn-northd"},
-}
-"""What runs wherever another component does, or notes its version."""
+FOLLOW = {"nova.compute": {"nova-libvirt"}, "ovn.chassis": {"ovn-controller"}}
+"""What runs wherever another component does."""
+NOTES = {"ovn.northbound": {"ovn-northd"}}
+"""What notes the version of another component."""
 
 SETTINGS: dict[str, Any] = {
     "image": "registry.example:5000/team/own:1",
@@ -142,7 +140,7 @@ def test_every_component_is_looked_at() -> None:
 def test_settings_of_a_component_reach_its_pods_and_no_others(path: str) -> None:
     after, names = workloads(nested(path, SETTINGS)), COMPONENTS[path]
     changed = {name for name in after if after[name] != minimal()[name]}
-    assert changed == names | FOLLOW.get(path, set())
+    assert changed == names | FOLLOW.get(path, set()) | NOTES.get(path, set())
     for name in names:
         spec, main = pod(after[name]), pod(after[name])["containers"][0]
         assert main["image"] == SETTINGS["image"]
@@ -154,6 +152,8 @@ def test_settings_of_a_component_reach_its_pods_and_no_others(path: str) -> None
     for name in FOLLOW.get(path, ()):
         assert pod(after[name])["nodeSelector"] == SETTINGS["nodeSelector"]
         assert pod(after[name])["containers"] == pod(minimal()[name])["containers"]
+    for name in NOTES.get(path, ()):
+        assert pod(after[name]) == pod(minimal()[name])
 
 
 @pytest.mark.parametrize("service", ["keystone", "glance", "placement", "neutron", "nova", "ovn"])
