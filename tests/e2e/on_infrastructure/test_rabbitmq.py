@@ -181,12 +181,13 @@ def guest(stood: tuple[Session, Cloud]) -> Guest:
 
 
 def test_a_second_broker_stands(cluster: Kubernetes, cloud: Cloud, brokers: tuple[Broker, Broker]) -> None:
+    first = cluster.get(ours("rabbitmq"), FIRST, "-n", cloud.namespace)
     cluster.apply(
         {
             "apiVersion": "openstack.k8s.io/v1alpha1",
             "kind": "RabbitMQ",
             "metadata": {"name": SECOND, "namespace": cloud.namespace},
-            "spec": {"version": NEW, "storageSize": "1Gi"},
+            "spec": {"version": NEW, "storageSize": "1Gi", "tls": first["spec"]["tls"]},
         }
     )
 
