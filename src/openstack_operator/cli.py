@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
             return _inject_labels(options)
         case "certify-injector":
             return _certify_injector(options)
+        case "completion":
+            return _completion(options.shell)
         case _:
             print(__version__)
             return 0
@@ -132,6 +134,16 @@ def _explain(options: argparse.Namespace) -> int:
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         return 1
+    return 0
+
+
+def _completion(shell: str) -> int:
+    try:
+        import shtab
+    except ImportError:
+        print("openstack-operator: completion needs the extra `cli`: docs/reference/cli.md", file=sys.stderr)
+        return 1
+    print(shtab.complete(command_line(), shell))
     return 0
 
 

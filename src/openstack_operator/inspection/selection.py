@@ -33,7 +33,7 @@ def kinds_of(resource: str) -> Sequence[Resource[Any]]:
     kind = resource.partition("/")[0]
     kinds = [each for each in RESOURCES if kind.lower() in _names(each)]
     if not kinds:
-        raise LookupError(f"there is no kind {kind!r}; `openstack-operator explain` knows their names")
+        raise LookupError(f"there is no kind {kind!r}; `kubectl api-resources -o name | grep openstack` lists them")
     return kinds
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ..kube import INSTANCE, KIND, conditions
-from ..plan import PAUSED, Object
+from ..plan import CONFIG_VALID, PAUSED, Object
 from ..registry import ACTUATORS
 from .selection import labels_of
 from .snapshot import Snapshot
@@ -60,6 +60,9 @@ def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     condition, reason = conditions(live).get("Ready", {}), reason_of(live)
     states = [f"paused: {pause}" if pause else "paused"] if (pause := pause_of(live)) is not None else []
     states += [f"{reason}: {condition.get('message', '')}"] if reason not in ("", PAUSED) else []
+    valid = conditions(live).get(CONFIG_VALID, {})
+    # An option that programs ignore leaves a service Ready.
+    states += [f"{CONFIG_VALID}: {valid.get('message', '')}"] if valid.get("status") == "False" and not reason else []
     state = printed("; ".join(states))
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     age = _age(condition.get("lastTransitionTime", ""), now)

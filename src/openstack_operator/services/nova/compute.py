@@ -10,7 +10,7 @@ from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
-from ...plan import HOSTS, Context, Group, Step
+from ...plan import HOSTS, Context, Group, State, Step, Verdict
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
@@ -24,6 +24,10 @@ NOVA_COMPUTE = "NovaCompute"
 """Name of the step with nova-compute of a cell."""
 _CONF = "nova.conf"
 _NODES = "spec.compute.nodeSelector"
+_NO_NODE = (
+    "no node has the labels for nova-compute (openstack-compute-node=enabled, or compute.nodeSelector), so that no server"
+    " runs; label one: docs/how-to/add-compute-nodes.md"
+)
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
 
@@ -63,9 +67,13 @@ def plan_compute(
         migration=migration,
     )
     programs, daemons = node_programs(ctx, [cell.nodes for cell in cells], node_inputs)
-    nodes = sum(kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).desired for cell in cells)
+    rollouts = [kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")) for cell in cells]
+    nodes = sum(each.desired for each in rollouts)
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
-    return Group("Compute", (user, *programs, *daemons, *discovery))
+    # A cloud may begin without compute nodes, so that this is no failure.
+    has_none = not nodes and all(each.is_observed for each in rollouts)
+    note = [Step(name="Compute", verdict=Verdict(State.READY, _NO_NODE))] if has_none else []
+    return Group("Compute", (user, *programs, *daemons, *discovery, *note))
 
 
 def node_programs(
