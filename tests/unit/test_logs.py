@@ -103,7 +103,7 @@ def test_lines_of_all_pods_are_in_the_order_of_time(ask: Any, capsys: pytest.Cap
     assert printed.out.splitlines() == [
         "nova-api-a one",
         "nova-api-a/front two password=***",
-        "nova-api-a  [2Jthree",
+        "nova-api-a three",
     ]
     assert "no log of nova-cell1-compute-b, container main: Pod/x: is waiting to start" in printed.err
     assert client.asked[0][2] == {"tailLines": "100", "timestamps": "true"}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator.kube import last_log, one_line, plain, quote
+from openstack_operator.kube.quotes import mask_passwords
 
 pytestmark = pytest.mark.security
 
@@ -99,6 +100,7 @@ def test_a_quote_gives_a_terminal_no_orders() -> None:
 def test_a_terminal_order_hides_no_password() -> None:
     for text in ("pass\x1b[0mword=hunter2", "nova:\x1b[0mhun\x1b]0;x\x1b\\ter2@mariadb"):
         assert "ter2" not in quote(f"mysql://{text}", 500)
+        assert "ter2" not in mask_passwords(f"mysql://{text}")
 
 
 @pytest.mark.parametrize("text", ["\x1b[" * 100_000, "\x1b]" * 100_000, "\x1b[" + "0" * 200_000, "\x1b" * 200_000])

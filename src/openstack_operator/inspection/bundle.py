@@ -15,6 +15,7 @@ from pathlib import Path
 from .. import __version__
 from ..kube import MANAGED_BY, NAME
 from ..kube.masking import Mask
+from ..kube.quotes import plain
 from ..manifests import dump
 from ..plan import Object, SpecError, Transient
 from ..registry import RESOURCES
@@ -247,4 +248,5 @@ def _event(event: Object) -> str:
     subject, count = event.get("involvedObject") or {}, event.get("count") or 1
     about = f"{subject.get('kind', '')}/{subject.get('name', '')}"
     parts = (_last(event), event.get("type"), event.get("reason"), about, event.get("message"))
-    return printed(f"{' '.join(part or '-' for part in parts)}{f' (x{count})' if count > 1 else ''}") + "\n"
+    # A part of an order to a terminal, which `printed` leaves, would hide a password from the mask.
+    return printed(f"{plain(' '.join(part or '-' for part in parts))}{f' (x{count})' if count > 1 else ''}") + "\n"

@@ -38,8 +38,10 @@ def plain(text: str) -> str:
 
 
 def mask_passwords(text: str) -> str:
-    """A log without the passwords in URLs, behind settings that are called so, and in HTTP headers."""
-    return _HEADER.sub(r"\1***", _SETTING.sub(r"\1***", _URL.sub(_mask_url, text)))
+    """A log without the passwords in URLs, behind settings that are called so, and in HTTP headers; and without the
+    colors of a terminal, since one between a setting and its value would hide both.
+    """
+    return _HEADER.sub(r"\1***", _SETTING.sub(r"\1***", _URL.sub(_mask_url, _ESCAPE.sub("", text))))
 
 
 def _mask_url(url: re.Match[str]) -> str:
