@@ -14,6 +14,8 @@ import pytest
 from test_nova import PUBLISHED, SECRETS
 
 from openstack_operator import kube
+from openstack_operator.api import SecretKeyRef
+from openstack_operator.parts.brokers import MADE, VHOST, password_text
 from openstack_operator.parts.connect.copies import BROKER
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import (
@@ -174,6 +176,8 @@ class World:
             pods = [each for each in self.pods.values() if each.workload == name]
             new = [each for each in pods if self._is_new(each, live)]
             live["status"] = granted_status(live, live["metadata"]["generation"])
+            if name[0] == VHOST:
+                live["status"]["conditions"].append(made(live))
             if self.backlog and live.get("spec", {}).get("drains"):
                 live["status"]["conditions"][0] |= {"status": "False", "message": "2 messages wait"}
             if name[0] == "Service":
@@ -237,6 +241,54 @@ def test_a_service_moves(kind: str, release: Release) -> None:
     assert {name for name in renamed if name[0] != "Job"} == {name for name in before if name[0] != "Job"}
 
 
+def made(live: Object) -> Object:
+    """The condition of an account that exists on its broker."""
+    text = password_text(SecretKeyRef(**live["spec"]["passwordSecretRef"]))
+    return {"type": MADE, "status": "True", "reason": "Ready", "message": text}
+
+
+def account(name: str = "forged", broker: str = "ghost", user: str = "mine", **of: str) -> Object:
+    """A RabbitMQVhost that somebody wrote with the labels of Nova."""
+    secret = {"name": of.get("secret", "nova-credentials"), "key": of.get("key", "messaging")}
+    return {
+        "apiVersion": "openstack.k8s.io/v1alpha1",
+        "kind": VHOST,
+        "metadata": {"name": name, "namespace": "openstack", "generation": 2, "labels": kube.pods_of("Nova", "nova")},
+        "spec": {"rabbitmqRef": {"name": broker}, "vhost": "nova", "user": user, "passwordSecretRef": secret},
+        "status": {},
+    }
+
+
+READY_BEFORE = {"type": "Ready", "status": "True", "reason": "Ready", "observedGeneration": 1}
+FORGED = {
+    "a new one": [account()],
+    "two": [account("a", "ghost"), account("b", "ghoul")],
+    "with a password of its own": [{**account(secret="own"), "status": {"conditions": [made(account(secret="own"))]}}],
+    "whose password is another one now": [
+        {**account(), "status": {"conditions": [READY_BEFORE, made(account(secret="own"))]}}
+    ],
+    "that says it drains": [{**account(), "spec": {**account()["spec"], "drains": True}}],
+    "with the name of another broker": [account("nova-messaging--on-rabbitmq", BLUE)],
+    "with the name of a second account": [account("nova-messaging--b")],
+}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
+def test_an_account_that_only_bears_the_labels_of_a_service_is_no_move(forged: list[Object], release: Release) -> None:
+    """In the plan of the service it could read all Secrets of that, and take names on brokers from other services."""
+    world = World("Nova", release)
+    world.settle()
+    # A roll-out, during which a move would wait.
+    world.children["Deployment", "nova-api"]["status"]["readyReplicas"] = 0
+    before = deepcopy([obj for obj in world.plan().objects if obj["kind"] == VHOST])
+    for each in forged:
+        world.children[VHOST, each["metadata"]["name"]] = deepcopy(each)
+    after = world.plan()
+    assert [obj for obj in after.objects if obj["kind"] == VHOST] == before
+    assert not [obj for obj in after.objects if BROKER in obj["metadata"]["labels"]]
+
+
 def moves(world: World, chance: random.Random, passes: int = 3000, *, is_taken_back: bool = False) -> bool:
     """Let the operator and Kubernetes work in any order. Return False if they are not done after that many passes."""
     for _ in range(passes):
@@ -279,6 +331,7 @@ def test_a_third_broker_has_to_wait(release: Release) -> None:
     world.settle()
     world.broker = GREEN
     world.reconcile()
+    world.work()
     world.broker = "red"
     with pytest.raises(SpecError, match=r"spec.messaging.rabbitmqRef: the service moves between green and rabbitmq"):
         world.plan()

@@ -78,7 +78,7 @@ ACTUATORS: tuple[Actuator, ...] = tuple(
         _limited,
         (
             _actuator(DATABASE, database, _CHEAP, claims=claims.database),
-            _actuator(VHOST, messaging, _CHEAP, claims=claims.vhost),
+            _actuator(VHOST, messaging, _CHEAP, claims=claims.vhost, observe=messaging.observe),
             _actuator(
                 USER,
                 identity,

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from ..api import RabbitMQRef
 from ..kube import amount
-from ..plan import Context, SpecError, Transient
+from ..parts.brokers import MADE, password_text
+from ..plan import Context, Outcome, SpecError, State, Transient, Verdict
 from . import access, broker, loop, queues
 from .answers import read
 from .http import Api, Sessions
@@ -283,6 +284,13 @@ def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
     if spec.drains:
         check_drained(api, spec.vhost)
     return changed
+
+
+def observe(ctx: Context[RabbitMQVhostSpec]) -> Outcome:
+    """Say of an account that exists now which password it has: a service that moves to another broker believes no
+    other sign of an account of its own (parts/brokers.py).
+    """
+    return Outcome(extra_conditions={MADE: Verdict(State.READY, password_text(ctx.spec.password_secret_ref))})
 
 
 def remove(ctx: Context[RabbitMQVhostSpec]) -> None:

@@ -5,16 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .. import kube
+from ..api import SecretKeyRef
 from ..plan import Context, Object, fitting
 
 VHOST = "RabbitMQVhost"
+MADE = "Made"
+"""Condition of a RabbitMQVhost: the operator has made the account on its broker, with the password in the message."""
+
+
+def password_text(ref: SecretKeyRef) -> str:
+    """Return the message of the condition `Made`."""
+    return f"with the password {ref.key} of Secret/{ref.name}"
 
 
 def vhosts(ctx: Context[Any]) -> Iterator[Object]:
     """Yield the live virtual hosts of a service that are not being deleted, with their accounts."""
     for (kind, _), live in sorted(ctx.children.items()):
-        if kind == VHOST and "deletionTimestamp" not in live["metadata"]:
+        if kind == VHOST and "deletionTimestamp" not in live["metadata"] and _is_own(ctx, live):
             yield live
+
+
+def _is_own(ctx: Context[Any], live: Object) -> bool:
+    """Return True if the operator made this account for the service. Every user who may create a RabbitMQVhost may give
+    it the labels of any service, and one that counts as a part of a move gets into the service's plan, with all that
+    the plan's resources may do. But only the operator writes a status, and it gives an account a password of a service
+    only if that service's plan has the account.
+    """
+    if not _has_password(ctx, live):
+        return False
+    password = SecretKeyRef.model_validate(live["spec"]["passwordSecretRef"])
+    made = kube.conditions(live).get(MADE, {})
+    is_made = made.get("status") == "True" and made.get("message") == password_text(password)
+    return is_made or kube.child_verdict(live).ready
+
+
+def _has_password(ctx: Context[Any], live: Object) -> bool:
+    """Return True if an account is to have a password of the service's own."""
+    return live["spec"]["passwordSecretRef"]["name"] == fitting(ctx.name("credentials"))
 
 
 def broker_of(vhost: Object) -> str:
@@ -34,15 +62,26 @@ def other_brokers(ctx: Context[Any], vhost: str, broker: str) -> list[str]:
     return sorted(places - {broker})
 
 
-def resource_name(ctx: Context[Any], name: str, broker: str) -> str:
+def resource_name(ctx: Context[Any], name: str, broker: str, vhost: str, user: str) -> str:
     """Return the name of the RabbitMQVhost on this broker: `name`, or `<name>--on-<broker>` if another broker has, or
     had, the one called so. No name that the operator makes otherwise has `--on-` in it.
     """
     elsewhere = f"{name}--on-{broker}"
-    lives = [ctx.children.get((VHOST, each)) for each in _with_second(name)]
-    is_taken = any(live is not None and broker_of(live) != broker for live in lives)
-    exists = any((VHOST, each) in ctx.children for each in _with_second(elsewhere))
+    at_name, at_elsewhere = (list(_accounts(ctx, each, vhost, user)) for each in (name, elsewhere))
+    is_taken = any(broker_of(live) != broker for live in at_name)
+    exists = any(broker_of(live) == broker for live in at_elsewhere)
     return elsewhere if is_taken or exists else name
+
+
+def _accounts(ctx: Context[Any], name: str, vhost: str, user: str) -> Iterator[Object]:
+    """Yield the live resources of that name for a virtual host, and for one of the two users between which a password
+    alternates. Others are left out: a name that a user gave to another account would be of no use.
+    """
+    lives = (ctx.children.get((VHOST, each)) for each in _with_second(name))
+    for live in lives:
+        spec = live["spec"] if live and _has_password(ctx, live) else {}
+        if live and spec.get("vhost") == vhost and spec.get("user") in (user, f"{user}_B"):
+            yield live
 
 
 def _with_second(name: str) -> tuple[str, str]:

@@ -124,7 +124,7 @@ def vhost(
         raise SpecError("spec.messaging.rabbitmqRef", text)
     if cluster:
         return _by_topology_operator(ctx, cluster, called, name, creds, creds.of(password), limit)
-    resource = resource_name(ctx, ctx.name(name), broker.name)
+    resource = resource_name(ctx, ctx.name(name), broker.name, called, called)
     # Messages to programs that have not moved yet wait in copies of their queues.
     queues = {"queuesOf": {"name": old_brokers[0]}} if old_brokers else {}
     return tuple(

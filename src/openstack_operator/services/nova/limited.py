@@ -59,7 +59,7 @@ def caller(
     limits = {"permissions": permissions} if permissions else {}
     # The virtual host stays when this user goes.
     spec = {"rabbitmqRef": _ref(base.server), "vhost": vhost, **limits, "deletionPolicy": "Retain"}
-    resource = resource_name(ctx, ctx.name(name), _ref(base.server)["name"])
+    resource = resource_name(ctx, ctx.name(name), _ref(base.server)["name"], vhost, vhost + suffix)
     objects = _accounts(ctx, creds, password, VHOST, resource, vhost + suffix, spec)
     url = _login(base.url, creds, password, vhost + suffix)
     return replace(base, objects=objects, after=(creds, base), url=url, barrier=True)
