@@ -15,7 +15,7 @@ from test_nova import PUBLISHED, SECRETS
 
 from openstack_operator import kube
 from openstack_operator.api import SecretKeyRef
-from openstack_operator.parts.brokers import MADE, VHOST, password_text
+from openstack_operator.parts.brokers import ACCOUNT_MADE, VHOST, password_text
 from openstack_operator.parts.connect.copies import BROKER
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import (
@@ -244,7 +244,7 @@ def test_a_service_moves(kind: str, release: Release) -> None:
 def made(live: Object) -> Object:
     """The condition of an account that exists on its broker."""
     text = password_text(SecretKeyRef(**live["spec"]["passwordSecretRef"]))
-    return {"type": MADE, "status": "True", "reason": "Ready", "message": text}
+    return {"type": ACCOUNT_MADE, "status": "True", "reason": "Ready", "message": text}
 
 
 def account(name: str = "forged", broker: str = "ghost", user: str = "mine", **of: str) -> Object:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ..api import RabbitMQRef
 from ..kube import amount
-from ..parts.brokers import MADE, password_text
+from ..parts.brokers import ACCOUNT_MADE, password_text
 from ..plan import Context, Outcome, SpecError, State, Transient, Verdict
 from . import access, broker, loop, queues
 from .answers import read
@@ -290,7 +290,7 @@ def observe(ctx: Context[RabbitMQVhostSpec]) -> Outcome:
     """Say of an account that exists now which password it has: a service that moves to another broker believes no
     other sign of an account of its own (parts/brokers.py).
     """
-    return Outcome(extra_conditions={MADE: Verdict(State.READY, password_text(ctx.spec.password_secret_ref))})
+    return Outcome(extra_conditions={ACCOUNT_MADE: Verdict(State.READY, password_text(ctx.spec.password_secret_ref))})
 
 
 def remove(ctx: Context[RabbitMQVhostSpec]) -> None:

@@ -10,12 +10,12 @@ from ..api import SecretKeyRef
 from ..plan import Context, Object, fitting
 
 VHOST = "RabbitMQVhost"
-MADE = "Made"
+ACCOUNT_MADE = "AccountMade"
 """Condition of a RabbitMQVhost: the operator has made the account on its broker, with the password in the message."""
 
 
 def password_text(ref: SecretKeyRef) -> str:
-    """Return the message of the condition `Made`."""
+    """Return the message of the condition `AccountMade`."""
     return f"with the password {ref.key} of Secret/{ref.name}"
 
 
@@ -35,8 +35,8 @@ def _is_own(ctx: Context[Any], live: Object) -> bool:
     if not _has_password(ctx, live):
         return False
     password = SecretKeyRef.model_validate(live["spec"]["passwordSecretRef"])
-    made = kube.conditions(live).get(MADE, {})
-    is_made = made.get("status") == "True" and made.get("message") == password_text(password)
+    condition = kube.conditions(live).get(ACCOUNT_MADE, {})
+    is_made = condition.get("status") == "True" and condition.get("message") == password_text(password)
     return is_made or kube.child_verdict(live).ready
 
 

@@ -107,7 +107,11 @@ class Wakeups:
             for user in self._world.references.users_of((target, meta.namespace, meta.name))
         }
         # In a circle of references the quotes would grow without an end.
-        return [user for user, message in users if f"{self._world.resource(user.kind).kind}/{user.name}" not in message]
+        return [user for user, message in users if not self._is_quoted(user, message)]
+
+    def _is_quoted(self, request: Request, message: str) -> bool:
+        kind = self._world.resource(request.kind)
+        return any(f"{name}/{request.name}" in message for name in (kind.kind, kind.role))
 
 
 def _is_overtaken(change: Change, by: Request) -> bool:

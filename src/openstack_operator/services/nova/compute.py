@@ -25,8 +25,8 @@ NOVA_COMPUTE = "NovaCompute"
 _CONF = "nova.conf"
 _NODES = "spec.compute.nodeSelector"
 _NO_NODE = (
-    "no node has the labels for nova-compute (openstack-compute-node=enabled, or compute.nodeSelector), so that no server"
-    " runs; label one: docs/how-to/add-compute-nodes.md"
+    "no node has the labels for nova-compute (openstack-compute-node=enabled, or compute.nodeSelector), so that no"
+    " server runs; label one: docs/how-to/add-compute-nodes.md"
 )
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
