@@ -80,6 +80,8 @@ class World:
     copied: set[str] = field(default_factory=set[str])
     backlog: bool = False
     """True while messages wait in virtual hosts that clients have left."""
+    unmade: bool = False
+    """True while no account has the condition that it exists, as after an upgrade of the operator."""
     _made: int = 0
 
     def context(self) -> Context[Any]:
@@ -176,7 +178,7 @@ class World:
             pods = [each for each in self.pods.values() if each.workload == name]
             new = [each for each in pods if self._is_new(each, live)]
             live["status"] = granted_status(live, live["metadata"]["generation"])
-            if name[0] == VHOST:
+            if name[0] == VHOST and not self.unmade:
                 live["status"]["conditions"].append(made(live))
             if self.backlog and live.get("spec", {}).get("drains"):
                 live["status"]["conditions"][0] |= {"status": "False", "message": "2 messages wait"}
@@ -359,3 +361,24 @@ def test_accounts_of_the_topology_operator_do_not_move(release: Release) -> None
     world.children["Vhost.rabbitmq.com", "heat-messaging"] = vhost
     with pytest.raises(SpecError, match=r"messaging topology operator makes accounts on RabbitMQ/rabbitmq"):
         world.plan()
+
+
+def test_an_account_that_is_not_made_yet_does_not_look_for_messages(release: Release) -> None:
+    """With `drains` its spec is another one, so that Ready does not count, and it would be no part of the move."""
+    world = World("Nova", release)
+    world.settle()
+    world.broker = GREEN
+    world.unmade = True
+    for _ in range(40):
+        world.reconcile()
+        world.work()
+    old = [
+        live
+        for (kind, _), live in world.children.items()
+        if kind == VHOST and live["spec"]["rabbitmqRef"]["name"] == BLUE
+    ]
+    assert old
+    assert not any(live["spec"].get("drains") for live in old)
+    world.unmade = False
+    world.settle()
+    assert {each for brokers in world.brokers().values() for each in brokers} == {GREEN}

@@ -472,7 +472,7 @@ def test_why_prints_the_way_the_advice_and_the_log(ask: Any, capsys: pytest.Capt
     assert "   do:   read the log of the container, then undo the last change of an option or an image" in lines
     assert lines[-2:] == [
         "   log of keystone-api-1-a, container main:",
-        "      [2Jopenstack keystone-api-1-a main 5 True",
+        "     openstack keystone-api-1-a main 5 True",
     ]
 
 

@@ -19,7 +19,7 @@ ADVICE: Mapping[str, str] = {
     "CrashLoop": "read the log of the container, then undo the last change of an option or an image",
     "ProbeFailed": "read the log of the container, then undo the last change of an option or an image",
     "JobFailed": "read the log of the job; the operator tries the job again every few minutes",
-    "Unschedulable": "check whether nodes are cordoned, their labels, `nodeSelector`, and the requests of the pods",
+    "Unschedulable": "check labels and `nodeSelector`, the requests of the pods, and whether nodes are cordoned",
     "NodesTaken": "check the labels of the nodes, and `nodeSelector`",
     "VolumeNotBound": "look at the claim that the message names, and at its StorageClass",
     "VolumeNotMounted": "look at the claim that the message names, and at its StorageClass",
@@ -73,10 +73,11 @@ OF_LINES: Mapping[str, str] = {
     "No space left on device": "enlarge the volume, or free the node's disk: docs/how-to/when-something-fails.md",
 }
 """The first thing to do about a program that ended with such a line in its log: it says more than the reason does."""
+_ENDED = frozenset({"", "CrashLoop", "JobFailed"})
+"""Reasons of a program that ended; at first it has none."""
 
 
 def advice(reason: str, lines: Sequence[str] = ()) -> str:
     """Return the first thing to do, by the reason and the last lines of a log; empty if it ends by itself."""
-    return next(
-        (text for sign, text in OF_LINES.items() if any(sign in line for line in lines)), ADVICE.get(reason, "")
-    )
+    signs = OF_LINES if reason in _ENDED else {}
+    return next((text for sign, text in signs.items() if any(sign in line for line in lines)), ADVICE.get(reason, ""))

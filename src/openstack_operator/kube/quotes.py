@@ -24,7 +24,9 @@ _HEADER = re.compile(r"(?i)(authorization[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?:basic|
 
 
 # What a terminal takes for an order: colors, positions, titles; each has an end, or is cut with its line.
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]|\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[@-Z^_])")
+_ESCAPE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]|\x1b(?:\][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|[ -/]{1,8}[0-~]|[@-Z^_])"
+)
 
 
 def plain(text: str) -> str:

@@ -16,13 +16,21 @@ ACCOUNT_MADE = "AccountMade"
 
 def password_text(ref: SecretKeyRef) -> str:
     """Return the message of the condition `AccountMade`."""
-    return f"with the password {ref.key} of Secret/{ref.name}"
+    return f"with the password {ref.key}{_of_secret(ref.name)}"
+
+
+def _of_secret(name: str) -> str:
+    return f" of Secret/{name}"
 
 
 def vhosts(ctx: Context[Any]) -> Iterator[Object]:
-    """Yield the live virtual hosts of a service that are not being deleted, with their accounts."""
+    """Return the live virtual hosts of a service that are not being deleted, with their accounts."""
+    return (live for live in _labeled(ctx) if _is_own(ctx, live))
+
+
+def _labeled(ctx: Context[Any]) -> Iterator[Object]:
     for (kind, _), live in sorted(ctx.children.items()):
-        if kind == VHOST and "deletionTimestamp" not in live["metadata"] and _is_own(ctx, live):
+        if kind == VHOST and "deletionTimestamp" not in live["metadata"]:
             yield live
 
 
@@ -32,17 +40,24 @@ def _is_own(ctx: Context[Any], live: Object) -> bool:
     the plan's resources may do. But only the operator writes a status, and it gives an account a password of a service
     only if that service's plan has the account.
     """
-    if not _has_password(ctx, live):
-        return False
-    password = SecretKeyRef.model_validate(live["spec"]["passwordSecretRef"])
+    return _has_password(ctx, live) and (is_made(ctx, live) or kube.child_verdict(live).ready)
+
+
+def is_made(ctx: Context[Any], live: Object) -> bool:
+    """Return True if the operator made the account with a password of the service. A rotation changes the key of an
+    account that exists; the Secret stays.
+    """
     condition = kube.conditions(live).get(ACCOUNT_MADE, {})
-    is_made = condition.get("status") == "True" and condition.get("message") == password_text(password)
-    return is_made or kube.child_verdict(live).ready
+    return condition.get("status") == "True" and condition.get("message", "").endswith(_of_secret(_credentials(ctx)))
 
 
 def _has_password(ctx: Context[Any], live: Object) -> bool:
     """Return True if an account is to have a password of the service's own."""
-    return live["spec"]["passwordSecretRef"]["name"] == fitting(ctx.name("credentials"))
+    return live["spec"]["passwordSecretRef"]["name"] == _credentials(ctx)
+
+
+def _credentials(ctx: Context[Any]) -> str:
+    return fitting(ctx.name("credentials"))
 
 
 def broker_of(vhost: Object) -> str:
@@ -51,8 +66,11 @@ def broker_of(vhost: Object) -> str:
 
 
 def has_two_brokers(ctx: Context[Any]) -> bool:
-    """Return True while a virtual host of the service exists on more than one broker."""
-    places = {(live["spec"]["vhost"], broker_of(live)) for live in vhosts(ctx)}
+    """Return True while a virtual host of the service has accounts on more than one broker, made yet or not: what that
+    holds back comes to no harm by waiting for one that is only called so.
+    """
+    lives = [live for live in _labeled(ctx) if _has_password(ctx, live)]
+    places = {(live["spec"]["vhost"], broker_of(live)) for live in lives}
     return len(places) > len({vhost for vhost, _ in places})
 
 

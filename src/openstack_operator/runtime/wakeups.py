@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterable
 
@@ -111,7 +112,8 @@ class Wakeups:
 
     def _is_quoted(self, request: Request, message: str) -> bool:
         kind = self._world.resource(request.kind)
-        return any(f"{name}/{request.name}" in message for name in (kind.kind, kind.role))
+        subjects = "|".join(re.escape(f"{name}/{request.name}") for name in (kind.kind, kind.role))
+        return re.search(rf"(?:{subjects})(?![\w-])", message) is not None
 
 
 def _is_overtaken(change: Change, by: Request) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec
 from ... import kube
 from ...api import RabbitMQRef
 from ...plan import HOSTS, READY, Context, Key, Object, Plan, SpecError, Step, key, progressing
-from ..brokers import VHOST, broker_of, has_two_brokers, vhosts
+from ..brokers import VHOST, broker_of, has_two_brokers, is_made, vhosts
 from ..secrets.rotation import read_by, rotation_in_progress
 from .copies import BROKER, as_planned, copy_name, has_address, is_copy, secret_copy, workload_copy
 from .transport import Messaging
@@ -197,7 +197,8 @@ def _remaining_objects(ctx: Context[Any], move: Move, *, drains: bool) -> Iterat
     """
     for live in move.old_accounts:
         account = as_planned(live)
-        looks = drains and not _belongs_to_another(live)
+        # With another spec an account is not Ready for a moment, and counts only by that condition.
+        looks = drains and not _belongs_to_another(live) and is_made(ctx, live)
         yield {**account, "spec": {**account["spec"], "drains": True}} if looks else account
     for broker in move.brokers:
         for component in ctx.servers[RabbitMQRef.kind].ports:

@@ -25,8 +25,8 @@ NOVA_COMPUTE = "NovaCompute"
 _CONF = "nova.conf"
 _NODES = "spec.compute.nodeSelector"
 _NO_NODE = (
-    "no node has the labels for nova-compute (openstack-compute-node=enabled, or compute.nodeSelector), so that no"
-    " server runs; label one: docs/how-to/add-compute-nodes.md"
+    "nova-compute runs on no node, so that no server does; label one (openstack-compute-node=enabled, or what"
+    " compute.nodeSelector has), and look at its taints: docs/how-to/add-compute-nodes.md"
 )
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""
@@ -71,7 +71,9 @@ def plan_compute(
     nodes = sum(each.desired for each in rollouts)
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
     # A cloud may begin without compute nodes, so that this is no failure.
-    has_none = not nodes and all(each.is_observed for each in rollouts)
+    has_none = (
+        not nodes and all(each.is_observed for each in rollouts) and not any(c.is_elsewhere for c in ctx.spec.cells)
+    )
     note = [Step(name="Compute", verdict=Verdict(State.READY, _NO_NODE))] if has_none else []
     return Group("Compute", (user, *programs, *daemons, *discovery, *note))
 

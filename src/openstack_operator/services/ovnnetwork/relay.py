@@ -91,9 +91,9 @@ def limits_nodes(ctx: Context[OVNNetworkSpec], tls: TLS) -> bool:
         return True
     # Controllers of earlier versions of this operator are beside the switch, also in pods that are to be replaced.
     daemons = [live for name in ("controller", "gateway", "chassis") if (live := ctx.live("DaemonSet", name))]
-    return all(
-        (_shows_own(each) or not _has_controller(each)) and not kube.Rollout(each).is_running for each in daemons
-    )
+    # In a new cloud, which has no relay yet, a switch that starts says nothing of controllers.
+    chosen = [each for each in daemons if live or _has_controller(each)]
+    return all((_shows_own(each) or not _has_controller(each)) and not kube.Rollout(each).is_running for each in chosen)
 
 
 def _has_controller(daemons: Object) -> bool:
