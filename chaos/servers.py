@@ -12,7 +12,7 @@ from openstack.connection import Connection
 from openstack.exceptions import SDKException
 
 from cloud import proof
-from cloud.kubernetes import CloudError
+from cloud.kubernetes import CloudError, Kubernetes
 
 from .api import Api
 from .site import until
@@ -53,6 +53,15 @@ def guests(connect: Callable[[], Connection], nodes: Sequence[str]) -> list[Gues
     Raises CloudError if one is missing after some tries: a cloud that has just been made is slow on a busy machine.
     """
     return until("a server on each node", lambda: _guests(connect(), nodes), _PATIENCE, 5)
+
+
+def only_guest(cluster: Kubernetes, namespace: str) -> Guest:
+    """Return a server on the only compute node of a cluster, created if missing, which answers on a floating IP. Raises
+    CloudError as `guests` does, ValueError for several nodes.
+    """
+    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
+    [found] = guests(lambda: proof.connect(cluster, namespace), [node])
+    return found
 
 
 def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:

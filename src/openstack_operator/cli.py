@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .offline import commands as offline
 
 _ALLOCATIONS = 100_000
-"""Objects that a command about a cluster allocates between two searches for garbage."""
+"""Objects that a command about a cluster allocates between two garbage collections."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
         # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
     if execute := getattr(options, "execute", None):
-        # A tenth of the time of such a command is the search for garbage that its imports do not leave.
+        # Garbage collection takes a tenth of the time of such a command, and its imports leave no garbage.
         gc.set_threshold(_ALLOCATIONS)
         return execute(options)
     match options.command:

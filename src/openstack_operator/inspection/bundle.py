@@ -248,5 +248,5 @@ def _event(event: Object) -> str:
     subject, count = event.get("involvedObject") or {}, event.get("count") or 1
     about = f"{subject.get('kind', '')}/{subject.get('name', '')}"
     parts = (_last(event), event.get("type"), event.get("reason"), about, event.get("message"))
-    # A part of an order to a terminal, which `printed` leaves, would hide a password from the mask.
+    # `printed` leaves parts of escape sequences, which would hide a password from the mask.
     return printed(f"{plain(' '.join(part or '-' for part in parts))}{f' (x{count})' if count > 1 else ''}") + "\n"

@@ -311,17 +311,19 @@ def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
 
 def _describe(program: str, late: Sequence[_NodePod]) -> str:
     """Return which pod is late for the longest, and how to see why."""
-    first = min(late, key=lambda pod: (unready_since(pod.live), pod.node))
-    meta = first.live["metadata"]
+    slowest = min(late, key=lambda pod: (unready_since(pod.live), pod.node))
+    meta = slowest.live["metadata"]
     rest = f", and {len(late) - 1} more" if len(late) > 1 else ""
-    runs = any(each.get("state", {}).get("running") for each in container_statuses(first.live))
+    runs = any(each.get("state", {}).get("running") for each in container_statuses(slowest.live))
     command = f"kubectl logs -n {meta['namespace']} {meta['name']}{'' if runs else ' --previous'}"
-    if not is_placed(first.live):
+    if not is_placed(slowest.live):
         command = f"kubectl describe pod -n {meta['namespace']} {meta['name']}"
     where = (
-        f"{meta['name']} {'on' if is_placed(first.live) else 'for'} node {first.node}" if first.node else meta["name"]
+        f"{meta['name']} {'on' if is_placed(slowest.live) else 'for'} node {slowest.node}"
+        if slowest.node
+        else meta["name"]
     )
-    since = f"{unready_since(first.live):%H:%M} UTC"
+    since = f"{unready_since(slowest.live):%H:%M} UTC"
     return f"the new {program} is not Ready since {since} ({where}{rest}); see why by `{command}`"
 
 

@@ -36,7 +36,9 @@ def evaluator() -> Callable[[str, Any], str]:
     try:
         import cel  # noqa: PLC0415  (an extra, and 30 MiB)
     except ImportError:
-        raise RulesUnavailable("the rules of the CRDs are not checked without the extra `cli`") from None
+        raise RulesUnavailable(
+            "the rules of the CRDs are not checked without the extra `cli`: docs/reference/cli.md"
+        ) from None
     context = cel.Context({}, dict(FUNCTIONS))
     compiled = cache(cel.compile)
 

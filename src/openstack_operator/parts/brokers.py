@@ -66,8 +66,8 @@ def broker_of(vhost: Object) -> str:
 
 
 def has_two_brokers(ctx: Context[Any]) -> bool:
-    """Return True while a virtual host of the service has accounts on more than one broker, made yet or not: what that
-    holds back comes to no harm by waiting for one that is only called so.
+    """Return True while a virtual host of the service has accounts on more than one broker, whether the operator has
+    made them yet or not. A forged account counts, too: it can only hold back a rotation.
     """
     lives = [live for live in _labeled(ctx) if _has_password(ctx, live)]
     places = {(live["spec"]["vhost"], broker_of(live)) for live in lives}
@@ -93,7 +93,7 @@ def resource_name(ctx: Context[Any], name: str, broker: str, vhost: str, user: s
 
 def _accounts(ctx: Context[Any], name: str, vhost: str, user: str) -> Iterator[Object]:
     """Yield the live resources of that name for a virtual host, and for one of the two users between which a password
-    alternates. Others are left out: a name that a user gave to another account would be of no use.
+    alternates. Other resources do not count: a user who may create a RabbitMQVhost chooses its name.
     """
     lives = (ctx.children.get((VHOST, each)) for each in _with_second(name))
     for live in lives:

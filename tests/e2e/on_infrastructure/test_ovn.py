@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from chaos.api import Access, Api
 from chaos.journal import Journal, now
 from chaos.load import Load
-from chaos.servers import Guest, guests
+from chaos.servers import Guest, only_guest
 from chaos.site import Site
 from chaos.writers import Ports
 from cloud import proof
@@ -67,10 +66,7 @@ def cluster(stood: tuple[Session, Cloud]) -> Kubernetes:
 @pytest.fixture(scope="module")
 def guest(stood: tuple[Session, Cloud]) -> Guest:
     """A server that answers at its floating IP."""
-    cluster, namespace = stood[0].cluster, stood[1].namespace
-    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
-    [found] = guests(partial(proof.connect, cluster, namespace), [node])
-    return found
+    return only_guest(stood[0].cluster, stood[1].namespace)
 
 
 @dataclass

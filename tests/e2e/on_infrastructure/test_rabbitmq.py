@@ -14,7 +14,7 @@ from openstack.connection import Connection
 from chaos.api import Access, Api
 from chaos.journal import Journal, now
 from chaos.load import Load
-from chaos.servers import Guest, guests
+from chaos.servers import Guest, only_guest
 from chaos.site import Site
 from chaos.writers import Ports, Turnover
 from cloud import proof
@@ -174,10 +174,7 @@ def brokers(stood: tuple[Session, Cloud]) -> tuple[Broker, Broker]:
 @pytest.fixture(scope="module")
 def guest(stood: tuple[Session, Cloud]) -> Guest:
     """A server that answers at its floating IP."""
-    cluster, namespace = stood[0].cluster, stood[1].namespace
-    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
-    [found] = guests(partial(proof.connect, cluster, namespace), [node])
-    return found
+    return only_guest(stood[0].cluster, stood[1].namespace)
 
 
 def test_a_second_broker_stands(cluster: Kubernetes, cloud: Cloud, brokers: tuple[Broker, Broker]) -> None:

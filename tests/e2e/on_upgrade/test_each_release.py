@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
 
-from chaos.servers import Guest, guests
-from cloud import deploy, proof
+from chaos.servers import Guest, only_guest
+from cloud import deploy
 from cloud.kubernetes import ROOT, Kubernetes, module
 from cloud.session import MINIMAL, Cloud, Session
 
@@ -44,10 +43,7 @@ def _change(spec: dict[str, Any]) -> None:
 @pytest.fixture(scope="module")
 def guest(stood: tuple[Session, Cloud]) -> Guest:
     """A server that answers at its floating IP."""
-    cluster, namespace = stood[0].cluster, stood[1].namespace
-    [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
-    [found] = guests(partial(proof.connect, cluster, namespace), [node])
-    return found
+    return only_guest(stood[0].cluster, stood[1].namespace)
 
 
 @pytest.mark.parametrize("release", [BETWEEN, NEW])

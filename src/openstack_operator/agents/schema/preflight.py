@@ -19,8 +19,8 @@ _RESULT = re.compile(r"Check: (?P<check>.*) Result: (?P<result>Success|Warning|F
 
 def output(command: Sequence[str]) -> tuple[int, list[str]]:
     """Run a program and return its exit status and its lines."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    return done.returncode, done.stdout.splitlines()
+    process = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    return process.returncode, process.stdout.splitlines()
 
 
 def facts(program: str) -> Iterator[str]:

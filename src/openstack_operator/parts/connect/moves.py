@@ -197,7 +197,7 @@ def _remaining_objects(ctx: Context[Any], move: Move, *, drains: bool) -> Iterat
     """
     for live in move.old_accounts:
         account = as_planned(live)
-        # With another spec an account is not Ready for a moment, and counts only by that condition.
+        # `drains` changes the spec. Until the account is Ready again, it counts by the condition AccountMade alone.
         looks = drains and not _belongs_to_another(live) and is_made(ctx, live)
         yield {**account, "spec": {**account["spec"], "drains": True}} if looks else account
     for broker in move.brokers:
@@ -239,7 +239,7 @@ def _in_turns(plan: Plan, move: Move, copies: Sequence[Step]) -> dict[Step, Step
     """
     moved = set(move.addresses.values())
     accounts: list[Step] = [step for step in plan if isinstance(step, Messaging) and _vhosts_of(step) & moved]
-    first = (*copies, *accounts)
+    prerequisites = (*copies, *accounts)
     turns = {name: [each.step.turn for each in move.programs if name in each.secrets] for name in move.vhosts}
     # What hands an address on, as the Jobs of Nova that map cells do, comes before all programs.
     alone = {name for name, of_programs in turns.items() if not of_programs}
@@ -249,12 +249,12 @@ def _in_turns(plan: Plan, move: Move, copies: Sequence[Step]) -> dict[Step, Step
     for step in plan:
         secrets = {obj["metadata"]["name"] for obj in step.objects if obj["kind"] == "Secret"} & turns.keys()
         if step.ends:
-            before = (*first, gates[HOSTS])
+            before = (*prerequisites, gates[HOSTS])
         elif any(each.step is step for each in move.programs):
-            before = (*first, *jobs, gates[step.turn])
+            before = (*prerequisites, *jobs, gates[step.turn])
         elif secrets:
             earliest = [turn for name in secrets for turn in turns[name]]
-            before = (*first, *([gates[min(earliest)]] if earliest else ()))
+            before = (*prerequisites, *([gates[min(earliest)]] if earliest else ()))
         else:
             continue
         changed[step] = replace(changed.get(step, step), after=(*step.after, *before))

@@ -107,8 +107,8 @@ class Rotation:
 
     def published(self, waits: Sequence[str] = ()) -> str:
         """Report the state without anything secret, as JSON."""
-        done, names = self.completed_at, list(waits)
-        report = {"step": self.step, "since": self.since, "order": self.order, "done": done, "waits": names}
+        report = {"step": self.step, "since": self.since, "order": self.order, "done": self.completed_at}
+        report |= {"waits": list(waits)}
         return json.dumps({name: value for name, value in report.items() if value})
 
 

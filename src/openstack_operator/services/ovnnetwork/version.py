@@ -125,7 +125,7 @@ def _nodes_to_come(ctx: Context[OVNNetworkSpec]) -> str:
     if is_new and rollout.is_complete:
         return ""
     desired = max(rollout.desired, 1)
-    done = min(rollout.updated, rollout.ready, desired) if is_new else 0
+    updated = min(rollout.updated, rollout.ready, desired) if is_new else 0
     label = ",".join(f"{name}={value}" for name, value in selector(ctx.spec).items())
     advice = f", or take it out (label {label})" if label else ""
-    return f"{done} of {desired} nodes have it; if one stays away, bring it back{advice}"
+    return f"{updated} of {desired} nodes have it; if one stays away, bring it back{advice}"
