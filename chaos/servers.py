@@ -60,8 +60,7 @@ def only_guest(cluster: Kubernetes, namespace: str) -> Guest:
     CloudError as `guests` does, ValueError for several nodes.
     """
     [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
-    [found] = guests(lambda: proof.connect(cluster, namespace), [node])
-    return found
+    return guests(lambda: proof.connect(cluster, namespace), [node])[0]
 
 
 def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:

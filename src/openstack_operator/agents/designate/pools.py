@@ -22,8 +22,8 @@ def main() -> int:
     """Return 0 when it is done, 1 if a pool has zones that keep it. Raise what a request to central or to a server
     raises.
     """
-    # First, as Designate's programs do: it chooses the backend of oslo.service. With the default one, eventlet, no answer
-    # to an RPC call arrives in 2026.1.
+    # First, as Designate's programs do: it chooses the backend of oslo.service. With eventlet, the default one, no
+    # answer to an RPC call arrives in 2026.1.
     import designate.cmd  # pyright: ignore[reportMissingImports, reportUnusedImport]  # noqa: F401, PLC0415
     from designate import conf, context, exceptions, objects, policy, rpc, utils  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
     from designate.central import rpcapi  # pyright: ignore[reportMissingImports]  # noqa: PLC0415
