@@ -15,7 +15,7 @@ from test_nova import PUBLISHED, SECRETS
 
 from openstack_operator import kube
 from openstack_operator.api import SecretKeyRef
-from openstack_operator.parts.brokers import ACCOUNT_MADE, VHOST, password_text
+from openstack_operator.parts.brokers import ACCOUNT_MADE, VHOST, has_two_brokers, password_text
 from openstack_operator.parts.connect.copies import BROKER
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import (
@@ -382,3 +382,24 @@ def test_an_account_that_is_not_made_yet_does_not_look_for_messages(release: Rel
     world.unmade = False
     world.settle()
     assert {each for brokers in world.brokers().values() for each in brokers} == {GREEN}
+
+
+def test_an_account_whose_key_a_rotation_changed_moves_all_the_same(release: Release) -> None:
+    """Its condition has the key of before until the operator reaches the broker again."""
+    world = World("Nova", release)
+    world.settle()
+    for (kind, _), live in world.children.items():
+        if kind == VHOST:
+            live["spec"]["passwordSecretRef"]["key"] += ".a"
+            live["metadata"]["generation"] += 1
+    world.broker = GREEN
+    planned = {obj["spec"]["rabbitmqRef"]["name"] for obj in world.plan().objects if obj["kind"] == VHOST}
+    assert planned == {BLUE, GREEN}
+
+
+def test_passwords_wait_for_an_account_that_is_not_made_yet(release: Release) -> None:
+    world = World("Nova", release)
+    world.settle()
+    assert not has_two_brokers(world.context())
+    world.children[VHOST, "nova-messaging--on-green"] = account("nova-messaging--on-green", GREEN)
+    assert has_two_brokers(world.context())
