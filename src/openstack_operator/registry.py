@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from .actuators import ACTUATORS
 from .api import UsesCloudPKI
@@ -11,6 +12,7 @@ from .parts.connect.external import external_kinds
 from .parts.expose.ignored import ignored_exposure, ignored_monitoring
 from .parts.expose.short_name import with_short_name
 from .parts.run.config_check import check_options
+from .parts.run.environment import check_environment
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
 from .services.cloud_services import CLOUD_SERVICES
@@ -44,8 +46,19 @@ def _as_c5c3(service: Service, variant: C5C3) -> Service:
     return replace(service, resource=resource, plan=with_short_name(variant.plan or service.plan))
 
 
+def _with_common_checks(service: Service) -> Service:
+    """Return a service with the checks of all of them."""
+    environment = partial(check_environment, internal_overrides=service.internal_overrides)
+    return replace(
+        service,
+        ignores=(*service.ignores, *IGNORED_IN_ALL),
+        checks=(*service.checks, check_options),
+        reviews=(*service.reviews, environment),
+    )
+
+
 SERVICES = tuple(
-    replace(service, ignores=(*service.ignores, *IGNORED_IN_ALL), checks=(*service.checks, check_options))
+    _with_common_checks(service)
     for service in (
         *_SERVICES,
         controlplane.C5C3_SERVICE,

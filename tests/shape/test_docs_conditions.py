@@ -12,6 +12,7 @@ from openstack_operator.manifests import load
 from openstack_operator.plan import (
     CONFIG_VALID,
     FIELDS_IGNORED,
+    FIELDS_INCONSISTENT,
     IMAGE_PROFILE,
     PAUSED,
     SINGLE_COPY,
@@ -30,7 +31,7 @@ PAGE = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8
 TABLES = PAGE.partition("<!-- conditions -->")[2].partition("<!-- end -->")[0]
 CASES = (ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml")
 
-OF_MANY_KINDS = {CONFIG_VALID, FIELDS_IGNORED, IMAGE_PROFILE, SINGLE_COPY}
+OF_MANY_KINDS = {CONFIG_VALID, FIELDS_IGNORED, FIELDS_INCONSISTENT, IMAGE_PROFILE, SINGLE_COPY}
 
 
 def rows() -> dict[str, list[str]]:
@@ -95,7 +96,7 @@ def test_every_reason_is_described() -> None:
         "RunFailed",
         "NodesTaken",
     }
-    named |= {"InvalidOptions", "DeprecatedOptions", "OptionsValid", "UnknownOptions"}
+    named |= {"Inconsistent", "InvalidOptions", "DeprecatedOptions", "OptionsValid", "UnknownOptions"}
     named |= {*POD_REASONS, "ProgressDeadlineExceeded"}
     assert all(f'"{reason}"' in source for reason in named)
     for reason in states | named:

@@ -101,6 +101,25 @@ def test_wired_options_are_refused_in_every_spelling_and_group(group: str, optio
         my_cnf({group: {option: "x"}})
 
 
+@pytest.mark.parametrize(
+    ("group", "option", "name"),
+    [
+        ("mysqld", "loose_bind_address", "bind_address"),
+        ("mysqld", "loose-skip-wsrep-on", "wsrep_on"),
+        ("MARIADB", "datadi", "datadir"),
+        ("client-server", "sock", "socket"),
+        ("mysqld", "name-resolve", "skip_name_resolve"),
+    ],
+)
+def test_other_names_of_wired_options_are_refused(group: str, option: str, name: str) -> None:
+    with pytest.raises(SpecError, match=rf"MariaDB reads it as {name}, which the operator sets itself"):
+        my_cnf({group: {option: "x"}})
+
+
+def test_options_whose_names_are_like_those_of_wired_ones_are_taken() -> None:
+    assert "ssl = on" in my_cnf({"mysqld": {"ssl": "on", "wsrep_on_error": 1}}, encrypted=True)
+
+
 @pytest.mark.security
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize("value", ["1\nbind_address = 0.0.0.0", ["1", "2\n!includedir /tmp"], "1\rdatadir = /tmp"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from . import options
-from .known import Finding, KnownOptions, NearestNames, examine
-from .sections import merge, overlap, policy, render, value_text
+from .known import Finding, NearestNames, examine
+from .sections import KnownOptions, merge, overlap, policy, render, value_text
 from .values import has_gap
 
 __all__ = [

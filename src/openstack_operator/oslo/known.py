@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from . import values
-from .sections import value_text
+from .sections import KnownOptions, value_text
 
 LOGIN = "(auth plugin)"
 """Section of a list with the options of every way to log in to Keystone."""
@@ -21,9 +21,6 @@ _LONGEST = 200
 """Characters of a reason, of which some take a paragraph."""
 _LONGEST_NAME, _MOST_NAMES = 64, 5
 """Characters of a wrong name that a text shows, and such names of a value: no option has so many."""
-
-KnownOptions = Mapping[str, Mapping[str, str]]
-"""Descriptions of options as JSON, by section and name."""
 
 
 class Finding(NamedTuple):

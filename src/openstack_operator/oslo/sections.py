@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..api import Sections
@@ -18,17 +18,43 @@ def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
     return merged
 
 
-def overlap(layer: Mapping[str, Mapping[str, Any]], other_layer: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Options both layers set, as `SECTION.option` in the spelling of the first, sorted."""
-    other_options = {_read_as(s, o) for s, options in other_layer.items() for o in options}
-    return sorted(f"{s}.{o}" for s, options in layer.items() for o in options if _read_as(s, o) in other_options)
+KnownOptions = Mapping[str, Mapping[str, str]]
+"""Descriptions of options as JSON, by section and name."""
 
 
-def _read_as(section: str, option: str) -> tuple[str, str]:
+def overlap(
+    layer: Mapping[str, Mapping[str, Any]],
+    other_layer: Mapping[str, Mapping[str, Any]],
+    catalog: KnownOptions | None = None,
+) -> list[str]:
+    """Options both layers set, as `SECTION.option` in the spelling of the first, sorted. An old name that the catalog
+    has is the option it stands for: a program ignores it beside the new name.
+    """
+    new_names = dict(_new_names(catalog or {}))
+    other_options = {_read_as(s, o, new_names) for s, options in other_layer.items() for o in options}
+    return sorted(
+        f"{s}.{o}" for s, options in layer.items() for o in options if _read_as(s, o, new_names) in other_options
+    )
+
+
+def _new_names(catalog: KnownOptions) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Yield each old name of an option, and its new one."""
+    for section, options in catalog.items():
+        for option, details in options.items():
+            # Few are old, and all are many.
+            if _NOW in details and (new := json.loads(details).get("now")):
+                yield _read_as(section, option, {}), _read_as(*new, {})
+
+
+_NOW = '"now"'
+
+
+def _read_as(section: str, option: str, new_names: Mapping[tuple[str, str], tuple[str, str]]) -> tuple[str, str]:
     """Return the option for which oslo.config takes a spelling: case matters in no section but DEFAULT, a dash is an
     underscore.
     """
-    return section if section == "DEFAULT" else section.lower(), option.replace("-", "_")
+    name = section if section == "DEFAULT" else section.lower(), option.replace("-", "_")
+    return new_names.get(name, name)
 
 
 def render(sections: Mapping[str, Mapping[str, Any]]) -> str:

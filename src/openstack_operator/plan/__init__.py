@@ -27,7 +27,16 @@ from .errors import (
     Transient,
     UnsupportedError,
 )
-from .ignored import FIELDS_IGNORED, SHARED_FIELDS, IgnoredFields, ignored_verdict, shared_fields, unused
+from .ignored import (
+    FIELDS_IGNORED,
+    FIELDS_INCONSISTENT,
+    SHARED_FIELDS,
+    IgnoredFields,
+    ignored_verdict,
+    inconsistent_verdict,
+    shared_fields,
+    unused,
+)
 from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
@@ -79,6 +88,7 @@ __all__ = [
     "COMPLETION",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
+    "FIELDS_INCONSISTENT",
     "HELD_REASONS",
     "HIGHLY_AVAILABLE",
     "HOSTS",
@@ -162,6 +172,7 @@ __all__ = [
     "failed",
     "fitting",
     "ignored_verdict",
+    "inconsistent_verdict",
     "is_earlier",
     "is_own_service",
     "key",

@@ -1,4 +1,4 @@
-"""Fields of a spec that its plan does not use, reported as one condition."""
+"""Fields of a spec that its plan does not use, or that do not go together, each reported as one condition."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .verdict import State, Verdict
 
 FIELDS_IGNORED = "FieldsIgnored"
 """Condition of a resource that has such fields; True, and only there while it has some."""
+
+FIELDS_INCONSISTENT = "FieldsInconsistent"
+"""Condition of a resource with fields that do not go together; True, and only there while it has some."""
 
 SHARED_FIELDS = "openstack.k8s.io/shared-fields"
 """Annotation of a resource made from a template: its fields that the owner decides elsewhere, `region` where it has the
@@ -36,10 +39,9 @@ def unused(field: str, uses: Mapping[str, Sequence[str]], *chosen: str) -> Ignor
     }
 
 
-def ignored_fields(ctx: Context[Model], advice: IgnoredFields, *, as_c5c3: bool = False) -> str:
-    """Return the message that names each of these fields that has another value than its default; empty if none has.
-    Fields that the owner sets for all of its resources are left out: they mean something for others of them. Paths have
-    the names that fields have in the kind's group.
+def ignored_fields(ctx: Context[Model], advice: IgnoredFields, *, as_c5c3: bool = False) -> IgnoredFields:
+    """Return the advice on each of these fields that has another value than its default, by its path as the user writes
+    it. Fields that the owner sets for all of its resources are left out: they mean something for others of them.
     """
     shared = shared_fields(ctx.annotations)
     values = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -51,8 +53,13 @@ def ignored_fields(ctx: Context[Model], advice: IgnoredFields, *, as_c5c3: bool 
     for path, text in advice.items():
         for field in _set_fields(values, path.split("."), "spec"):
             explained.setdefault(field, text)
+    return explained
+
+
+def fields_message(advice: IgnoredFields) -> str:
+    """Return one message on fields, each text once with the fields that it is about."""
     fields_by_text: dict[str, list[str]] = {}
-    for field, text in explained.items():
+    for field, text in advice.items():
         fields_by_text.setdefault(text, []).append(field)
     return "; ".join(f"{', '.join(fields)}: {text}" for text, fields in fields_by_text.items())
 
@@ -61,6 +68,12 @@ def ignored_verdict(*messages: str) -> dict[str, Verdict]:
     """Return the condition with these messages; none without one."""
     text = "; ".join(message for message in messages if message)
     return {FIELDS_IGNORED: Verdict(State.READY, text, "NoEffect")} if text else {}
+
+
+def inconsistent_verdict(*messages: str) -> dict[str, Verdict]:
+    """Return the condition on fields that do not go together with these messages; none without one."""
+    text = "; ".join(message for message in messages if message)
+    return {FIELDS_INCONSISTENT: Verdict(State.READY, text, "Inconsistent")} if text else {}
 
 
 def shared_fields(annotations: Mapping[str, str]) -> dict[str, str]:

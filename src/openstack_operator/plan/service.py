@@ -8,11 +8,19 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal, Protocol
 
-from ..api import Model, Resource, SecretUse, ServiceSpec
+from ..api import Model, Resource, SecretUse, Sections, ServiceSpec
 from .claim import Claims
 from .context import Context, Listens
 from .copies import single_copies, single_copy_verdict
-from .ignored import FIELDS_IGNORED, IgnoredFields, ignored_fields, ignored_verdict
+from .ignored import (
+    FIELDS_IGNORED,
+    FIELDS_INCONSISTENT,
+    IgnoredFields,
+    fields_message,
+    ignored_fields,
+    ignored_verdict,
+    inconsistent_verdict,
+)
 from .image_profile import image_verdict
 from .kind import Kind
 from .release import Release
@@ -145,6 +153,11 @@ class Service:
     name all of these."""
     ignores: Sequence[Callable[[Context[Any], Plan], IgnoredFields]] = ()
     """Functions that name fields which a plan does not use in the mode that the spec chooses."""
+    reviews: Sequence[Callable[[Context[Any], Plan], IgnoredFields]] = ()
+    """Functions that compare fields of a spec with each other and with the plan, and return what does not go together,
+    by the path of a field. They raise SpecError."""
+    internal_overrides: Sections = field(default_factory=dict[str, dict[str, Any]], hash=False)
+    """Options of `config` that an internal program of it replaces, while its other programs take them."""
     checks: Sequence[Callable[[Context[Any]], Mapping[str, Verdict]]] = ()
     """Functions that look at a spec before it is planned, and return conditions. They raise SpecError."""
     dispensable: Sequence[str] = ()
@@ -167,16 +180,30 @@ class Service:
         plan = self.plan(ctx)
         if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
             plan = plan.with_conditions(copies)
+        remarks = {
+            FIELDS_IGNORED: self._ignored_fields(ctx, plan),
+            FIELDS_INCONSISTENT: {path: text for review in self.reviews for path, text in review(ctx, plan).items()},
+        }
+        extra_conditions = checked | _remark_conditions(plan, remarks)
+        if self.has_release_images:
+            extra_conditions |= image_verdict(ctx)
+        return plan.with_conditions(extra_conditions).with_remarks(remarks)
+
+    def _ignored_fields(self, ctx: Context[Any], plan: Plan) -> IgnoredFields:
         advice: dict[str, str] = {}
         for function in self.ignores:
             advice = {**function(ctx, plan), **advice}
-        # A cloud tells what its resources ignore.
-        of_children = plan.outcome.extra_conditions.get(FIELDS_IGNORED)
-        text = ignored_fields(ctx, advice, as_c5c3=self.resource.as_c5c3) if advice else ""
-        extra_conditions = checked | (ignored_verdict(text, of_children.message if of_children else "") if text else {})
-        if self.has_release_images:
-            extra_conditions |= image_verdict(ctx)
-        return plan.with_conditions(extra_conditions) if extra_conditions else plan
+        return ignored_fields(ctx, advice, as_c5c3=self.resource.as_c5c3) if advice else {}
+
+
+def _remark_conditions(plan: Plan, remarks: Mapping[str, IgnoredFields]) -> dict[str, Verdict]:
+    """Return the conditions with these remarks on fields, and with those that a cloud has of its resources."""
+    extra_conditions: dict[str, Verdict] = {}
+    for type_, verdict in ((FIELDS_IGNORED, ignored_verdict), (FIELDS_INCONSISTENT, inconsistent_verdict)):
+        of_children = plan.outcome.extra_conditions.get(type_)
+        if text := fields_message(remarks[type_]):
+            extra_conditions |= verdict(text, of_children.message if of_children else "")
+    return extra_conditions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,6 +100,8 @@ class Outcome:
     """Fields of the status that only this kind has, as `Resource.status` declares them."""
     extra_conditions: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     """Conditions by type about observations elsewhere: Ready does not follow from them."""
+    remarks: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    """What conditions say of fields of the spec: text by path, by type of the condition."""
 
 
 class Plan:
@@ -161,6 +163,12 @@ class Plan:
         changed = copy(self)
         conditions = {**self.outcome.extra_conditions, **extra_conditions}
         changed.outcome = replace(self.outcome, extra_conditions=conditions)
+        return changed
+
+    def with_remarks(self, remarks: Mapping[str, Mapping[str, str]]) -> Plan:
+        """Return the plan with what conditions say of fields."""
+        changed = copy(self)
+        changed.outcome = replace(self.outcome, remarks=remarks)
         return changed
 
     def of_release(self, release: str) -> Plan:

@@ -12,6 +12,7 @@ from ...api import Logging, Sections, logins
 from ...plan import Context, OptionsError, Step
 from ..connect.caches import cache_mounts
 from ..secrets.tls import TRUST, authority, trusts
+from .config_check import known_options
 
 DIGEST_KEY = "digest-key"
 """Key in a Secret of configuration that keys the digest in pods' annotations; none of its files."""
@@ -51,7 +52,7 @@ def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | 
     }
     common = oslo.options.defaults(json_logs=logs_json(ctx))
     usual = oslo.merge(common, oslo.options.token_cache(fixed_options), defaults or {}, of_release)
-    return layered(_without(usual, lost), ctx.spec.config, _without(fixed_options, lost))
+    return layered(_without(usual, lost), ctx.spec.config, _without(fixed_options, lost), catalog=known_options(ctx))
 
 
 def _without(sections: Sections, lost: Mapping[str, Collection[str]]) -> Sections:
@@ -63,17 +64,24 @@ def _without(sections: Sections, lost: Mapping[str, Collection[str]]) -> Section
 
 
 def layered(
-    defaults: Sections, user: Sections, fixed_options: Sections, path: str = "spec.config", *, multiline: bool = True
+    defaults: Sections,
+    user: Sections,
+    fixed_options: Sections,
+    path: str = "spec.config",
+    *,
+    multiline: bool = True,
+    catalog: oslo.KnownOptions | None = None,
 ) -> Sections:
     """Sections with later layers winning. Raises OptionsError where the user, in the field `path`, sets a fixed option,
     or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each option has one line.
+    The `catalog` has old names of options.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
             raise OptionsError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
         for option, value in values.items():
             _check(f"{path}.{section}", option, value, multiline=multiline)
-    if clashes := oslo.overlap(user, fixed_options):
+    if clashes := oslo.overlap(user, fixed_options, catalog):
         names = ", ".join(clashes)
         raise OptionsError(f"{path}.{clashes[0]}", f"the operator sets {names} itself; remove it from config")
     return oslo.merge(defaults, user, fixed_options)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, cast
 
 from ... import kube, oslo
+from ...api import Model
 from ...kube.masking import is_secret_option
 from ...plan import CONFIG_VALID, MOST_NAMED, Context, OptionsError, State, Verdict
 
@@ -56,8 +57,7 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
     catalog, earlier = ctx.release.options.get(service), ctx.release.earlier_options.get(service)
     if not catalog:
         return
-    spec = ctx.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    for path, section, options in _options(spec, "spec", set(_names(spec)), has_backends=_BACKEND in catalog):
+    for path, section, options in written_options(ctx.spec, has_backends=_BACKEND in catalog):
         for finding in oslo.examine(catalog, {section: options}, earlier, nearest):
             place = f"{path}.{finding.option}" if finding.option else path
             match finding.kind:
@@ -71,6 +71,17 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
                     yield Remark("unknown", place, finding.text)
                 case "deprecated":
                     yield Remark("deprecated", place, finding.text)
+
+
+def known_options(ctx: Context[Any]) -> oslo.KnownOptions:
+    """Return the options that the programs of a resource know; empty where the release lists none."""
+    return ctx.release.options.get(_programs(ctx).lower()) or {}
+
+
+def written_options(spec: Model, *, has_backends: bool = False) -> Iterator[Place]:
+    """Yield the options in each `config` of a spec, but for sections that the spec itself names."""
+    values = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _options(values, "spec", set(_names(values)), has_backends=has_backends)
 
 
 def _programs(ctx: Context[Any]) -> str:

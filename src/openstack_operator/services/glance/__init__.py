@@ -17,4 +17,5 @@ SERVICE = Service(
     template=CloudTemplate(field="glance", phase="CoreServices", programs=programs),
     c5c3=C5C3(),
     ignores=(ignored,),
+    internal_overrides={"DEFAULT": {"show_image_direct_url": None, "show_multiple_locations": None}},
 )

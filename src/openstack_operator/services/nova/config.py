@@ -8,6 +8,7 @@ from ...parts.connect import caches, sources
 from ...parts.connect.caches import keystone_authtoken
 from ...parts.connect.key_manager import key_manager
 from ...parts.run.config import layered
+from ...parts.run.config_check import known_options
 from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec
@@ -123,4 +124,4 @@ def compute(
         disks,
     )
     service = parts.options(ctx, fixed_options, defaults=COMPUTE_DEFAULTS)
-    return layered(service, ctx.spec.compute.config, fixed_options, "spec.compute.config")
+    return layered(service, ctx.spec.compute.config, fixed_options, "spec.compute.config", catalog=known_options(ctx))

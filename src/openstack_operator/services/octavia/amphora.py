@@ -14,6 +14,7 @@ from ...api import PodSettings, Sections
 from ...parts.connect.sources import messaging
 from ...parts.connect.transport import Messaging
 from ...parts.run.config import layered
+from ...parts.run.config_check import known_options
 from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import HOSTS, Context, Group, Step, UnsupportedError, waiting
 from .amphora_model import Amphora
@@ -119,6 +120,7 @@ def amphora_steps(
         provider.amphora.controllers.config,
         oslo.merge(fixed_options, _controller_options(ctx, provider)),
         "spec.amphora.controllers.config",
+        catalog=known_options(ctx),
     )
     files = {"octavia.conf": oslo.render(options)}
     conf = parts.written(ctx, files, suffix=f"{CONTROLLERS}-config", directory="/etc/octavia")

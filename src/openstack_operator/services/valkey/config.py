@@ -51,6 +51,7 @@ _TLS_FIXED: Mapping[str, Any] = {"tls-port": TLS_PORT, "tls-auth-clients": "no",
 _FIXED_ELSEWHERE = {
     *("tls-replication", "tls-cluster", "tls-client-cert-file", "tls-client-key-file", "tls-ca-cert-dir", *_TLS_FIXED),
     *("include", "loadmodule", "logfile", "maxmemory", "requirepass", "primaryauth", "masterauth", "primaryuser"),
+    *("masteruser", "slave-announce-ip", "slave-announce-port"),
     *("min-slaves-to-write", "min-slaves-max-lag", "replicaof", "slaveof", "replica-announce-ip"),
     *("replica-announce-port", "aclfile", "user", "rename-command", "unixsocket", "unixsocketperm"),
 }
