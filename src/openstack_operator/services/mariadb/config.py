@@ -7,8 +7,8 @@ from typing import Any
 
 from ... import oslo
 from ...api import Sections
-from ...parts.run.config import layered
-from ...plan import OptionsError, SpecError
+from ...parts.run.option_groups import merge_groups
+from ...plan import SpecError
 
 PORT = 3306
 
@@ -90,8 +90,6 @@ _SET_BY_OPERATOR: dict[str, Any] = dict.fromkeys(
 )
 """Options that mariadb-operator sets, if it runs the server."""
 
-_SERVER_GROUPS = {"mysqld", "server", "mariadb", "mariadbd", "galera", "client-server"}
-
 
 def sst_conf(common_name: str) -> str:
     """Return options of the script that copies all data to another member, which reads them each time, for members
@@ -104,42 +102,14 @@ def sst_conf(common_name: str) -> str:
     return oslo.render({"sst": {"encrypt": 4, **({"ssl_mode": "VERIFY_CA"} if plain else {})}})
 
 
-def _merge_groups(defaults: Sections, user: Sections, server: dict[str, Any]) -> Sections:
-    """Return the groups of my.cnf, with these options fixed in each of the server's; an indented line is an option of
-    its own there. Raises SpecError where the user sets a fixed option.
-    """
-    # Dashes and underscores mean the same in option names.
-    by_group = {group: {o.replace("-", "_"): value for o, value in options.items()} for group, options in user.items()}
-    # `mariadb-11.8` is a group of that version's server.
-    groups = {group for group in by_group if group.lower() in _SERVER_GROUPS or group[-1:].isdigit()}
-    for group in sorted(groups):
-        for option in sorted(by_group[group].keys() - server.keys()):
-            if (fixed := next((each for each in server if _is_read_as(option, each)), None)) is not None:
-                text = f"MariaDB reads it as {fixed}, which the operator sets itself; remove it from config"
-                raise OptionsError(f"spec.config.{group}.{option}", text)
-    return layered(defaults, by_group, dict.fromkeys(groups | {"mysqld"}, server), multiline=False)
-
-
-_PREFIX = re.compile(r"^(loose_|skip_|disable_|enable_|maximum_)+")
-"""Words that MariaDB takes before the name of any option."""
-_COMPLETE = {"ssl"}
-"""Names of options with which names of others begin."""
-
-
-def _is_read_as(option: str, other: str) -> bool:
-    """Return True if MariaDB may take a name for another option: by a word before it, or as an abbreviation."""
-    plain_option, plain_other = _PREFIX.sub("", option, count=1), _PREFIX.sub("", other)
-    return plain_option == plain_other or (plain_option not in _COMPLETE and plain_other.startswith(plain_option))
-
-
 def provided_cnf(user: Sections) -> str:
     """Return what mariadb-operator adds to its own configuration. Raises SpecError as `my_cnf`."""
-    _merge_groups({}, user, _SET_BY_OPERATOR)
+    merge_groups({}, user, _SET_BY_OPERATOR)
     # Its databases have a collation: tables that name the character set alone are to have the same, or could not be
     # joined with those that name nothing. Servers older than 11.2 have no other collation, and not this option.
     collations = {"loose_character_set_collations": "utf8mb3=utf8mb3_general_ci"}
     server = {option: value for option, value in FIXED_OPTIONS.items() if option not in _SET_BY_OPERATOR} | collations
-    return oslo.render(_merge_groups(DEFAULTS, user, server))
+    return oslo.render(merge_groups(DEFAULTS, user, server))
 
 
 def pool_size(user: Sections) -> Any:
@@ -163,11 +133,11 @@ def my_cnf(
     enforcement = {"require_secure_transport": "ON"} if required else {}
     server = {**FIXED_OPTIONS, **(_TLS_OPTIONS if encrypted else {}), **enforcement}
     if not clustered:
-        return oslo.render(_merge_groups(DEFAULTS, user, server))
-    _merge_groups({}, user, _PER_MEMBER)
+        return oslo.render(merge_groups(DEFAULTS, user, server))
+    merge_groups({}, user, _PER_MEMBER)
     defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
     fixed_options = {**server, **GALERA}
-    merged = _merge_groups(defaults, user, fixed_options)
+    merged = merge_groups(defaults, user, fixed_options)
     if not peer_tls:
         return oslo.render(merged)
     # All options of the provider are one option of the server, and each group has its own.
