@@ -43,7 +43,8 @@ def _new_names(catalog: KnownOptions) -> Iterator[tuple[tuple[str, str], tuple[s
         for option, details in options.items():
             # Few are old, and all are many.
             if _NOW in details and (new := json.loads(details).get("now")):
-                yield _read_as(section, option, {}), _read_as(*new, {})
+                new_section, new_option = new
+                yield _read_as(section, option, {}), _read_as(new_section, new_option, {})
 
 
 _NOW = '"now"'
