@@ -101,7 +101,7 @@ class Outcome:
     extra_conditions: Mapping[str, Verdict] = field(default_factory=dict[str, Verdict])
     """Conditions by type about observations elsewhere: Ready does not follow from them."""
     remarks: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    """What conditions say of fields of the spec: text by path, by type of the condition."""
+    """Remarks of conditions on fields of the spec: text by path, by type of the condition."""
 
 
 class Plan:

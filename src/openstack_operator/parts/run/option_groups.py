@@ -34,7 +34,7 @@ _COMPLETE = {"ssl"}
 """Names of options with which names of others begin."""
 
 
-def _is_read_as(option: str, other: str) -> bool:
-    """Return True if MariaDB may take a name for another option: by a word before it, or as an abbreviation."""
-    plain_option, plain_other = _PREFIX.sub("", option, count=1), _PREFIX.sub("", other)
-    return plain_option == plain_other or (plain_option not in _COMPLETE and plain_other.startswith(plain_option))
+def _is_read_as(option: str, fixed_option: str) -> bool:
+    """Return True if MariaDB may take a name for that of a fixed option: by a word before it, or as an abbreviation."""
+    name, fixed_name = _PREFIX.sub("", option, count=1), _PREFIX.sub("", fixed_option, count=1)
+    return name == fixed_name or (name not in _COMPLETE and fixed_name.startswith(name))
