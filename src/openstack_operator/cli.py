@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import __version__
+from . import __version__, terminal
+from .cluster_commands import run
 from .command_line import command_line
 from .settings import logs, permissions, run_settings
 
@@ -24,8 +25,12 @@ _ALLOCATIONS = 100_000
 """Objects that a command about a cluster allocates between two garbage collections."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a table of commands)
+def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns the exit status; 1 for input the operator would refuse."""
+    return terminal.run(partial(_main, arguments))
+
+
+def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  (a table of commands)
     parser = command_line()
     try:
         options = parser.parse_args(arguments)
@@ -37,10 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:  # noqa: PLR0911  (a ta
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
-    if execute := getattr(options, "execute", None):
+    if hasattr(options, "execute"):
         # Garbage collection takes a tenth of the time of such a command, and its imports leave no garbage.
         gc.set_threshold(_ALLOCATIONS)
-        return execute(options)
+        return run(options)
     match options.command:
         case "run":
             return _run(options)

@@ -70,6 +70,7 @@ def _add_support(commands: Any) -> None:
     bundle.add_argument(
         "--operator-namespace",
         default="openstack-operator",
+        type=namespace,
         metavar="NAMESPACE",
         help="where the operator runs, whose log is taken (%(default)s)",
     )
@@ -88,7 +89,9 @@ def _add_actions(commands: Any) -> None:
         help="a command after --, such as -- openstack server list; bash otherwise",
     )
     shell.add_argument("--local", action="store_true", help="on this machine, not in the pod of the OpenStack client")
-    shell.add_argument("--keystone", default="keystone", metavar="NAME", help="name of the Keystone (%(default)s)")
+    shell.add_argument(
+        "--keystone", default="keystone", type=_object_name, metavar="NAME", help="name of the Keystone (%(default)s)"
+    )
     _cluster_options(shell)
     shell.set_defaults(execute=_shell)
 
@@ -113,11 +116,17 @@ def add_plan(commands: Any) -> None:
         " the operator would change",
     )
     parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
-    parser.add_argument("-n", "--namespace", help="namespace of the cloud; that of the manifests otherwise")
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        type=namespace,
+        help="namespace of the cloud; that of the manifests otherwise, then that of the context, or openstack",
+    )
     parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
     parser.add_argument(
         "--operator-namespace",
         default="openstack-operator",
+        type=namespace,
         metavar="NAMESPACE",
         help="where the operator runs, whose options are read from its Deployment (%(default)s)",
     )
@@ -131,19 +140,25 @@ def add_plan(commands: Any) -> None:
 
 
 def _cluster_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", "--namespace", default="openstack", help="namespace of the cloud (%(default)s)")
+    parser.add_argument(
+        "-n", "--namespace", type=namespace, help="namespace of the cloud; that of the context otherwise, or openstack"
+    )
     parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
 
 
 def _resource_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "resource", nargs="?", metavar="KIND[/NAME]", help="a resource; the clouds of the namespace otherwise"
+        "resource",
+        nargs="?",
+        type=_resource,
+        metavar="KIND[/NAME]",
+        help="a resource; the clouds of the namespace otherwise",
     )
     _cluster_options(parser)
 
 
 def _service_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("service", metavar="SERVICE", help="a service, such as nova or nova/NAME")
+    parser.add_argument("service", type=_resource, metavar="SERVICE", help="a service, such as nova or nova/NAME")
     parser.add_argument(
         "program", nargs="?", metavar="PROGRAM", help="a program of it, such as api or conductor; all of them otherwise"
     )
@@ -155,10 +170,41 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _pause_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("resource", nargs="?", metavar="KIND/NAME", help="a resource")
+    parser.add_argument("resource", nargs="?", type=_resource, metavar="KIND/NAME", help="a resource")
     parser.add_argument("--all", action="store_true", help="every resource of the namespace")
     _cluster_options(parser)
     parser.set_defaults(execute=_pause, fault=parser.error)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command of the options, in the namespace of the context unless they name one. Returns its exit status."""
+    if options.namespace is None and options.command != "plan":
+        from .inspection.session import namespace_of
+
+        options.namespace = namespace_of(options.context)
+    return options.execute(options)
+
+
+def namespace(text: str) -> str:
+    """Return the name of a namespace. Raises ArgumentTypeError for what none can have."""
+    if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: use a-z, 0-9 and -")
+    return text
+
+
+def _object_name(text: str) -> str:
+    """Return the name of an object. Raises ArgumentTypeError for what none can have."""
+    if not re.fullmatch("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a resource: use a-z, 0-9, - and .")
+    return text
+
+
+def _resource(text: str) -> str:
+    """Return KIND or KIND/NAME. Raises ArgumentTypeError for a name that no object can have."""
+    _, slash, name = text.partition("/")
+    if slash and name:
+        _object_name(name)
+    return text
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from typing import Any
 
 import httpx2 as httpx
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
 
+from openstack_operator.kubeconfig import connection
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.transport import Transport
 
 from .harness import PATIENCE
 
@@ -52,10 +50,9 @@ class Mortal(httpx.AsyncBaseTransport):
 
 def mortal(writes: int) -> tuple[Client, Mortal]:
     """A connection to the tests' API server that ends after so many writes."""
-    config = KubeConfig.from_file(os.environ["KUBECONFIG"]).get()
-    assert config is not None
-    settings: dict[str, Any] = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
-    limits = httpx.Limits(max_connections=None)
-    transport = Mortal(httpx.AsyncHTTPTransport(verify=settings["verify"], limits=limits), writes)
-    settings["transport"] = transport
-    return Client(httpx.AsyncClient(**settings)), transport
+    way = connection()
+    transport = Mortal(Transport(way), writes)
+    http = httpx.AsyncClient(
+        base_url=way.server, headers=dict(way.headers), transport=transport, timeout=PATIENCE, trust_env=False
+    )
+    return Client(http), transport

@@ -7,12 +7,13 @@ import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import httpx2 as httpx
 import yaml
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
+
+from openstack_operator.kubeconfig import connection
+from openstack_operator.runtime.transport import Transport
 
 ORDER = itertools.count()
 
@@ -72,10 +73,10 @@ class Window:
 @asynccontextmanager
 async def window(kubeconfig: Path, directory: Path) -> AsyncGenerator[tuple[Window, Path]]:
     """A window and the kubeconfig of those who look through it."""
-    config = KubeConfig.from_file(str(kubeconfig)).get()
-    assert config is not None
-    settings: dict[str, Any] = ConnectionParams(timeout=httpx.Timeout(None), trust_env=False).httpx_params(config)
-    async with httpx.AsyncClient(**settings, limits=httpx.Limits(max_connections=None)) as http:
+    way = connection(files=[kubeconfig])
+    async with httpx.AsyncClient(
+        base_url=way.server, transport=Transport(way), headers=dict(way.headers), timeout=None, trust_env=False
+    ) as http:
         seen = Window(http)
         server = await asyncio.start_server(seen.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]

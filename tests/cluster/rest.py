@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator.injector.names import CONFIGURATION
+from openstack_operator.kubeconfig import connection
 from openstack_operator.plan import Object
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.client import FIELD_MANAGER
@@ -53,10 +52,10 @@ class Rest:
     """Requests in one namespace, each answered with its status and the server's words."""
 
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
-        config = KubeConfig.from_file(str(kubeconfig)).get()
-        assert config is not None
-        params = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
-        self._http = httpx.Client(**params)
+        way = connection(files=[kubeconfig])
+        self._http = httpx.Client(
+            base_url=way.server, headers=dict(way.headers), verify=way.trust(), timeout=PATIENCE, trust_env=False
+        )
         self.namespace = namespace
 
     def close(self) -> None:

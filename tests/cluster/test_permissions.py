@@ -9,16 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import httpx2 as httpx
 import pytest
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
 
 from openstack_operator import kube
 from openstack_operator.actuators import CHASSIS
 from openstack_operator.admission.names import NAMESPACE, OPERATOR
 from openstack_operator.admission.presence import POLICY_KINDS, policies
 from openstack_operator.admission.presence import absent as absent_policies
+from openstack_operator.kubeconfig import connection
 from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
@@ -64,11 +62,8 @@ def granted(kubeconfig: Path, root: Path) -> Path:
 @asynccontextmanager
 async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Client]:
     """A connection as an account, the operator's own where none is named."""
-    config = KubeConfig.from_file(str(kubeconfig)).get()
-    assert config is not None
-    settings = ConnectionParams(timeout=httpx.Timeout(PATIENCE), trust_env=False).httpx_params(config)
-    limits = httpx.Limits(max_connections=None)
-    client = Client(httpx.AsyncClient(**settings, limits=limits, headers={"Impersonate-User": user}))
+    way = connection(files=[kubeconfig])
+    client = Client.over(replace(way, headers=(*way.headers, ("Impersonate-User", user))), timeout=PATIENCE)
     yield client
     await client.close()
 

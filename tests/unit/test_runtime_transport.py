@@ -6,6 +6,7 @@ import asyncio
 
 import httpx2 as httpx
 
+from openstack_operator.kubeconfig import Connection
 from openstack_operator.runtime.transport import INFORMER, Transport
 
 
@@ -27,7 +28,10 @@ async def test_informers_share_no_connection_with_other_requests() -> None:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, httpx.AsyncClient(base_url=url, trust_env=False, transport=Transport(verify=True)) as http:
+    async with (
+        server,
+        httpx.AsyncClient(base_url=url, trust_env=False, transport=Transport(Connection(server=url))) as http,
+    ):
         for path, extensions in (("/list", INFORMER), ("/get", {}), ("/watch", INFORMER), ("/apply", {})):
             assert (await http.get(path, extensions=extensions)).text == "{}"
     for _ in served:

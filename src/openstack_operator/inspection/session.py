@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from lightkube.core.exceptions import ConfigError
-
+from ..kubeconfig import KubeconfigError, connection
 from ..plan import SpecError, Transient
 from ..runtime.client import Client
 from .state import printed
 
+CLOUD = "openstack"
+"""Namespace of a cloud, if nothing says another one."""
 FAULT = 2
 """Exit status: the question could not be answered."""
 
@@ -29,15 +29,28 @@ def run(context: str | None, command: Callable[[Client], Awaitable[int]]) -> int
 
     try:
         return asyncio.run(connected())
-    except (ConfigError, SpecError, Transient, LookupError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            # A pager was left; Python must not complain about it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return FAULT
+    except BrokenPipeError:
+        # Whoever read it has gone.
+        raise
+    except (SpecError, Transient, LookupError, OSError) as error:
         warn(text_of(error))
         return FAULT
     except KeyboardInterrupt:
         return FAULT
+
+
+def namespace_of(context: str | None) -> str:
+    """Return the namespace to look at if none is named: that of the context, or `openstack`."""
+    try:
+        return cloud_namespace(connection(context).namespace)
+    except KubeconfigError:
+        # Whoever connects says it.
+        return CLOUD
+
+
+def cloud_namespace(named: str) -> str:
+    """Return the namespace of a context; `openstack` if it names none, or `default`."""
+    return CLOUD if named in {"", "default"} else named
 
 
 def text_of(error: Exception) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,7 +47,7 @@ def render(options: Options) -> int:
         return 1
     objects = result.objects
     texts = [f"# {id_} becomes:\n{dump_all(children)}" for id_, children in objects]
-    _print("---\n".join(texts))
+    sys.stdout.write("---\n".join(texts))
     print(_total(result), file=sys.stderr)
     return 1 if failed else 0
 
@@ -60,11 +59,11 @@ def validate(options: Options) -> int:
     result = _survey(options)
     failed = _failed(result, options)
     if options.as_json:
-        _print(json.dumps(as_json(result, ok=not failed), indent=2) + "\n")
+        print(json.dumps(as_json(result, ok=not failed), indent=2))
         return 1 if failed else 0
     for finding in result.findings:
         print(finding, file=sys.stderr)
-    _print(f"{'failed' if failed else 'OK'}: {_total(result)}\n")
+    print(f"{'failed' if failed else 'OK'}: {_total(result)}")
     return 1 if failed else 0
 
 
@@ -139,13 +138,3 @@ def _total(result: Survey) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _print(text: str) -> None:
-    """To stdout; a reader that stops early, such as `head`, is no error."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Python flushes once more at exit, into nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

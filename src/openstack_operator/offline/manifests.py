@@ -59,7 +59,7 @@ class Checker:
             for field in ("apiVersion", "kind")
             if not isinstance(value := manifest.get(field), str)
         ]
-        problems += _metadata(manifest.get("metadata"))
+        problems += metadata_problems(manifest.get("metadata"))
         if problems:
             return Checked(tuple(problems))
         named_manifest = _with_name(manifest)
@@ -120,7 +120,8 @@ def _is_readable(resource: Resource[Any], stored: Object) -> bool:
     return _NAME.match(stored["metadata"]["name"]) is not None
 
 
-def _metadata(metadata: Any) -> list[Problem]:
+def metadata_problems(metadata: Any) -> list[Problem]:
+    """Return what the API server would refuse of the metadata of an object."""
     if not isinstance(metadata, dict):
         missing = metadata is None
         return [Problem("metadata", "Required value: name it: {name: …}" if missing else "must be an object")]

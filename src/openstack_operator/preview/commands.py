@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,16 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from lightkube.core.exceptions import ConfigError
 
 from .. import __version__
 from ..api import handle
 from ..cluster_domain import USUAL
 from ..inspection.redaction import masked_values
+from ..inspection.session import cloud_namespace
 from ..inspection.state import is_ready, printed, reason_of, subject
 from ..kube import FIELD, MANAGED_BY, conditions
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
+from ..offline.manifests import metadata_problems
 from ..plan import CONFIG_VALID, NO_PERMISSIONS, Object, Permissions, SpecError, Transient
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
@@ -66,7 +66,7 @@ class Options:
     """Manifests to apply; with none, the plan is what this program would change of the cloud as it is."""
     recursive: bool = False
     namespace: str | None = None
-    """None takes that of the manifests, or `openstack`."""
+    """None takes that of the manifests, then that of the context, or `openstack`."""
     context: str | None = None
     operator_namespace: str = MANAGED_BY
     releases: Path | None = None
@@ -79,6 +79,7 @@ class _Manifests:
     """The objects of the files that the operator looks at."""
 
     namespace: str
+    """Empty if neither the manifests nor the user name one."""
     resources: list[tuple[Kind, Object]] = field(default_factory=list[tuple[Kind, Object]])
     secrets: list[Object] = field(default_factory=list[Object])
 
@@ -101,10 +102,9 @@ def plan(options: Options) -> int:
     except SpecError as error:
         return _fault(*(": ".join(part for part in problem if part) for problem in error.problems))
     except BrokenPipeError:
-        # A pager was left; Python must not complain about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAULT
-    except (ConfigError, Transient, Missing, LookupError, OSError, PreviewError) as error:
+        # Whoever read it has gone.
+        raise
+    except (Transient, Missing, LookupError, OSError, PreviewError) as error:
         return _fault(str(error.args[0] if error.args else error))
     except KeyboardInterrupt:
         return FAULT
@@ -122,11 +122,13 @@ def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
         metadata = each.value.get("metadata")
         if not isinstance(metadata, dict) or not isinstance(cast("Object", metadata).get("name"), str):
             raise LookupError(str(each.finding("needs a name", "metadata.name")))
+        for problem in metadata_problems(metadata):
+            raise LookupError(str(each.finding(problem.message, problem.path)))
     names = {each.value["metadata"].get("namespace") for each in readable} | {namespace}
     names = {str(each) for each in names if each}
     if len(names) > 1:
         raise LookupError(f"the manifests and -n name the namespaces {', '.join(sorted(names))}; plan one at a time")
-    manifests = _Manifests(next(iter(names), "openstack"))
+    manifests = _Manifests(next(iter(names), ""))
     for each in readable:
         if each.value["kind"] == "Secret":
             manifests.secrets.append(each.value)
@@ -148,6 +150,7 @@ async def _plan(options: Options, manifests: _Manifests) -> int:
     async with AsyncExitStack() as stack:
         client = DryRunClient.connect(options.context)
         stack.push_async_callback(client.close)
+        manifests.namespace = manifests.namespace or cloud_namespace(client.namespace)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="releases-")))
         operator = await read(client, options.operator_namespace)
         settings = _settings(options, operator)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
@@ -12,10 +10,9 @@ from typing import Any, Self, cast
 
 import httpx2 as httpx
 import msgspec
-from lightkube.config.client_adapter import ConnectionParams
-from lightkube.config.kubeconfig import KubeConfig
 
 from ..kube import MANAGED_BY
+from ..kubeconfig import Connection, connection
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
@@ -59,6 +56,8 @@ class Client:
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
+        self.namespace = ""
+        """Namespace of the kubeconfig's context; empty if it names none."""
         self.writes = 0
         """Requests made that may change something."""
         self._read_timeouts: dict[str, float] = {}
@@ -68,23 +67,28 @@ class Client:
 
     @classmethod
     def connect(cls, context: str | None = None) -> Self:
-        """Connect to the cluster $KUBECONFIG names; without it to the one this pod runs in, then ~/.kube/config. With
-        `context`, to the one of that name there.
-
-        Raises lightkube's ConfigError where there is none.
+        """Connect to the cluster of a context of the kubeconfig; without one to that of its current context, then to
+        the one this pod runs in. Raises KubeconfigError.
         """
-        kubeconfig = os.environ.get("KUBECONFIG")
-        config = (KubeConfig.from_file(kubeconfig) if kubeconfig else KubeConfig.from_env()).get(context)
-        if config is None:
-            raise Transient("the kubeconfig names no cluster")
-        # A proxy of the environment is meant for the world outside, not for the cluster; each watch holds a connection.
-        settings = ConnectionParams(timeout=httpx.Timeout(10), trust_env=False).httpx_params(config)
-        if isinstance(settings["verify"], ssl.SSLContext):
-            # From Python 3.13 on certificates without key identifiers are refused, which cluster authorities of many
-            # ages lack; the chain, the name and the dates are verified as ever.
-            settings["verify"].verify_flags &= ~ssl.VERIFY_X509_STRICT
-        settings["transport"] = Transport(verify=settings["verify"])
-        return cls(httpx.AsyncClient(**settings))
+        return cls.over(connection(context))
+
+    @classmethod
+    def over(cls, way: Connection, *, timeout: float = 10) -> Self:
+        """Connect to a server; `timeout` is in seconds."""
+        plain = [] if way.is_compressed else [("Accept-Encoding", "identity")]
+        headers = [(name.encode(), value.encode()) for name, value in [*way.headers, *plain]]
+        # Each watch holds a connection.
+        client = cls(
+            httpx.AsyncClient(
+                base_url=way.server,
+                headers=headers,
+                timeout=timeout,
+                trust_env=False,
+                transport=Transport(way),
+            )
+        )
+        client.namespace = way.namespace
+        return client
 
     async def close(self) -> None:
         """End all connections."""

@@ -1,0 +1,95 @@
+"""What the command line prints: nothing from outside controls the terminal, and nobody has to read all of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from typing import TextIO, cast
+
+CLOSED_PIPE, INTERRUPTED = 141, 130
+"""Exit statuses of a program whose reader has gone (SIGPIPE), and of one that is interrupted (SIGINT)."""
+
+
+def shown(text: str) -> str:
+    """Return text in which what a terminal would obey, or hide, is written as its number. JSON, and a text in double
+    quotes of YAML, keep their meaning.
+    """
+    if all(line.isprintable() for line in text.replace("\t", "\n").split("\n")):
+        return text
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else _number(letter) for letter in text)
+
+
+def _number(letter: str) -> str:
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+class Output(io.TextIOBase):
+    """A stream that shows all text in this way, whoever prints it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to another stream."""
+        super().__init__()
+        self._stream = stream
+
+    def write(self, text: str, /) -> int:
+        """Write text."""
+        return self.control(shown(text))
+
+    def control(self, text: str) -> int:
+        """Write text of ours as it is, with what the terminal obeys."""
+        try:
+            return self._stream.write(text)
+        except UnicodeEncodeError:
+            encoding = self._stream.encoding or "ascii"
+            return self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+    def flush(self) -> None:
+        """Write what is held back."""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Return True for a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the number of the file."""
+        return self._stream.fileno()
+
+
+def control(text: str) -> None:
+    """Write to stdout what the terminal is to obey; nothing if it is no terminal."""
+    if sys.stdout.isatty():
+        stream = sys.stdout
+        (stream.control if isinstance(stream, Output) else stream.write)(text)
+
+
+@contextmanager
+def _outputs() -> Generator[None]:
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", Output(each)) for each in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def run(command: Callable[[], int]) -> int:
+    """Run a command, and return its exit status: the usual ones, without a traceback, if its reader has gone or the
+    user interrupts it.
+    """
+    try:
+        with _outputs():
+            try:
+                return command()
+            finally:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at exit, into nothing.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
