@@ -22,7 +22,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    lines = value.split("\n")
+    # What a terminal hides is shown by its number, which only double quotes have.
+    style = '"' if not all(line.replace("\t", "").isprintable() for line in lines) else "|" if len(lines) > 1 else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

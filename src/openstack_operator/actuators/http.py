@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Any, Generic, TypeVar
-from urllib.parse import quote
 
 import httpcore2
 import httpx2
@@ -20,6 +19,7 @@ import structlog
 
 from ..kube import one_line
 from ..plan import Transient
+from ..plan.url_path import segment
 from .deadline import Backend, deadline
 from .loop import Conflict, Refused
 from .refusals import http_refusal
@@ -78,7 +78,7 @@ class Sessions(Generic[SessionT]):
 
 def _filled(path: str, ids: Sequence[str]) -> str:
     for name in ids:
-        path = path.replace("{}", quote(name, safe=""), 1)
+        path = path.replace("{}", segment(name), 1)
     return path
 
 

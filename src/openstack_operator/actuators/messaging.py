@@ -6,12 +6,12 @@ import base64
 import hashlib
 import hmac
 from typing import Any, NotRequired, TypedDict
-from urllib.parse import quote
 
 from ..api import RabbitMQRef
 from ..kube import amount
 from ..parts.brokers import ACCOUNT_MADE, password_text
 from ..plan import Context, Outcome, SpecError, State, Transient, Verdict
+from ..plan.url_path import segment
 from . import access, broker, loop, queues
 from .answers import read
 from .http import Api, Sessions
@@ -73,7 +73,7 @@ class Vhost:
         self.name = f"virtual host {vhost}"
         self._api = api
         self._vhost = vhost
-        self._at = f"/vhosts/{quote(vhost, safe='')}"
+        self._at = f"/vhosts/{segment(vhost)}"
         self._stopped: tuple[str, ...] = ()
 
     @property
@@ -116,7 +116,7 @@ class User:
     def __init__(self, api: Api, user: str, password: str) -> None:
         self.name = f"user {user}"
         self._api = api
-        self._at = f"/users/{quote(user, safe='')}"
+        self._at = f"/users/{segment(user)}"
         self._password = password
 
     @property
@@ -148,7 +148,7 @@ class Permissions:
     def __init__(self, api: Api, vhost: str, user: str, limits: BrokerPermissions | None) -> None:
         self.name = f"permissions of {user} in {vhost}"
         self._api = api
-        self._at = f"/permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
+        self._at = f"/permissions/{segment(vhost)}/{segment(user)}"
         rules = {"configure": limits.configure, "write": limits.write, "read": limits.read} if limits else _EVERYTHING
         self._wanted: dict[str, str] = rules
 
@@ -180,7 +180,7 @@ class RoutingKeys:
     def __init__(self, api: Api, vhost: str, user: str, limits: BrokerPermissions | None) -> None:
         self.name = f"routing keys of {user} in {vhost}"
         self._api = api
-        self._at = f"/topic-permissions/{quote(vhost, safe='')}/{quote(user, safe='')}"
+        self._at = f"/topic-permissions/{segment(vhost)}/{segment(user)}"
         self._keys = limits.routing_keys if limits else {}
 
     @property
@@ -215,7 +215,7 @@ class Limit:
     def __init__(self, api: Api, vhost: str, limit: str | None) -> None:
         self.name = f"limit of queues in {vhost}"
         self._api = api
-        self._at = f"/policies/{quote(vhost, safe='')}/limit"
+        self._at = f"/policies/{segment(vhost)}/limit"
         self._bytes = None if limit is None else int(amount(limit))
 
     @property

@@ -4,11 +4,11 @@ have not moved yet; and the end of the messages on the first one."""
 from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
-from urllib.parse import quote
 
 import structlog
 
 from ..plan import Transient
+from ..plan.url_path import segment
 from .answers import read
 from .http import Api
 
@@ -80,7 +80,7 @@ def check_drained(api: Api, vhost: str) -> None:
     """Raise Transient while messages to servers wait in a virtual host."""
     # Figures from the queues themselves; statistics are up to half a minute old.
     params = {"disable_stats": "true", "enable_queue_totals": "true"}
-    answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=params)
+    answer = api.call("GET", f"/queues/{segment(vhost)}", params=params)
     rows = [] if answer is None else read(api.name, answer, list[_Row])
     waiting = [each.get("messages", 0) for each in rows if not _is_own(each["name"])]
     if count := sum(waiting):
@@ -91,7 +91,7 @@ def check_drained(api: Api, vhost: str) -> None:
 
 
 def _path(vhost: str) -> str:
-    return f"/definitions/{quote(vhost, safe='')}"
+    return f"/definitions/{segment(vhost)}"
 
 
 def _definitions(api: Api, vhost: str) -> _Definitions:

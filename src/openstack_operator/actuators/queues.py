@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Lock
 from typing import Any, NotRequired, TypedDict
-from urllib.parse import quote
 
 import structlog
 
 from ..plan import Transient
+from ..plan.url_path import segment
 from .answers import read
 from .http import IDLE, Api
 from .loop import Refused
@@ -82,7 +82,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
     Raises Transient where another look is needed soon.
     """
     columns = {"columns": "name,type,durable,messages"}
-    answer = api.call("GET", f"/queues/{quote(vhost, safe='')}", params=columns)
+    answer = api.call("GET", f"/queues/{segment(vhost)}", params=columns)
     queues = [] if answer is None else read(api.name, answer, list[_Queue])
     orphans = [(queue["name"], why) for queue in queues if (why := _left_behind(api, vhost, queue))]
     deleted = [f"queue of {vhost} deleted: {why}" for _, why in orphans]
@@ -101,7 +101,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
 
 def _path(vhost: str) -> str:
     """Of a queue, without its name, which is the broker's word."""
-    return f"/queues/{quote(vhost, safe='')}/{{}}"
+    return f"/queues/{segment(vhost)}/{{}}"
 
 
 def _is_suspect(api: Api, vhost: str, queue: _Queue) -> bool:
@@ -116,7 +116,7 @@ def _never_began(api: Api, vhost: str, name: str) -> bool:
     A quorum queue ends like this when all members are killed during its creation: each knows of it and none starts an
     election (seen with RabbitMQ 4.0.5). One that is only without a majority has members that do not answer so.
     """
-    answer = api.call("GET", f"/queues/quorum/{quote(vhost, safe='')}/{{}}/status", ids=(name,))
+    answer = api.call("GET", f"/queues/quorum/{segment(vhost)}/{{}}/status", ids=(name,))
     members = [] if answer is None else read(api.name, answer, list[dict[str, Any]])
     return bool(members) and all(
         (member.get("Raft State"), member.get("Last Log Index"), member.get("Term")) == ("follower", 0, 0)

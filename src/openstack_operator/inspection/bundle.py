@@ -85,7 +85,7 @@ async def _write(client: Client, options: Options) -> int:
         stack.callback(file.unlink)
         archive = stack.enter_context(os.fdopen(number, "wb"))
         contents = await _Collector(client, options, stamp).collect()
-        archive.write(_archive(contents, file.name.removesuffix(".tar.gz")))
+        archive.write(archive_of(contents, file.name.removesuffix(".tar.gz")))
         archive.flush()
         stack.pop_all()
         archive.close()
@@ -95,14 +95,19 @@ async def _write(client: Client, options: Options) -> int:
     return 0
 
 
-def _archive(contents: Mapping[str, str], folder: str) -> bytes:
+def archive_of(contents: Mapping[str, str], folder: str) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, text in contents.items():
-            entry, data = tarfile.TarInfo(f"{folder}/{name}"), text.encode()
+            entry, data = tarfile.TarInfo(f"{folder}/{_entry_name(name)}"), text.encode(errors="replace")
             entry.size, entry.mode, entry.mtime = len(data), 0o600, int(time.time())
             archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
+
+
+def _entry_name(path: str) -> str:
+    """Return the path of a file in the archive, which stays in its folder, whatever names a server answers with."""
+    return "/".join(part for part in printed(path).split("/") if part not in {"", ".", ".."})
 
 
 @dataclass

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from .. import terminal
 from ..kube import conditions
 from ..kube.quotes import mask_passwords
 from ..plan import Object, SpecError, Transient
@@ -72,8 +73,9 @@ async def _show(options: Options, client: Client) -> int:
     if options.as_json:
         print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
     else:
-        clear = "\x1b[H\x1b[2J" if options.watch and sys.stdout.isatty() else ""
-        print(clear + overview(snapshot, chosen, every=options.resource is not None), flush=True)
+        if options.watch:
+            terminal.control("\x1b[H\x1b[2J")
+        print(overview(snapshot, chosen, every=options.resource is not None), flush=True)
     return _exit(snapshot, ready=all(map(is_ready, chosen)))
 
 

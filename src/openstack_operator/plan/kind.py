@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..api import Resource, handle
+from .url_path import object_segment
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,17 @@ class Kind:
         return self.api_version.rpartition("/")[2]
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
-        """Return the URL path of the collection, of one object, or of its subresource."""
+        """Return the URL path of the collection, of one object, or of its subresource. Raises SpecError for a name that
+        no object can have, so that none leads elsewhere.
+        """
         parts = ["apis" if "/" in self.api_version else "api", self.api_version]
         if namespace:
-            parts += ["namespaces", namespace]
-        parts += [part for part in (self.plural, name, sub) if part]
+            parts += ["namespaces", object_segment(namespace, "namespace")]
+        parts += [self.plural]
+        if name:
+            parts += [object_segment(name, f"name of {self.kind}")]
+        if sub:
+            parts += [sub]
         return "/" + "/".join(parts)
 
     @classmethod

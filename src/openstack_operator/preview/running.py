@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..kube import MANAGED_BY
+from ..plan import SpecError
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden
 from ..runtime.kinds import DEPLOYMENT, Kind
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _CONTAINER = "operator"
+_KEY = re.compile("[-_a-zA-Z0-9][-._a-zA-Z0-9]*")
+"""Name of an entry of a ConfigMap, but those of hidden files."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +67,12 @@ async def _files(
 
 def write_releases(operator: RunningOperator, mounted: Path, folder: Path) -> Path | None:
     """Write the release files that the operator has at `mounted` to a folder, and return that; None if it has none
-    there.
+    there. Raises SpecError for what is no name of a file.
     """
     texts = operator.files.get(str(mounted), {})
     for name, text in texts.items():
-        (folder / Path(name).name).write_text(text, encoding="utf-8")
+        file = Path(name).name
+        if not _KEY.fullmatch(file):
+            raise SpecError(f"ConfigMap of release files: {name!r}", "is no name of a file")
+        (folder / file).write_text(text, encoding="utf-8")
     return folder if texts else None
