@@ -15,6 +15,7 @@ from openstack_operator import __version__
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent
+AGENTS = ROOT / "src" / "openstack_operator" / "agents"
 PREFIX = "localhost/openstack-operator"
 
 DEBIAN = "debian"
@@ -136,7 +137,7 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
     recipe, release = _of_release(name)
     if release:
         return _files_of_release(name, recipe, release, pristine=pristine)
-    context = _tree(FOLDER / name)
+    context = _tree(FOLDER / name) | _programs(name)
     if applied := [patch for patch in patches.patches() if name in patch.images]:
         context |= _patches("patches", applied, pristine=pristine)
     if name == "python":
@@ -155,6 +156,7 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
 def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -> dict[str, File]:
     """Files that the image of the default release has, too, the recipe's, and the packages that its parent lacks."""
     context = (_tree(FOLDER / recipe) if (FOLDER / recipe).is_dir() else {}) | _tree(RECIPES / recipe)
+    context |= _programs(recipe)
     applied = [patch for patch in patches.of_release(release) if recipe in patch.images]
     # Python itself is Debian's.
     for folder, of_debian in {"patches": False, "patches-of-debian": True}.items():
@@ -163,6 +165,11 @@ def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -
     roots = context.pop("packages").content.decode().split()
     text = locks.requirements(release, roots, _roots(parent(name)))
     return context | ({"requirements.lock": File(text.encode())} if text else {})
+
+
+def _programs(name: str) -> dict[str, File]:
+    """Programs that pods with other images get from the operator."""
+    return {"wsgi_errors": _file(AGENTS / "api" / "wsgi_errors.py")} if name == "oslo" else {}
 
 
 def _roots(name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -23,7 +24,7 @@ CONTRACTS = {
     "MariaDB": {"host": "mariadb.openstack", "port": "3306"},
     "Memcached": {"servers": "memcached-0:11211"},
 }
-MODULES = ("identity_application", "identity_generation")
+MODULES = ("identity_application", "identity_generation", "wsgi_errors")
 
 
 class DBError(Exception):
@@ -136,8 +137,16 @@ class Keystone:
 
     def request(self, path: str = "/v3/users") -> str:
         """Answer a request, and return the region of its keys in the cache."""
-        assert list(self.application({"PATH_INFO": path}, None)) == [b"answer"]
+        assert self.answer(path) == ("200 OK", b"answer")
         return self.requests[-1]
+
+    def answer(self, path: str) -> tuple[str, bytes]:
+        """Return the status and the body of an answer."""
+        statuses: list[str] = []
+        body = self.application(
+            {"PATH_INFO": path, "REQUEST_METHOD": "POST"}, lambda status, _: statuses.append(status)
+        )
+        return statuses[-1], b"".join(body)
 
     @property
     def mark(self) -> str:
@@ -165,6 +174,9 @@ def keystone(release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
     def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
         process.requests.append(process.manager.region_id)
+        if error := _UNEXPECTED.get(environ["PATH_INFO"]):
+            raise error
+        start_response("200 OK", [])
         return [b"answer"]
 
     _install(monkeypatch, engine, middleware, answer)
@@ -217,6 +229,11 @@ def _listen(target: type[Engine], name: str, listener: Callable[..., None]) -> N
     target.listeners[name] = listener
 
 
+_UNEXPECTED = {
+    # int() of a query, as of ?limit=x.
+    "/number": ValueError("invalid literal for int()"),
+    "/emoji": DBError(1366, "Incorrect string value"),
+}
 _SQLALCHEMY_ERRORS = ("NoResultFound", "ProgrammingError", "SQLAlchemyError")
 
 
@@ -287,3 +304,14 @@ def test_a_token_of_a_deleted_user_is_invalid(keystone: Keystone) -> None:
 
 def test_policy_is_loaded_before_the_first_request(keystone: Keystone) -> None:
     assert (RBACEnforcer.loads, keystone.requests) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "title"), [("/number", 500, "Internal Server Error"), ("/emoji", 400, "Bad Request")]
+)
+def test_an_error_that_keystone_does_not_answer_is_answered(
+    keystone: Keystone, path: str, status: int, title: str
+) -> None:
+    line, body = keystone.answer(path)
+    assert line == f"{status} {title}"
+    assert json.loads(body)["error"].items() >= {"code": status, "title": title}.items()

@@ -1,7 +1,7 @@
 """Programs that run in pods: a file each, which tests execute and linters read. Plans only carry their text.
 
 A program takes its parameters from its environment and its arguments, and imports nothing of this operator but other
-files of its own folder, which are delivered beside it. No other package imports a program: it may use modules that a
+files that are delivered beside it. No other package imports a program: it may use modules that a
 plan may not (`.importlinter`). Plans may import a module of rules without I/O, `mariadb.galera`: they judge a cluster
 by the rules by which its members act.
 """

@@ -33,10 +33,12 @@ from sqlalchemy.engine import Engine  # pyright: ignore[reportMissingImports]
 from sqlalchemy.exc import NoResultFound, ProgrammingError, SQLAlchemyError  # pyright: ignore[reportMissingImports]
 
 if TYPE_CHECKING:
+    from ..api.wsgi_errors import answer_errors
     from .identity_generation import Generation, new_mark
 else:
-    # Both files are in one folder, which is no package.
+    # All files are in one folder, which is no package.
     from identity_generation import Generation, new_mark
+    from wsgi_errors import answer_errors
 
 __all__ = ["application"]
 
@@ -101,7 +103,7 @@ def _mark_caches() -> None:
     setattr(CacheRegion, "set", _store_nothing)  # noqa: B010
 
 
-def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+def _identity(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """Answer a request as Keystone does, with the mark of the database as it is now."""
     if environ.get("PATH_INFO") != HEALTH:
         _begin()
@@ -134,3 +136,4 @@ RBACEnforcer.suppress_deprecation_warnings = True
 RBACEnforcer()._enforcer.load_rules()
 _mark_caches()
 auth_context.AuthContextMiddleware.fetch_token = _fetch_token_of_caller
+application = answer_errors(_identity)

@@ -46,4 +46,5 @@ def cache(ctx: Context[KeystoneSpec]) -> Sections:
 
 def programs() -> dict[str, str]:
     """Return the files of the program, by name."""
-    return {name: agents.text(f"keystone/{name}") for name in ("identity_application.py", "identity_generation.py")}
+    paths = ("keystone/identity_application.py", "keystone/identity_generation.py", "api/wsgi_errors.py")
+    return {path.rpartition("/")[2]: agents.text(path) for path in paths}
