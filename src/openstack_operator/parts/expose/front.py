@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -127,10 +128,25 @@ _LOGGED = """\
 _LOGGED_AS_JSON = """\
     log stdout format raw daemon
     http-request set-var(txn.path) path,json(utf8s)
-    http-response set-var(txn.request) res.hdr(x-openstack-request-id),json(utf8s)
+    http-after-response set-var(txn.request) res.hdr(x-openstack-request-id),json(utf8s)
     log-format '{"client":"%ci","method":"%HM","path":"%[var(txn.path)]","status":%ST,\
 "request_id":"%[var(txn.request)]","ms":{"receive":%TR,"queue":%Tw,"connect":%Tc,"answer":%Tr,"total":%Ta},"ended":"%tsc"}'
 """
+
+
+def _error(status: int, title: str, message: str) -> str:
+    """An answer of the proxy itself, as APIs answer errors: clients read the message, and name the id in a report."""
+    request_id = "req-%[var(txn.id)]"
+    body = json.dumps({"error": {"code": status, "title": title, "message": f"{message} ({request_id})"}})
+    header = f'hdr x-openstack-request-id "{request_id}"'
+    return f"    http-error status {status} content-type application/json {header} lf-string '{body}'\n"
+
+
+_ERRORS = (
+    _error(502, "Bad Gateway", "The service ended the connection without an answer.")
+    + _error(503, "Service Unavailable", "The service takes no connections now. Try again.")
+    + _error(504, "Gateway Timeout", "The service did not answer in ten minutes.")
+)
 
 
 def _config(port: int, *, plain: bool, clients: Clients, logged: str) -> str:
@@ -190,7 +206,8 @@ backend api
     http-request del-header X-Forwarded-Host
     http-request del-header X-Forwarded-Prefix
     http-request set-header X-Forwarded-For %[src]
-    server api 127.0.0.1:{port}
+    http-request set-var(txn.id) uuid
+{_ERRORS}    server api 127.0.0.1:{port}
 """
 
 
