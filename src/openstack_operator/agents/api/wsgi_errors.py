@@ -143,11 +143,11 @@ def _refused_value(error: BaseException) -> str:
 def _causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and those that it was raised for, those that a library wrapped included."""
     waiting: list[object] = [error]
-    seen: set[int] = set()
+    identities: set[int] = set()
     while waiting:
         cause = waiting.pop()
-        if isinstance(cause, BaseException) and id(cause) not in seen:
-            seen.add(id(cause))
+        if isinstance(cause, BaseException) and id(cause) not in identities:
+            identities.add(id(cause))
             yield cause
             # Of oslo.db and of SQLAlchemy.
             waiting += [cause.__cause__, *(getattr(cause, name, None) for name in ("inner_exception", "orig"))]
