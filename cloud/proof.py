@@ -170,6 +170,7 @@ def networks(conn: Connection) -> tuple[Any, Any, Any]:
     external = net.find_network("public") or net.create_network(
         name="public",
         is_router_external=True,
+        is_default=True,
         provider_network_type="flat",
         provider_physical_network="physnet1",
     )

@@ -76,6 +76,45 @@ def test_names_go_to_a_designate_once_it_has_a_url() -> None:
     assert "external_dns_driver = designate" in conf(ready)
 
 
+@pytest.mark.parametrize(
+    ("spec", "plugins", "drivers"),
+    [
+        ({}, "ovn-router,qos,trunk,segments,log,port_forwarding", "port_security,dns,qos"),
+        # As a Neutron of an earlier version has it stored.
+        (
+            {"ml2": {"extensionDrivers": ["port_security", "qos"]}},
+            "ovn-router,qos,trunk,segments,log,port_forwarding",
+            "port_security,qos",
+        ),
+        # Neutron does not start with both.
+        (
+            {"ovn": {"distributedFloatingIPs": True}, "ml2": {"tenantNetworkTypes": ["geneve", "vlan"]}},
+            "ovn-router,qos,trunk,segments,log",
+            "port_security,dns,qos",
+        ),
+        (
+            {"ovn": {"distributedFloatingIPs": True}},
+            "ovn-router,qos,trunk,segments,log,port_forwarding",
+            "port_security,dns,qos",
+        ),
+        ({"config": {"DEFAULT": {"service_plugins": "ovn-router"}}}, "ovn-router", "port_security,dns"),
+        (
+            {"config": {"DEFAULT": {"service_plugins": "ovn-router, qos"}}},
+            "ovn-router,qos",
+            "port_security,dns,qos",
+        ),
+    ],
+)
+def test_networks_have_what_a_cloud_usually_has(
+    spec: Mapping[str, Any], plugins: str, drivers: str, tmp_path: Path
+) -> None:
+    conf = options(planned(spec), "neutron-config", tmp_path / "neutron.conf")
+    conf.register_opt(cfg.StrOpt("service_plugins"))
+    conf.register_opt(cfg.StrOpt("extension_drivers"), group="ml2")
+    assert conf.service_plugins.replace(" ", "") == plugins
+    assert conf.ml2.extension_drivers == drivers
+
+
 def test_no_agent_is_looked_for_to_answer_dhcp(tmp_path: Path) -> None:
     """OVN does; where agents may, each network and subnet is two warnings that none was found."""
 

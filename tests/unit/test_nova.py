@@ -215,6 +215,18 @@ def test_an_option_rolls_novas_pods_and_neither_jobs_nor_libvirt(tmp_path: Path)
     assert options(after, "nova-cell1-compute-config", tmp_path / "nova.conf").cpu_allocation_ratio == 3.0
 
 
+@pytest.mark.parametrize(
+    ("config", "allowed"), [({}, True), ({"DEFAULT": {"allow_resize_to_same_host": False}}, False)]
+)
+def test_a_server_may_be_resized_on_its_node(config: dict[str, Any], allowed: bool, tmp_path: Path) -> None:
+    """A cloud of one node could not resize at all; Nova's API and nova-compute have to agree."""
+    result = planned({"config": config})
+    for secret in ("nova-config", "nova-cell1-compute-config"):
+        conf = options(result, secret, tmp_path / "nova.conf")
+        conf.register_opt(cfg.BoolOpt("allow_resize_to_same_host", default=False))
+        assert conf.allow_resize_to_same_host is allowed
+
+
 def test_options_of_compute_nodes_stay_there() -> None:
     spec = {"compute": {"config": {"DEFAULT": {"cpu_allocation_ratio": 3.0}}}}
     changed = {key for key, obj in made(planned(spec)).items() if obj != made(planned())[key]}

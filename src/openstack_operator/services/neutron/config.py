@@ -14,7 +14,6 @@ from .model import NeutronSpec
 
 DEFAULTS: Sections = {
     "DEFAULT": {
-        "service_plugins": "ovn-router",
         # Where Neutron serves HTTP itself, as in Kolla's image, it would fork one process a core.
         "api_workers": 1,
         "rpc_workers": 1,
@@ -26,6 +25,7 @@ DEFAULTS: Sections = {
     "ovn": {"ovn_emit_need_to_frag": False},
     "securitygroup": {"enable_security_group": True},
 }
+SERVICE_PLUGINS = ("ovn-router", "qos", "trunk", "segments", "log", "port_forwarding")
 _READS = "(role:reader and project_id:%(project_id)s)"
 _OF_ADMINS = (
     "get_port:resource_request",
@@ -48,6 +48,23 @@ POLICY = oslo.policy(_FOR_NODES)
 Its other rules for ports and networks admit it. `update_port:device_id` has no rule in 2025.1; the others are the
 defaults of neutron.conf.policies with that role.
 """
+
+
+def service_plugins(spec: NeutronSpec) -> list[str]:
+    """Return the service plug-ins that the spec asks for."""
+    if configured := spec.config.get("DEFAULT", {}).get("service_plugins"):
+        words = configured if isinstance(configured, list) else str(configured).split(",")
+        return [str(word).strip() for word in words]
+    # Neutron does not start with port forwarding, where a node forwards the ports of its servers itself and projects
+    # have networks of the data center (neutron.common.ovn.utils.validate_port_forwarding_configuration).
+    refused = spec.ovn.distributed_floating_ips and {"vlan", "flat"} & set(spec.ml2.tenant_network_types)
+    return [plugin for plugin in SERVICE_PLUGINS if plugin != "port_forwarding" or not refused]
+
+
+def _extension_drivers(spec: NeutronSpec) -> list[str]:
+    """Return the extensions of ML2, with the one that gives networks and ports their QoS if there is any."""
+    drivers = list(spec.ml2.extension_drivers)
+    return [*drivers, *(["qos"] if "qos" in service_plugins(spec) and "qos" not in drivers else [])]
 
 
 def network(ctx: Context[NeutronSpec]) -> ResolvedRef:
@@ -117,7 +134,7 @@ def _ml2(ctx: Context[NeutronSpec]) -> Sections:
             "mechanism_drivers": ",".join(ml2.mechanism_drivers),
             "type_drivers": ",".join(ml2.type_drivers),
             "tenant_network_types": ",".join(ml2.tenant_network_types),
-            "extension_drivers": ",".join(ml2.extension_drivers),
+            "extension_drivers": ",".join(_extension_drivers(ctx.spec)),
             "overlay_ip_version": 4,
         },
         "ml2_type_flat": {"flat_networks": ",".join(ml2.flat_networks)},

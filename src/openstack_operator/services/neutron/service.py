@@ -9,7 +9,7 @@ from ...parts.connect.moves import with_moves
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
 from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, progressing
 from .agent import metadata_agent
-from .config import DEFAULTS, POLICY, network, neutron_conf
+from .config import DEFAULTS, POLICY, network, neutron_conf, service_plugins
 from .full_names import full_names
 from .model import NeutronSpec
 from .refill import db_resync, remark
@@ -33,7 +33,11 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     ovn = Step(name="OVNConnected", objects=copy, verdict=ovn_contract.verdict)
     names = full_names(ctx)
     defaults, files = (
-        oslo.merge(DEFAULTS, ovn_defaults(ovn_contract)),
+        oslo.merge(
+            DEFAULTS,
+            {"DEFAULT": {"service_plugins": ",".join(service_plugins(ctx.spec))}},
+            ovn_defaults(ovn_contract),
+        ),
         {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY},
     )
     certificate = ovn_mounts(ovn_contract)

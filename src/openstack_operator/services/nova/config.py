@@ -18,8 +18,13 @@ SERVICE_TYPE = "compute"
 # Programs of the new release call nova-compute as the oldest one understands it, while nodes get the new release.
 _SKEW: Sections = {"upgrade_levels": {"compute": "auto"}}
 
+# A node with room for both may keep its server; a cloud of one node could not resize at all. Nova's API and its
+# nova-compute have to agree. A cold migration goes to another node all the same.
+_RESIZE: Sections = {"DEFAULT": {"allow_resize_to_same_host": True}}
+
 DEFAULTS: Sections = {
     **_SKEW,
+    **_RESIZE,
     "conductor": {"workers": 1},
     # A job discovers new nodes; this discovers those that were added while no operator ran.
     "scheduler": {"workers": 1, "discover_hosts_in_cells_interval": 30},
@@ -28,6 +33,7 @@ DEFAULTS: Sections = {
 COMPUTE_DEFAULTS: Sections = {
     **_SKEW,
     "DEFAULT": {
+        **_RESIZE["DEFAULT"],
         "reserved_host_memory_mb": 512,
         "resume_guests_state_on_host_boot": True,
         # Neutron reports every change of a port.
