@@ -23,7 +23,7 @@ from . import (
     quotas,
     volume_types,
 )
-from .deadline import deadline
+from .budget import limited
 from .federation_models import IDENTITY_PROVIDER
 from .loop import Refused
 from .models import APPLICATION_CREDENTIAL, DATABASE, DOMAIN, SERVICE, USER, VHOST
@@ -43,6 +43,10 @@ def _by_korc(kind: str) -> Callable[[Any], str]:
 
 _LONGEST = 60.0
 """Seconds for all requests of one look: what a server answers decides how many follow."""
+_MOST = 64 << 20
+"""Bytes that servers may send for one look; the queues of a thousand nodes have two millions."""
+_CPU = 10.0
+"""Seconds of CPU for one look, which other resources wait for; one at a large broker takes half a second."""
 
 WorkT = TypeVar("WorkT")
 
@@ -52,14 +56,14 @@ def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[C
     what no field of the spec is to blame for.
     """
 
-    def limited(ctx: Context[Any]) -> WorkT:
+    def bounded(ctx: Context[Any]) -> WorkT:
         try:
-            with deadline(seconds):
+            with limited(seconds=seconds, received=_MOST, cpu=_CPU):
                 return work(ctx)
         except Refused as refused:
             raise Transient(str(refused)) from None
 
-    return limited
+    return bounded
 
 
 def _limited(actuator: Actuator) -> Actuator:

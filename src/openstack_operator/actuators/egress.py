@@ -8,6 +8,8 @@ import socket
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
+from . import budget
+
 _Address = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
 
@@ -28,12 +30,12 @@ def allow(networks: Iterable[str]) -> None:
 
 def connect(host: str, port: int, timeout: float | None) -> socket.socket:
     """A connection to a server that a resource names, at the first of its addresses that answers. Raises OSError, which
-    is AddressRefused as `addresses` raises it.
+    is AddressRefused as `addresses` raises it, and ExhaustedError once the thread's budget is used up.
     """
     failed = OSError(f"{host} has no address")
     for address in addresses(host, port):
         try:
-            return socket.create_connection((address, port), timeout)
+            return socket.create_connection((address, port), budget.current().wait(timeout))
         except OSError as error:
             failed = error
     raise failed

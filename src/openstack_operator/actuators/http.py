@@ -20,7 +20,8 @@ import structlog
 from ..kube import one_line
 from ..plan import Transient
 from ..plan.url_path import segment
-from .deadline import Backend, deadline
+from .budget import limited
+from .http_channel import Backend
 from .loop import Conflict, Refused
 from .refusals import http_refusal
 
@@ -40,6 +41,10 @@ _WHOLE = 4
 """Factor from the wait for one piece of an answer to the wait for the whole answer."""
 _MOST = 8 * 2**20
 """Bytes of an answer. A page of Keystone's lists has some thousands, the queues of a thousand nodes two millions."""
+_HEAD = 256 * 2**10
+"""Bytes that are read until the headers of an answer are complete, with provisional answers before it."""
+_PIECES = 16384
+"""Pieces of an answer that is sent in chunks: each costs work, however small it is."""
 _LOGGED = 2000
 """Bytes of a refusal that the log has, at level debug."""
 
@@ -93,7 +98,7 @@ def _trust(authorities: str) -> ssl.SSLContext:
 
 
 class _Transport(httpx2.HTTPTransport):
-    """Connections that keep to the deadline of a request."""
+    """Connections that keep to the budget of a request."""
 
     def __init__(self, trust: str) -> None:
         super().__init__(verify=_trust(trust), trust_env=False)
@@ -148,8 +153,10 @@ class Api:
         call = f"{method} {path.replace('{}', '…') if ids else path}"
         try:
             request = self._client.build_request(method, url, json=json, params=params, headers=headers)
-            with deadline(self._whole):
-                response = self._received(self._client.send(request, stream=True), call)
+            with limited(seconds=self._whole):
+                with limited(received=_HEAD):
+                    response = self._client.send(request, stream=True)
+                response = self._received(response, call)
         except (httpx2.NetworkError, httpx2.TimeoutException) as error:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
@@ -163,8 +170,10 @@ class Api:
         try:
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise Transient(f"{self.name} at {self.url} packs its answers, which it was asked not to")
-            for chunk in response.iter_raw():
+            for count, chunk in enumerate(response.iter_raw()):
                 content += chunk
+                if count >= _PIECES:
+                    raise Transient(f"{self.name} at {self.url} answers in more than {_PIECES} pieces")
                 if len(content) > _MOST:
                     raise Transient(f"{self.name} at {self.url} answers with more than {_MOST // 2**20} MiB")
         finally:

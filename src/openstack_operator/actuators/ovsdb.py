@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import random
-import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,14 +14,26 @@ from typing import Any
 import structlog
 
 from ..plan import Transient
-from . import egress
+from .budget import ExhaustedError, limited
+from .channel import Channel
+from .frames import Frames
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
-_LONGEST = 8 * 1024 * 1024
-"""Most bytes of an answer. Answers to the operator's queries have a few hundred."""
+_WHOLE = 20.0
+"""Seconds that a transaction may take with all members that are asked."""
+_MOST = 1 << 20
+"""Bytes that all members may send for a transaction. Answers to the operator's queries have a few hundred."""
+_LONGEST = 512 * 1024
+"""Bytes of a message."""
+_LEVELS = 16
+"""Levels of a message; those of answers have seven."""
+_OTHERS = 8
+"""Messages that are no answer. A server asks once in five seconds whether its client is still there."""
+_MEMBERS = 16
+"""Members that are asked."""
 
 _ERRORS = frozenset(
     {
@@ -63,23 +73,26 @@ def transact(
     members = remotes.split(",")
     said: list[str] = []
     # Any does: those that follow hand writes on to the one that leads.
-    for remote in random.sample(members, len(members)):
-        try:
-            return _transact(remote, database, operations, tls or {})
-        except (OSError, ValueError) as error:
-            said.append(f"{remote}: {error}")
+    with limited(seconds=_WHOLE, received=_MOST):
+        for remote in random.sample(members, min(len(members), _MEMBERS)):
+            try:
+                return _transact(remote, database, operations, tls or {})
+            except (OSError, ValueError) as error:
+                said.append(f"{remote}: {error}")
+                if isinstance(error, ExhaustedError):
+                    break
     raise Transient(f"{database} does not answer: {'; '.join(said)}")
 
 
 def _transact(remote: str, database: str, operations: Sequence[Operation], tls: Mapping[str, str]) -> list[Any]:
     scheme, _, address = remote.partition(":")
     host, _, port = address.rpartition(":")
-    with (
-        closing(egress.connect(host.strip("[]"), int(port), _PATIENCE)) as plain,
-        closing(_secured(plain, tls) if scheme == "ssl" else plain) as connection,
-    ):
-        _send(connection, {"method": "transact", "params": [database, *operations], "id": 0})
-        answer = _answer(connection)
+    with closing(Channel.connect(host.strip("[]"), int(port), _PATIENCE)) as channel:
+        channel.settimeout(_PATIENCE)
+        if scheme == "ssl":
+            channel.secure(_context(tls))
+        _send(channel, {"method": "transact", "params": [database, *operations], "id": 0})
+        answer = _answer(channel)
     results = answer.get("result")
     if answer.get("error") or not isinstance(results, list):
         raise OSError(f"refused: {_said(answer.get('error'))}")
@@ -96,9 +109,9 @@ def _said(value: object) -> str:
     return value if isinstance(value, str) and value in _ERRORS else "an error"
 
 
-def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket:
-    """Secure the connection with TLS. Like OVN's own programs, check the authority of a member's certificate, not its
-    name.
+def _context(tls: Mapping[str, str]) -> ssl.SSLContext:
+    """Return how to secure a connection. Like OVN's own programs, check the authority of a member's certificate, not
+    its name.
     """
     if missing := sorted({"ca.crt", "tls.crt", "tls.key"} - tls.keys()):
         raise OSError(f"there is no {missing[0]} to call it with")
@@ -111,36 +124,33 @@ def _secured(connection: socket.socket, tls: Mapping[str, str]) -> socket.socket
         for name, path in files.items():
             path.write_text(tls[name], encoding="ascii")
         context.load_cert_chain(files["tls.crt"], files["tls.key"])
-    return context.wrap_socket(connection)
+    return context
 
 
-def _send(connection: socket.socket, message: Mapping[str, Any]) -> None:
-    connection.sendall(json.dumps(message).encode())
+def _send(channel: Channel, message: Mapping[str, Any]) -> None:
+    channel.sendall(json.dumps(message).encode())
 
 
-def _answer(connection: socket.socket) -> dict[str, Any]:
-    """Return the answer to the request. Messages follow each other without anything between them."""
-    decoder, text = json.JSONDecoder(), ""
-    # A chunk may end within a letter.
-    letters = codecs.getincrementaldecoder("utf-8")()
-    incoming = connection.makefile("rb", buffering=0)
-    while len(text) < _LONGEST:
-        chunk: bytes = incoming.read(65536) or b""
-        if not chunk:
+def _answer(channel: Channel) -> dict[str, Any]:
+    """Return the answer to the request. Raises OSError or ValueError if there is none."""
+    frames = Frames(longest=_LONGEST, levels=_LEVELS)
+    others = 0
+    while True:
+        if not (piece := channel.read()):
             raise OSError("closed the connection")
-        text += letters.decode(chunk)
-        while text := text.lstrip():
-            try:
-                message, end = decoder.raw_decode(text)
-            except ValueError:
-                break
-            except RecursionError:
-                raise OSError("does not answer as OVN does") from None
-            text = text[end:]
-            if not isinstance(message, dict):
-                raise OSError("does not answer as OVN does")
-            if message.get("method") == "echo":
-                _send(connection, {"result": message.get("params"), "error": None, "id": message.get("id")})
-            elif message.get("id") == 0:
+        for frame in _objects(frames, piece):
+            message: dict[str, Any] = json.loads(frame)
+            if message.get("method") is None and message.get("id") == 0:
                 return message
-    raise OSError("the answer does not end")
+            others += 1
+            if others > _OTHERS:
+                raise OSError("says much, and does not answer")
+            if message.get("method") == "echo":
+                _send(channel, {"result": message.get("params"), "error": None, "id": message.get("id")})
+
+
+def _objects(frames: Frames, piece: bytes) -> Iterator[bytes]:
+    try:
+        yield from frames.cut(piece)
+    except ValueError as error:
+        raise OSError(f"does not answer as OVN does ({error})") from None

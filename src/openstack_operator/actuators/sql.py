@@ -18,7 +18,7 @@ from ..plan import Transient
 from .answers import strange
 from .loop import Conflict, Refused
 from .refusals import sql_refusal
-from .sql_connection import NONSENSE, Connection, Trouble
+from .sql_connection import NONSENSE, Connection, Trouble, limits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -120,8 +120,13 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
     """A connection of an administrator, closed at the end; checked against authorities, in PEM, where there are
     any. Raises Transient where there is none to have.
     """
+    with limits(), _connection(host, port, password, trust, user) as connection:
+        yield Server(connection)
+
+
+def _connection(host: str, port: int, password: str, trust: str, user: str) -> Connection:
     try:
-        connection = Connection(
+        return Connection(
             host=host,
             port=port,
             user=user,
@@ -142,5 +147,3 @@ def connected(host: str, port: int, password: str, trust: str = "", user: str = 
         raise Transient(
             f"MariaDB: the server at {host}:{port} does not speak its protocol ({type(error).__name__})"
         ) from None
-    with connection:
-        yield Server(connection)

@@ -7,15 +7,17 @@ clear text.
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
-import time
-from io import BufferedReader
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pymysql.connections
 
-from . import egress
+from .budget import limited
+from .channel import Channel
 
 if TYPE_CHECKING:
     # The stubs alone know of a parameter.
@@ -46,29 +48,46 @@ class Trouble(pymysql.OperationalError):
     """Error of this module about a connection; without the server's text, which errors of the driver hold."""
 
 
+@contextmanager
+def limits() -> Generator[None]:
+    """Limit all work over a connection meanwhile."""
+    with limited(seconds=_WHOLE, received=_MOST):
+        yield
+
+
+class _Securing:
+    """What the driver secures a connection with."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+
+    def wrap_socket(self, channel: Channel, *, server_hostname: str) -> Channel:
+        """Return the same connection, through TLS."""
+        channel.secure(self._context, server_hostname)
+        return channel
+
+
 class Connection(_Driver):
-    """Ends after some time and some bytes, and answers challenges alone. Raises pymysql.OperationalError."""
+    """Keeps to the budget of its thread, and answers challenges alone. Raises pymysql.OperationalError."""
 
     # The driver has no public way to say any of what follows; tests against hostile servers tell when it changes.
     _auth_plugin_name: str
     _current_timeout: float | None
     _read_timeout: float | None
-    _rfile: BufferedReader
-    _sock: socket.socket
-
-    def __init__(self, **how: Any) -> None:
-        self._ends = time.monotonic() + _WHOLE
-        self._bytes_left = _MOST
-        super().__init__(**how)
+    _sock: Channel
+    ctx: Any
+    ssl: bool
 
     def connect(self, sock: socket.socket | None = None) -> None:
-        if sock is None:
-            try:
-                sock = egress.connect(self.host, self.port, self.connect_timeout)
-            except OSError as error:
-                raise Trouble(f"cannot connect ({error})") from error
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        super().connect(sock)
+        """Connect, whatever socket there may be."""
+        try:
+            channel = Channel.connect(self.host, self.port, self.connect_timeout)
+        except OSError as error:
+            raise Trouble(f"cannot connect ({error})") from error
+        if self.ssl:
+            self.ctx = _Securing(self.ctx)
+        # It asks of a socket what a channel has.
+        super().connect(channel)  # type: ignore[arg-type]
 
     def _get_server_information(self) -> None:
         super()._get_server_information()  # pyright: ignore
@@ -86,29 +105,10 @@ class Connection(_Driver):
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         """Waits no longer than the connection may last, however slowly the bytes come."""
-        self._bytes_left -= num_bytes
-        if self._bytes_left < 0:
-            self._give_up(f"its answers are longer than {_MOST >> 20} MiB")
-        data = bytearray()
-        while missing := num_bytes - len(data):
-            remaining = self._ends - time.monotonic()
-            if remaining <= 0:
-                self._give_up(_late())
-            self._current_timeout = min(remaining, self._read_timeout or remaining)
-            self._sock.settimeout(self._current_timeout)
-            try:
-                piece = self._rfile.read1(missing)
-            except OSError as error:
-                self._give_up(str(error) if time.monotonic() < self._ends else _late())
-            if not piece:
-                self._give_up("it closed the connection")
-            data += piece
-        return bytes(data)
-
-    def _give_up(self, why: str) -> NoReturn:
-        self._force_close()  # pyright: ignore
-        raise Trouble(why)
-
-
-def _late() -> str:
-    return f"its answers take longer than {_WHOLE:.0f} s"
+        self._sock.settimeout(self._read_timeout)
+        self._current_timeout = self._read_timeout
+        try:
+            return self._sock.read_exactly(num_bytes)
+        except OSError as error:
+            self._force_close()  # pyright: ignore
+            raise Trouble(str(error)) from error
