@@ -84,6 +84,52 @@ async def mute(port: int) -> asyncio.StreamWriter:
     return writer
 
 
+@pytest.mark.security
+async def test_pods_that_connect_without_end_take_few_connections_and_keep_no_probe_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    """Each connection takes memory of the operator, and each byte of a request that does not end."""
+    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    answers = Health(lambda: True)
+    async with serving(answers) as (port, client):
+        writers: list[asyncio.StreamWriter] = []
+        for number in range(300):
+            source = f"127.0.{number % 30 + 1}.1"
+            _, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
+            writer.write(b"GET /healthz HTTP/1.1\r\n")
+            writers.append(writer)
+            if number % 50 == 49:
+                assert (await client.get("/healthz")).status_code == 200
+            served = [task for task in asyncio.all_tasks() if "_serve_connection" in repr(task)]
+            assert sum(not task.cancelling() for task in served) <= 64
+        assert (await client.get("/readyz")).status_code == 200
+        for each in writers:
+            each.transport.abort()
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        b"GET /healthz HTTP/1.1\r\nX: " + b"y" * 4096,
+        b"GET /" + b"y" * 8192,
+        b"nonsense\r\n\r\n",
+        b"\r\n\r\n",
+        b"GET\r\n\r\n",
+    ],
+    ids=["header", "request line", "no request", "empty", "short"],
+)
+async def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch, request_text: bytes):
+    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    async with serving(Health(lambda: True)) as (port, client):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request_text)
+        with contextlib.suppress(OSError):
+            assert await reader.read() == b""
+        writer.transport.abort()
+        assert (await client.get("/healthz")).status_code == 200
+
+
 async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
     async with serving(Health(lambda: True, metrics.exposition(Large()))) as (port, client):

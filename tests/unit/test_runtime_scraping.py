@@ -54,7 +54,7 @@ class Site:
         return await asyncio.open_connection(HOST, self.port, ssl=None if plain else unchecked(), limit=1024)
 
     def connections(self) -> int:
-        return len(vars(self.server)["_connections"])
+        return len(vars(self.server)["_listener"])
 
 
 def unchecked() -> ssl.SSLContext:
@@ -164,32 +164,35 @@ async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.security
-async def test_one_address_has_few_connections():
+async def test_one_address_has_few_connections_and_ends_its_own():
     async with serving() as site:
-        silent = [await site.connect(plain=True) for _ in range(8)]
-        await eventually("them all", lambda: site.connections() == 8)
-        with pytest.raises(httpx.TransportError):
-            await site.get(f"Bearer {GOOD}")
+        silent = [await site.connect(plain=True) for _ in range(20)]
+        await eventually("the last ones", lambda: site.connections() == 8)
+        assert (await site.get(f"Bearer {GOOD}")).status_code == 200
+        assert site.connections() <= 8
+        # The oldest ones were ended.
+        assert [await reader.read() for reader, _ in silent[:12]] == [b""] * 12
         for _, writer in silent:
             writer.transport.abort()
-        await eventually("room", lambda: not site.connections())
-        assert (await site.get(f"Bearer {GOOD}")).status_code == 200
 
 
 @pytest.mark.security
 async def test_all_addresses_have_few_connections(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scraping, "_CONNECTIONS", 4)
     async with serving() as site:
-        silent = [await site.connect(plain=True) for _ in range(4)]
+        many = [await connect_from(f"127.0.0.{number}", site.port) for number in (2, 3, 3, 3)]
         await eventually("them all", lambda: site.connections() == 4)
-        late = asyncio.ensure_future(site.get(f"Bearer {GOOD}"))
-        # It waits, and is not counted.
-        for _ in range(10):
-            await asyncio.sleep(0.05)
-            assert site.connections() == 4
-        for _, writer in silent:
+        assert (await site.get(f"Bearer {GOOD}")).status_code == 200
+        assert site.connections() <= 4
+        # The address with most connections has lost its oldest one, and no other has.
+        assert await many[1][0].read() == b""
+        assert not many[0][0].at_eof()
+        for _, writer in many:
             writer.transport.abort()
-        assert (await late).status_code == 200
+
+
+async def connect_from(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(HOST, port, local_addr=(address, 0))
 
 
 @pytest.mark.parametrize(
