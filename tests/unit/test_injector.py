@@ -25,12 +25,13 @@ from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.command_line import command_line
 from openstack_operator.generate.injector import labels_injector
-from openstack_operator.injector.certificate import renew
+from openstack_operator.injector.certificate import certify, renew
 from openstack_operator.injector.labels import LABELS, NAME, change, of_node
-from openstack_operator.injector.names import CONFIGURATION, HOST, INJECTOR, PORT
+from openstack_operator.injector.names import CALLER, CONFIGURATION, HOST, INJECTOR, PORT, WEBHOOK
 from openstack_operator.injector.pods import pod_facts, trimmed
 from openstack_operator.injector.review import Binding, answered
 from openstack_operator.injector.webhook import Webhook
+from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.kinds import POD
 
@@ -320,3 +321,93 @@ async def test_a_pod_is_bound_even_where_it_cannot_be_labeled(
         answer = await client.post("/", content=review())
         assert answer.json()["response"]["allowed"] is True
         assert hook.told == []
+
+
+@pytest.mark.security
+async def test_nobody_but_the_api_server_is_answered(tmp_path: Path) -> None:
+    """It alone is told the path. Whoever else asks learns nothing, and labels no pod."""
+    written(tmp_path, "first")
+    (tmp_path / CALLER).write_text("a1b2")
+    async with served(tmp_path) as hook, hook.client() as client:
+        await serving(hook)
+        for path in ("/", "/a1b", "/a1b2/", "/a1b2c", "/A1B2", "//a1b2", "/?a1b2"):
+            answer = await client.post(path, content=review())
+            assert (answer.status_code, answer.content) == (404, b"")
+        assert (await client.get("/a1b2")).status_code == 404
+        assert hook.told == []
+        answer = await client.post("/a1b2?timeout=1s", content=review())
+        assert answer.json()["response"] == {"uid": "request", "allowed": True}
+        assert hook.told == [Binding(("n", "p"), "pod", "node")]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "request_text", [b"", b"POST / HTTP/1.1\r\nContent-Length: 60000\r\n\r\n"], ids=["silent", "slow"]
+)
+async def test_many_slow_clients_take_few_connections_and_keep_no_review_waiting(
+    tmp_path: Path, request_text: bytes
+) -> None:
+    written(tmp_path, "first")
+    async with served(tmp_path) as hook:
+        await serving(hook)
+        trust = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+        port = int(hook.url.rpartition(":")[2])
+        writers: list[asyncio.StreamWriter] = []
+        for number in range(100):
+            source = (f"127.0.{number % 10 + 1}.1", 0)
+            tls = trust if number % 2 else None
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, local_addr=source)
+                writer.write(request_text)
+                writers.append(writer)
+            served_now = [task for task in asyncio.all_tasks() if "_serve_connection" in repr(task)]
+            assert sum(not task.cancelling() for task in served_now) <= 65
+        async with hook.client() as client:
+            assert (await client.post("/", content=review())).status_code == 200
+        for each in writers:
+            each.transport.abort()
+
+
+class Registry:
+    """The Secret and the configuration, as the API server keeps them."""
+
+    def __init__(self, client: Mapping[str, Any]) -> None:
+        hook: dict[str, Any] = {"name": WEBHOOK, "clientConfig": dict(client)}
+        self.configuration: dict[str, Any] = {"webhooks": [hook]}
+        self.secret: dict[str, Any] = {"metadata": {"name": INJECTOR}}
+        self.writes = 0
+
+    async def get(self, kind: Any, _namespace: str | None, _name: str) -> dict[str, Any]:
+        return self.configuration if kind is CONFIGURATION else self.secret
+
+    async def replace(self, _kind: Any, live: dict[str, Any]) -> None:
+        self.secret = live
+        self.writes += 1
+
+    async def patch(self, *_: Any, **__: Any) -> None:
+        [hook], [changed] = self.configuration["webhooks"], _[3]["webhooks"]
+        for name, value in changed["clientConfig"].items():
+            old = hook["clientConfig"].get(name)
+            hook["clientConfig"][name] = {**old, **value} if isinstance(old, dict) else value
+        self.writes += 1
+
+
+@pytest.mark.parametrize(
+    ("client", "address"),
+    [
+        ({"service": {"name": "x", "namespace": "y"}}, "/"),
+        ({"url": "https://127.0.0.1:9443"}, "https://127.0.0.1:9443/"),
+    ],
+    ids=["service", "url"],
+)
+async def test_the_api_server_alone_is_told_where_to_ask(client: dict[str, Any], address: str) -> None:
+    registry = Registry(client)
+    await certify(registry)  # type: ignore[arg-type]
+    caller = secret_data(registry.secret)[CALLER]
+    config = registry.configuration["webhooks"][0]["clientConfig"]
+    told = config["service"]["path"] if "service" in config else config["url"]
+    assert (told, len(caller)) == (f"{address}{caller}", 64)
+    assert {"name": "x", "namespace": "y"}.items() <= config.get("service", {"name": "x", "namespace": "y"}).items()
+    writes = registry.writes
+    await certify(registry)  # type: ignore[arg-type]
+    assert registry.writes == writes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -21,12 +22,13 @@ from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from ..runtime.errors import Missing
 from ..runtime.kinds import SECRET
-from .names import CONFIGURATION, HOST, INJECTOR, WEBHOOK
+from .names import CALLER, CONFIGURATION, HOST, INJECTOR, WEBHOOK
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _LIFE = timedelta(days=90)
 """Short enough that administrators see a renewal more than once a year."""
+_CALLER = re.compile(r"[0-9a-f]{64}")
 _LOOK, _RETRY = 600.0, 15.0
 """Seconds until it is looked at again, and after a failure."""
 
@@ -54,8 +56,10 @@ async def certify(client: Client, host: str = HOST, clock: Callable[[], datetime
     request = pki.Request(common=INJECTOR, names=frozenset({host}), life=_LIFE)
     live = _need(await client.get(SECRET, INJECTOR, INJECTOR), f"Secret {INJECTOR}/{INJECTOR}")
     current_files = secret_data(live)
-    files = renew(current_files, request, lambda: secrets.token_hex(32), clock())
-    await _trusted(client, files["ca.crt"])
+    renewed = renew(current_files, request, lambda: secrets.token_hex(32), clock())
+    caller = current_files.get(CALLER, "")
+    files = {**renewed, CALLER: caller if _CALLER.fullmatch(caller) else secrets.token_hex(32)}
+    await _register(client, files["ca.crt"], files[CALLER])
     if files != current_files:
         data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
         await client.replace(SECRET, {**live, "data": data})
@@ -74,15 +78,30 @@ async def keep(client: Client) -> NoReturn:
         await asyncio.sleep(pause)
 
 
-async def _trusted(client: Client, authorities: str) -> None:
-    """The API server trusts these authorities, and no others, when it asks the webhook."""
+async def _register(client: Client, authorities: str, caller: str) -> None:
+    """Have the API server trust these authorities, and no others, when it asks the webhook at the path `caller`."""
     bundle = base64.b64encode(authorities.encode()).decode()
     live = _need(await client.get(CONFIGURATION, None, INJECTOR), f"{CONFIGURATION.kind} {INJECTOR}")
     hook = next((each for each in live.get("webhooks") or () if each["name"] == WEBHOOK), None)
-    if _need(hook, f"webhook {WEBHOOK} of {CONFIGURATION.kind} {INJECTOR}")["clientConfig"].get("caBundle") != bundle:
-        changes = {"webhooks": [{"name": WEBHOOK, "clientConfig": {"caBundle": bundle}}]}
+    config = _need(hook, f"webhook {WEBHOOK} of {CONFIGURATION.kind} {INJECTOR}")["clientConfig"]
+    wanted: Object = {"caBundle": bundle, **_address(config, caller)}
+    if any(not _has(config.get(name), value) for name, value in wanted.items()):
+        changes = {"webhooks": [{"name": WEBHOOK, "clientConfig": wanted}]}
         await client.patch(CONFIGURATION, None, INJECTOR, changes, manager=INJECTOR)
         _log.info("authorities told", configuration=INJECTOR)
+
+
+def _address(config: Object, caller: str) -> Object:
+    """Return the fields of a client's configuration that name its server, with the path."""
+    if url := config.get("url"):
+        return {"url": f"{'/'.join(url.split('/')[:3])}/{caller}"}
+    return {"service": {"path": f"/{caller}"}}
+
+
+def _has(live: object, wanted: object) -> bool:
+    if isinstance(live, dict) and isinstance(wanted, dict):
+        return {**live, **wanted} == live
+    return live == wanted
 
 
 def _need(live: Object | None, name: str) -> Object:

@@ -12,6 +12,10 @@ HOST = f"{INJECTOR}.{INJECTOR}.svc"
 """The name under which the API server calls a Service."""
 PORT, HEALTH = 9443, 8080
 CERTIFICATE = "/etc/labels-injector"
+CALLER = "caller"
+"""Key of the Secret: the path at which the API server calls, which nobody else is told. Its certificate for clients
+cannot be relied on, because few API servers have one.
+"""
 
 CONFIGURATION = Kind(
     "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "validatingwebhookconfigurations"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import hmac
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,13 +12,20 @@ import msgspec
 import structlog
 
 from ..plan import SpecError, Transient
+from ..runtime.listener import Bounds, Listener
+from ..runtime.process import any_of
+from .names import CALLER
 from .review import Binding, answered
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _IDLE = 120.0
-_LARGEST = 1 << 20
+_FIRST = 5.0
+"""Seconds until the first request of a connection, and until the whole of any request."""
+_LARGEST = 64 << 10
 """Bytes; a review of a binding has some two thousand."""
+_BOUNDS = Bounds(connections=64, of_one=16, request=8 << 10, handshake=5.0, pace=0.005)
+"""An API server keeps a few connections, each for many requests."""
 
 
 class Webhook:
@@ -27,8 +34,8 @@ class Webhook:
     def __init__(
         self, bind: Callable[[Binding], Awaitable[None]], certificate: Path, *, look: float = 5, budget: float = 0.5
     ) -> None:
-        """`certificate` is a folder with tls.crt and tls.key, looked at every `look` seconds; a binding waits at most
-        `budget` seconds for its labels.
+        """`certificate` is a folder with tls.crt, tls.key and the path that the API server calls, as `caller`. It is
+        looked at every `look` seconds. A binding waits at most `budget` seconds for its labels.
         """
         self.serving = False
         self._bind = bind
@@ -38,29 +45,29 @@ class Webhook:
         """The certificate that is shown."""
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.minimum_version = ssl.TLSVersion.TLSv1_2
-        self._connections: set[asyncio.Task[None]] = set()
+        self._caller = ""
 
     async def serve(self, address: tuple[str, int]) -> None:
         """Serves until canceled, from when there is a certificate on. Raises OSError where the port is taken."""
         while not self._load():  # noqa: ASYNC110  (nothing tells of a file)
             await asyncio.sleep(self._look)
-        server = await asyncio.start_server(self._connected, *address, ssl=self._context)
         self.serving = True
         try:
-            while True:
-                await asyncio.sleep(self._look)
-                self._load()
+            await any_of(self._follow(), Listener(self._connected, _BOUNDS, lambda: self._context).serve(address))
         finally:
             self.serving = False
-            server.close()
-            for connection in self._connections:
-                connection.cancel()
-            await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _follow(self) -> None:
+        while True:
+            await asyncio.sleep(self._look)
+            self._load()
 
     def _load(self) -> bool:
         """Load the certificate that is in the folder now, for new connections. Return True if there is one."""
-        cert, key = self._folder / "tls.crt", self._folder / "tls.key"
+        cert, key, caller = (self._folder / name for name in ("tls.crt", "tls.key", CALLER))
         try:
+            # A certifier of an earlier version has written none.
+            self._caller = caller.read_text(encoding="utf-8") if caller.exists() else ""
             text = cert.read_text(encoding="utf-8")
             if text != self._shown:
                 # The two may be read from either side of a change: tried first where it does no harm.
@@ -73,37 +80,40 @@ class Webhook:
         return bool(self._shown)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        self._connections.add(task)
-        try:
-            while await self._answer(reader, writer):
-                pass
-        except (OSError, EOFError, ValueError, TimeoutError, asyncio.LimitOverrunError, asyncio.CancelledError):
-            # The client closed the connection, or does not speak HTTP; or this program ends.
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+        patience = _FIRST
+        while await self._answer(reader, writer, patience):
+            patience = _IDLE
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float) -> bool:
         """Answer one request. Return True if the connection stays open. Raises ValueError for what is no request."""
-        async with asyncio.timeout(_IDLE):
+        async with asyncio.timeout(patience):
             head = await reader.readuntil(b"\r\n\r\n")
-        length = _length(head)
         status, content = "413 Content Too Large", b""
-        if length <= _LARGEST:
-            async with asyncio.timeout(5):
+        if not self._is_caller(head):
+            # Of what is here, it learns nothing.
+            status = "404 Not Found"
+        elif (length := _length(head)) <= _LARGEST:
+            async with asyncio.timeout(_FIRST):
                 body = await reader.readexactly(length)
             status, content = await self._content(body)
         keep_alive = status == "200 OK"
         lines = [f"HTTP/1.1 {status}", "Content-Type: application/json", f"Content-Length: {len(content)}"]
         lines += [] if keep_alive else ["Connection: close"]
-        writer.write("\r\n".join([*lines, "", ""]).encode() + content)
-        await writer.drain()
+        async with asyncio.timeout(_FIRST):
+            writer.write("\r\n".join([*lines, "", ""]).encode() + content)
+            await writer.drain()
+            if not keep_alive:
+                writer.close()
+                await writer.wait_closed()
         return keep_alive
+
+    def _is_caller(self, head: bytes) -> bool:
+        """Return True if a request is for the path that only the API server was told."""
+        method, path, _ = head.partition(b"\r\n")[0].split(b" ", 2)
+        if method != b"POST":
+            return False
+        # The API server adds how long it waits.
+        return not self._caller or hmac.compare_digest(path.partition(b"?")[0], f"/{self._caller}".encode())
 
     async def _content(self, body: bytes) -> tuple[str, bytes]:
         try:
