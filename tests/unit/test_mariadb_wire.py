@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,3 +85,49 @@ def test_who_has_no_certificate_listens_to_nobody(tmp_path: Path, port: int) -> 
         assert await wire.ask("127.0.0.1", "/", NAME, given(tmp_path / "caller", "two"), port) == b""
 
     asyncio.run(run())
+
+
+class Counting:
+    """A server that sends without end, and counts."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while not writer.is_closing():
+                writer.write(b"x" * 65536)
+                self.sent += 65536
+                await writer.drain()
+        writer.close()
+
+
+@pytest.mark.security
+async def test_an_answer_without_end_is_read_no_further_than_a_bound(tmp_path: Path, port: int) -> None:
+    own, caller, server = given(tmp_path / "own", "one"), given(tmp_path / "caller", "two"), Counting()
+    listener = wire.Listener(server, own, port)
+    await listener.follow()
+    assert await wire.ask("127.0.0.1", "/", NAME, caller, port) == b""
+    assert server.sent < 16 << 20
+    listener.close()
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "request_text",
+    [b"GET / HTTP/1.0\r\n" + b"X: y\r\n" * 20000, b"GET /" + b"x" * 200000, b"", b"\r\n"],
+    ids=["headers", "line", "nothing", "short"],
+)
+async def test_a_request_has_a_bound(request_text: bytes) -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(request_text)
+    reader.feed_eof()
+    with pytest.raises((ValueError, EOFError)):
+        await wire.read_request(reader)
+
+
+async def test_a_request_is_its_first_line() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert await wire.read_request(reader) == ("GET", "/ready")

@@ -58,6 +58,23 @@ async def test_nobody_is_waited_for_for_ever(client: Client, release: Any, monke
     server.close()
 
 
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "text",
+    [b'{"a": "' + b"x" * (8 << 20) + b'"}', b'{"a": ' + b"[" * 10000 + b"]" * 10000 + b"}"],
+    ids=["large", "deep"],
+)
+async def test_a_report_takes_no_more_memory_than_it_may(
+    client: Client, release: Any, monkeypatch: pytest.MonkeyPatch, text: bytes
+) -> None:
+    monkeypatch.setattr(observers, "ANSWER_TIMEOUT", 300)
+    server, url = await answering(text)
+    reports = MemberReports(lambda ctx: {"hostile": url})
+    facts = await observers.Observer(client, {}).observe(reports, context(MARIADB, release=release))
+    assert facts == {"hostile": None}
+    server.close()
+
+
 async def test_a_client_that_ends_leaves_no_connection(api: FaultyApi) -> None:
     client = Client(httpx.AsyncClient(base_url=api.url, trust_env=False))
     members = client.members

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from openstack_operator import pki
 from openstack_operator.plan import Context, Release, TrustInUse
@@ -75,6 +76,19 @@ async def test_mariadb_is_asked_for_tls(tmp_path: Path) -> None:
         asked = await served
     assert asked[:4] == b"\x20\x00\x00\x01"
     assert int.from_bytes(asked[4:8], "little") & 0x800, "CLIENT_SSL"
+
+
+@pytest.mark.security
+async def test_a_greeting_has_a_bound() -> None:
+    reader = asyncio.StreamReader()
+    reader.feed_data(b"\xff\xff\xff\x00" + b"x" * 5000)
+    with pytest.raises(EOFError):
+        await start_tls(reader, Silent())
+
+
+class Silent:
+    def write(self, data: bytes, /) -> None:
+        raise AssertionError(data)
 
 
 def test_a_port_that_does_not_say_goodbye_keeps_no_connection(tmp_path: Path) -> None:

@@ -19,8 +19,12 @@ from .kinds import POD, SECRET, Kind
 
 ANSWER_TIMEOUT = 1.0
 """Seconds; a pass waits that long at most, however many members do not answer."""
+_LARGEST_REPORT = 64 << 10
+"""Bytes of what a member reports; that has some hundred."""
 _TLS_TIMEOUT = 2.0
 """Seconds in which a port shows its certificate."""
+_PORTS, _AT_ONCE = 16, 64
+"""Ports of a pod that are looked at, and ports that are at once: users write pods, too."""
 _TRUST_FILES = ("ca.crt", "tls.crt")
 
 
@@ -35,6 +39,7 @@ class Observer:
         """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name."""
         self._client = client
         self._start_tls = start_tls
+        self._looks = asyncio.Semaphore(_AT_ONCE)
 
     async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
         """Return the facts. Raises Transient if the API server does not answer."""
@@ -94,20 +99,31 @@ class Observer:
             query = {**query, "continue": token}
 
     async def _served(self, ports: Iterable[tuple[str, Object]]) -> list[str]:
-        served = (
-            certificate(host, port["containerPort"], self._start_tls.get(port.get("name", ""))) for host, port in ports
-        )
-        return [cert for cert in await asyncio.gather(*served) if cert]
+        async def look(host: str, port: Object) -> str:
+            async with self._looks:
+                return await certificate(host, port["containerPort"], self._start_tls.get(port.get("name", "")))
+
+        return [cert for cert in await asyncio.gather(*(look(host, port) for host, port in ports)) if cert]
 
 
 async def _report(http: httpx.AsyncClient, url: str) -> Any:
     try:
-        async with asyncio.timeout(ANSWER_TIMEOUT):
-            response = await http.get(url, timeout=ANSWER_TIMEOUT)
-            answer = response.json() if response.status_code == 200 else None
-    except (httpx.HTTPError, TimeoutError, ValueError):
+        async with asyncio.timeout(ANSWER_TIMEOUT), http.stream("GET", url, timeout=ANSWER_TIMEOUT) as response:
+            content = await _content(response)
+        answer = msgspec.json.decode(content) if response.status_code == 200 else None
+    except (httpx.HTTPError, TimeoutError, ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
+
+
+async def _content(response: httpx.Response) -> bytes:
+    """Return the content as it was sent. Raises ValueError for more than a member reports."""
+    content = bytearray()
+    async for piece in response.aiter_raw():
+        content += piece
+        if len(content) > _LARGEST_REPORT:
+            raise ValueError("a report is too large")
+    return bytes(content)
 
 
 def _ports(pod: Object, certificates: Iterable[str]) -> list[tuple[str, Object]]:
@@ -116,7 +132,8 @@ def _ports(pod: Object, certificates: Iterable[str]) -> list[tuple[str, Object]]
     address = pod.get("status", {}).get("podIP")
     if not address or {(volume.get("secret") or {}).get("secretName") for volume in volumes}.isdisjoint(certificates):
         return []
-    return [(address, port) for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    ports = [(address, port) for container in pod["spec"]["containers"] for port in container.get("ports") or ()]
+    return ports[:_PORTS]
 
 
 async def certificate(host: str, port: int, start_tls: StartTLS | None = None) -> str:

@@ -299,15 +299,13 @@ class Supervisor:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(5):
-                method, path, *_ = [*(await reader.readline()).decode(errors="replace").split(), "", ""]
-                while (await reader.readline()).strip():
-                    pass
+                method, path = await wire.read_request(reader)
                 is_peer = not self.record.encrypted or wire.has_name(writer, self.certificate_name)
                 status, body = self._page(path, is_peer=is_peer) if method == "GET" else ("405 Method Not Allowed", "")
                 head = f"HTTP/1.0 {status}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
                 writer.write((head + body).encode())
                 await writer.drain()
-        except (OSError, TimeoutError, ValueError):
+        except (OSError, EOFError, TimeoutError, ValueError):
             pass
         finally:
             writer.close()

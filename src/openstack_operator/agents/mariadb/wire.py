@@ -11,7 +11,8 @@ from .galera import PORT, TLS_PORT
 
 CERTIFICATE = Path("/etc/mysql/tls")
 """Folder of tls.crt, tls.key and ca.crt, which follows their changes; members that do not encrypt have none."""
-
+LONGEST = 64 << 10
+"""Bytes of a request or an answer; they have some hundred."""
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -55,13 +56,33 @@ async def ask(host: str, path: str, name: str, folder: Path = CERTIFICATE, port:
             reader, writer = await connection
             try:
                 writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+                head, _, body = (await _whole(reader)).partition(b"\r\n\r\n")
             finally:
                 # To close TLS politely is to wait for the other side, which may never answer.
                 writer.transport.abort()
-    except (OSError, TimeoutError):
+    except (OSError, EOFError, TimeoutError):
         return b""
     return body if head.startswith(b"HTTP/1.0 200") else b""
+
+
+async def _whole(reader: asyncio.StreamReader) -> bytes:
+    """Return an answer. Raises EOFError for one that is longer than members give."""
+    answer = bytearray()
+    while piece := await reader.read(LONGEST):
+        answer += piece
+        if len(answer) > LONGEST:
+            raise EOFError
+    return bytes(answer)
+
+
+async def read_request(reader: asyncio.StreamReader) -> tuple[str, str]:
+    """Return method and path of a request. Raises ValueError or EOFError for one that is none, or too long."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.LimitOverrunError as error:
+        raise ValueError from error
+    method, path, *_ = [*head.partition(b"\r\n")[0].decode(errors="replace").split(), "", ""]
+    return method, path
 
 
 def has_name(writer: asyncio.StreamWriter, name: str) -> bool:

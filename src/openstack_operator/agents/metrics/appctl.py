@@ -18,16 +18,19 @@ _COUNTER = re.compile(r"^(\w+) .* total: (\d+)$", re.MULTILINE)
 def call(path: str, method: str, *parameters: Any) -> Any:
     """Return the result of a method of JSON-RPC. Raises OSError or ValueError if the program refuses, or is silent."""
     request = {"id": 0, "method": method, "params": parameters}
-    received, decoder = "", json.JSONDecoder()
+    received, decoder = bytearray(), json.JSONDecoder()
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE)
         connection.connect(path)
         connection.sendall(json.dumps(request).encode())
         for block in blocks(connection, PATIENCE):
-            received += block.decode(errors="replace")
+            received += block
+            # Looked at once for each end of an object, and not for each piece.
+            if not block.rstrip().endswith(b"}"):
+                continue
             try:
-                message, _ = decoder.raw_decode(received)
-            except ValueError:
+                message, _ = decoder.raw_decode(received.decode(errors="replace"))
+            except (ValueError, RecursionError):
                 continue
             if message.get("id") != 0:
                 raise ValueError(f"{path}: {method}: another message than the answer")
