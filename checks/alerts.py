@@ -52,6 +52,7 @@ _SECONDS = f"haproxy_backend_response_time_average_seconds{{{_API}}}"
 _UP = f"up{{{_TARGET}}}"
 _IS_READY = f"openstack_operator_resource_ready{{{_RESOURCE}}}"
 _STALLED = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Stalled", status="True"}}'
+_CHANGING = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Progressing", status="True"}}'
 _EXPIRY = f"openstack_operator_certificate_expiry_timestamp_seconds{{{_CERTIFICATE}}}"
 _START = f"openstack_operator_certificate_start_timestamp_seconds{{{_CERTIFICATE}}}"
 _FREE = f"kubelet_volume_stats_available_bytes{{{_CLAIM}}}"
@@ -249,7 +250,10 @@ FAULTS = (
         "memcached-server-0 drops 3 items a second for which it has no memory: services ask Keystone again",
         first_minute=2,  # a rate of five minutes
     ),
-    Fault("OpenStackNotReady", {_IS_READY: f"0x{LENGTH}"}, _OF_RESOURCE, "Keystone keystone is not Ready"),
+    *(
+        Fault("OpenStackNotReady", series, _OF_RESOURCE, "Keystone keystone is not Ready, or its change is not done")
+        for series in ({_IS_READY: f"0x{LENGTH}"}, {_CHANGING: f"1x{LENGTH}"})
+    ),
     Fault(
         "OpenStackStalled",
         {_STALLED: f"1x{LENGTH}"},

@@ -26,7 +26,7 @@ def timeline(cluster: Kubernetes, namespace: str, started: float) -> list[dict[s
     rows: list[dict[str, Any]] = []
     for item in cluster.items(",".join(KINDS), "-n", namespace):
         for condition in item.get("status", {}).get("conditions", []):
-            if condition["status"] == "True" and condition["type"] not in {"Reconciling", "Stalled"}:
+            if condition["status"] == "True" and condition["type"] not in {"Progressing", "Reconciling", "Stalled"}:
                 event = f"{item['kind']}/{item['metadata']['name']} {condition['type']}"
                 rows.append({"at": _moment(condition["lastTransitionTime"]) - started, "what": event})
     for pod in cluster.items("pods", "-n", namespace):

@@ -24,10 +24,15 @@ def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def ready(plane: dict[str, Any], version: str = "") -> bool:
-    """Return True if Ready is True for the present spec; with a version, by an operator of that version."""
-    condition, status = conditions(plane).get("Ready", {}), plane.get("status", {})
+    """Return True if Ready is True for the present spec, and no change is under way; with a version, by an operator of
+    that version.
+    """
+    by_type, status = conditions(plane), plane.get("status", {})
+    condition = by_type.get("Ready", {})
     current = condition.get("observedGeneration") == plane["metadata"].get("generation")
-    return condition.get("status") == "True" and current and version in {"", status.get("operatorVersion")}
+    # Absent where an operator of an earlier version wrote the status.
+    is_done = by_type.get("Progressing", {}).get("reason", "Complete") == "Complete"
+    return condition.get("status") == "True" and current and is_done and version in {"", status.get("operatorVersion")}
 
 
 def wait(

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from openstack_operator.kube import secret_data
+from openstack_operator.kube import conditions, secret_data
 from openstack_operator.plan import PAUSE, Object, Release, SpecError
 from openstack_operator.runtime.errors import Conflict
 from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
@@ -69,6 +69,38 @@ async def test_changes_by_hand_are_undone(cluster: Cluster):
             return bool(run and run["spec"]["replicas"] == 1 and all(rest))
 
         await eventually(mended)
+
+
+async def test_a_change_is_no_outage_while_all_that_served_still_serves(cluster: Cluster):
+    """Pods of the old template serve until those of the new one are ready; kstatus sees a change that is under way."""
+
+    async def stack_is(**expected: str) -> bool:
+        live = await cluster.get(toy.STACK, "stack") or {}
+        by_type = conditions(live)
+        is_current = by_type.get("Progressing", {}).get("observedGeneration") == live["metadata"]["generation"]
+        return is_current and {type_: by_type.get(type_, {}).get("status", "") for type_ in expected} == expected
+
+    complete = {"Ready": "True", "Progressing": "False", "Reconciling": "", "Stalled": ""}
+    async with cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        installing = {"Ready": "False", "Progressing": "True", "Reconciling": "True"}
+        assert await eventually(lambda: stack_is(**installing))
+        async with cluster.simulator():
+            assert await eventually(lambda: stack_is(**complete))
+        # Nothing finishes what is changed now.
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"a": "b"})
+        changing = {"Ready": "True", "Progressing": "True", "Reconciling": "True", "Stalled": ""}
+        assert await eventually(lambda: stack_is(**changing))
+        message = (await cluster.condition(toy.STACK, "stack", "Progressing"))["message"]
+        assert message.startswith("2 of 3 parts done; ")
+        await cluster.change(toy.STACK, "stack", "/spec/options", {"refused": "b"})
+        assert await eventually(lambda: stack_is(Ready="True", Progressing="False", Stalled="True"))
+        assert (await cluster.condition(toy.STACK, "stack"))["reason"] == "InvalidSpec"
+        await cluster.change(toy.STACK, "stack", "/spec/options", {})
+        async with cluster.simulator():
+            assert await eventually(lambda: stack_is(**complete))
+    warnings = [each for each in await _events(cluster, "Progressing") if each["type"] == "Warning"]
+    assert warnings == [], "a change that goes well is none"
 
 
 async def test_a_changed_option_rolls_only_what_reads_it(cluster: Cluster):

@@ -9,13 +9,13 @@ The release becomes next.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   SchemaReady: Progressing, job placement-db-sync-… is running
   APIReady: Waiting, waiting for Schema
-  Ready: Progressing, Schema: job placement-db-sync-… is running
+  Ready: True, Progressing, Schema: job placement-db-sync-… is running
 
 Job placement-db-sync fails.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   SchemaReady: JobFailed, job placement-db-sync-… failed; its log ends: DBMigrationError: Table 'traits' already exists
   APIReady: Waiting, waiting for Schema
-  Ready: JobFailed, Schema: job placement-db-sync-… failed; its log ends: DBMigrationError: Table 'traits' already exists
+  Ready: True, JobFailed, Schema: job placement-db-sync-… failed; its log ends: DBMigrationError: Table 'traits' already exists
 
 The release becomes 2025.1.
   + Job/placement-db-sync-…
@@ -23,4 +23,4 @@ The release becomes 2025.1.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   SchemaReady: Progressing, job placement-db-sync-… is running
   APIReady: Waiting, waiting for Schema
-  Ready: Progressing, Schema: job placement-db-sync-… is running
+  Ready: True, Progressing, Schema: job placement-db-sync-… is running

@@ -9,13 +9,13 @@ The release becomes next.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   SchemaReady: Progressing, job placement-db-sync-… is running
   APIReady: Waiting, waiting for Schema
-  Ready: Progressing, Schema: job placement-db-sync-… is running
+  Ready: True, Progressing, Schema: job placement-db-sync-… is running
 
 Finished: Job.
   ~ Deployment/placement-api
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: Progressing, API: placement-api: not yet seen by its controller
+  Ready: True, Progressing, API: placement-api: not yet seen by its controller
 
 Finished: everything that was applied.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

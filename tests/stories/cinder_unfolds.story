@@ -94,7 +94,7 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
   APIReady: Progressing, cinder-api: not yet seen by its controller
   SchedulerReady: Progressing, cinder-scheduler: not yet seen by its controller
   BackendsReady: Progressing, job cinder-forget-ceph-… is running
-  Ready: Progressing, API: cinder-api: not yet seen by its controller; Scheduler: cinder-scheduler: not yet seen by its controller; Backends: job cinder-forget-ceph-… is running
+  Ready: True, Progressing, API: cinder-api: not yet seen by its controller; Scheduler: cinder-scheduler: not yet seen by its controller; Backends: job cinder-forget-ceph-… is running
 
 Finished: everything that was applied.
   - CinderBackend/cinder-ceph

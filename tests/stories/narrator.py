@@ -25,6 +25,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.serving import with_service
 from openstack_operator.testing import granted
 
 DIGEST = re.compile(r"(?<=[a-z])-[0-9a-f]{8}\b")
@@ -42,6 +43,7 @@ class Story:
         self._facts: Mapping[str, Any] = {}
         self._secrets: dict[str, Mapping[str, str]] = {}
         self._changes: dict[str, Any] = {}
+        self._was_complete = False
 
     @property
     def text(self) -> str:
@@ -158,6 +160,9 @@ class Story:
         secrets = {**context.secrets, **self._secrets}
         return replace(context, children=self._live, refs=refs, secrets=secrets, facts=self._facts, **self._changes)
 
+    def _find(self, obj: Object) -> Object | None:
+        return self._live.get(key(obj))
+
     def _present(self, step: Step) -> bool:
         return all(key(obj) in self._live for obj in step.workloads or step.objects)
 
@@ -180,9 +185,13 @@ class Story:
     def _tell(self, plan: Plan, written: list[str], gone: list[Key], verdicts: dict[Step, Verdict]) -> None:
         self._lines += [f"  {line}" for line in written]
         self._lines += [f"  - {_told(known)}" for known in gone]
-        for name, verdict in conditions(plan, verdicts).items():
+        told = conditions(plan, verdicts)
+        told["Ready"] = with_service(told["Ready"], plan, verdicts, self._find, is_installed=self._was_complete)
+        self._was_complete |= told["Ready"].ready
+        for name, verdict in told.items():
             if not verdict.ready or name == "Ready":
                 state = "True" if verdict.ready else f"{verdict.cause}, {verdict.message}"
+                state = f"True, {state}" if verdict.serves else state
                 self._lines.append(f"  {name}: {DIGEST.sub('-…', state)}")
             elif verdict.message:
                 self._lines.append(f"  {name}: True, {verdict.cause}, {verdict.message}")

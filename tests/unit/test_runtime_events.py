@@ -81,9 +81,45 @@ async def test_a_crash_loop_that_goes_on_is_told_once_and_once_more_when_it_is_s
     assert [note for _, _, note in events] == ["its log ends: 0", "its log ends: 3"]
 
 
-async def test_lost_readiness_is_told():
-    events = await told(status("Ready"), status("Progressing", "0/1 pods ready"))
-    assert events[1:] == [("Warning", "Progressing", "0/1 pods ready")]
+@pytest.mark.parametrize(
+    ("type_", "reason"),
+    [("Normal", "Progressing"), ("Normal", "Waiting"), ("Warning", "NodeLost"), ("Warning", "ProbeFailed")],
+)
+async def test_lost_readiness_is_told_and_is_no_warning_while_programs_start(type_: str, reason: str):
+    events = await told(status("Ready"), status(reason, "0/1 pods ready"))
+    assert events[1:] == [(type_, reason, "0/1 pods ready")]
+
+
+async def test_a_probe_that_fails_while_a_program_starts_is_no_warning_before_it_stalls():
+    start, slow, stuck = status("Progressing"), status("ProbeFailed", "503"), status("ProbeFailed", "503", stalled=True)
+    assert await told(start, slow) == [("Normal", "ProbeFailed", "503")]
+    assert (await told(start, status("ProbeFailed", "502"), stuck))[-1] == ("Warning", "ProbeFailed", "503")
+
+
+def changing(reason: str, message: str, *, stalled: bool = False) -> Object:
+    """The status of a resource that serves while its change is under way, or failed."""
+    progress = {"type": "Progressing", "status": str(not stalled), "reason": reason, "message": message}
+    written = status(reason, message, stalled=stalled)["conditions"]
+    return {"conditions": [{**written[0], "status": "True"}, *written[1:], progress]}
+
+
+async def test_a_change_while_all_serves_is_told_at_its_beginning_and_its_end():
+    events = await told(
+        status("Ready"), changing("Progressing", "1/2"), changing("Progressing", "2/2"), status("Ready")
+    )
+    assert events == [
+        ("Normal", "Ready", "Keystone is ready"),
+        ("Normal", "Progressing", "1/2"),
+        ("Normal", "Ready", "Keystone is ready"),
+    ]
+
+
+async def test_a_change_that_fails_while_all_serves_is_a_warning():
+    failing = changing("ImagePullFailed", CAUSE), changing("ImagePullFailed", CAUSE, stalled=True)
+    events = await told(status("Ready"), changing("Progressing", "1/2"), failing[0])
+    assert events[2:] == [("Warning", "ImagePullFailed", CAUSE)]
+    refused = await told(status("Ready"), changing("InvalidSpec", "spec.a", stalled=True))
+    assert refused[1:] == [("Warning", "InvalidSpec", "spec.a")]
 
 
 async def test_that_an_account_is_ready_is_news_of_its_owner():

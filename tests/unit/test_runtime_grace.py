@@ -98,7 +98,12 @@ class Cluster:
         self.stores = {KIND: Store(KIND, lambda _: None)}
         self.status: dict[str, Any] = {}
         world: Any = SimpleNamespace(
-            publish=self.publish, published=self.published, resource=self.resource, client=self, stores=self.stores
+            publish=self.publish,
+            published=self.published,
+            resource=self.resource,
+            client=self,
+            stores=self.stores,
+            plans=SimpleNamespace(kinds=()),
         )
         recorder: Any = SimpleNamespace(tell=self.tell)
         self.reporter = Reporter(world, recorder, patience=Patience(initial=0, later=0), clock=lambda: self.now)

@@ -24,6 +24,7 @@ class World:
         self.kind = Kind("openstack.k8s.io/v1alpha1", role, f"{role.lower()}s")
         self.client, self.references = self, SimpleNamespace(users_of=self.users_of)
         self.stores = {self.kind: Store(self.kind, lambda _: None)}
+        self.plans = SimpleNamespace(kinds=())
         self.known: dict[str, str] = {}
         self.seen: list[str] = []
         self.conditions: dict[str, Any] = {}

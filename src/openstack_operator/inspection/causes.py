@@ -22,7 +22,7 @@ from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .deciding_fields import image_fields, size_fields, volume_fields
 from .snapshot import Snapshot
-from .state import DELETING, NOT_LOOKED_AT, is_ready, pause_of, reason_of, subject
+from .state import DELETING, NOT_LOOKED_AT, is_ready, is_serving, pause_of, reason_of, subject
 
 CYCLE = "DependencyCycle"
 """Reason of resources of which each waits for the next one, and the last for the first."""
@@ -62,6 +62,8 @@ class Finding:
     failed: bool = False
     """True for what does not get better by itself."""
     log: Log | None = None
+    serves: bool = False
+    """True if all that served still serves."""
 
 
 class Root(NamedTuple):
@@ -284,7 +286,7 @@ def _finding(live: Object) -> Finding:
     name, reason, verdict = subject(live), reason_of(live), child_verdict(live)
     text = "is being deleted" if reason == DELETING else verdict.message.removeprefix(f"{name}: ")
     failed = verdict.state is State.FAILED and reason != NOT_LOOKED_AT
-    return Finding(subject=name, text=text, reason=reason, failed=failed)
+    return Finding(subject=name, text=text, reason=reason, failed=failed, serves=is_serving(live))
 
 
 def _pause(live: Object, finding: Finding) -> Finding | None:

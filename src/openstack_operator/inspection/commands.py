@@ -20,7 +20,7 @@ from .causes import Causes, Finding, Log, Root
 from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, pause_of, printed, reason_of, subject
+from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
 from .table import overview
 
 READY, NOT_READY = 0, 1
@@ -119,7 +119,8 @@ def _exit(snapshot: Snapshot, *, ready: bool) -> int:
 
 
 def _text(namespace: str, finding: Finding, causes: Sequence[Root], logs: dict[Log, Sequence[str]]) -> Iterator[str]:
-    yield f"{finding.subject} in namespace {namespace} is not Ready: {finding.reason}"
+    state = "is Ready, and its change is not done" if finding.serves else "is not Ready"
+    yield f"{finding.subject} in namespace {namespace} {state}: {finding.reason}"
     for number, root in enumerate(causes[:_MOST], 1):
         cause = root.finding
         yield ""
@@ -178,6 +179,7 @@ def _summary(live: Object) -> Object:
         "apiVersion": live["apiVersion"],
         "name": live["metadata"]["name"],
         "ready": is_ready(live),
+        "serving": is_serving(live),
         "reason": reason_of(live),
         "paused": pause_of(live) is not None,
         **{key: condition.get(key, "") for key in ("message", "lastTransitionTime")},

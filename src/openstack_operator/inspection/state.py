@@ -14,6 +14,14 @@ def is_ready(live: Object) -> bool:
     return not reason_of(live)
 
 
+def is_serving(live: Object) -> bool:
+    """Return True if the operator has looked at the present spec, and all that served still serves, whatever is left
+    to do.
+    """
+    is_unknown = reason_of(live) in (DELETING, NOT_LOOKED_AT, PAUSED)
+    return not is_unknown and conditions(live).get("Ready", {}).get("status") == "True"
+
+
 def reason_of(live: Object) -> str:
     """Return why a resource of ours is not ready; empty if it is."""
     if live["metadata"].get("deletionTimestamp"):

@@ -10,7 +10,7 @@ from ..plan import CONFIG_VALID, PAUSED, Object
 from ..registry import ACTUATORS
 from .selection import labels_of
 from .snapshot import Snapshot
-from .state import is_ready, pause_of, printed, reason_of, subject
+from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
 from .upgrades import release_of, upgrade_lines
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
@@ -51,7 +51,8 @@ def _type(live: Object) -> tuple[str, str]:
 def _headline(plane: Object) -> str:
     status = plane.get("status") or {}
     reason, phase = reason_of(plane), status.get("phase")
-    state = f"not Ready ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
+    word = "Ready, and changes" if is_serving(plane) else "not Ready"
+    state = f"{word} ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
     parts = (state, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
     return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 
@@ -67,7 +68,8 @@ def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     age = _age(condition.get("lastTransitionTime", ""), now)
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"
-    return (live["kind"], live["metadata"]["name"], "False" if reason else "True", count, age, cut)
+    ready = str(not reason or is_serving(live))
+    return (live["kind"], live["metadata"]["name"], ready, count, age, cut)
 
 
 def _pods(snapshot: Snapshot) -> dict[tuple[str, str], tuple[int, int]]:

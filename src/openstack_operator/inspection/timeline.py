@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from ..kube import MANAGED_BY, conditions
+from ..kube import MANAGED_BY, complete_since, conditions
 from ..plan import Object
 from ..runtime.kinds import CLAIM
 from .graph import svg
@@ -76,9 +76,7 @@ def _resources(related: Relations, start: datetime) -> Iterator[Span]:
     for name, live in related.resources.items():
         if is_plane(live):
             continue
-        ready = conditions(live).get("Ready", {})
-        ended = _time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
-        yield from _span(name, name, max(_changed(live), start), ended, start)
+        yield from _span(name, name, max(_changed(live), start), complete_since(live), start)
 
 
 def _workloads(workloads: Iterable[Object], names: Mapping[str, str], start: datetime) -> Iterator[Span]:

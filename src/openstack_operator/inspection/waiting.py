@@ -17,7 +17,7 @@ from .commands import NOT_READY, READY, explanation
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, printed, reason_of, subject
+from .state import is_ready, is_serving, printed, reason_of, subject
 
 _PAUSE = 2.0
 """Seconds between two looks."""
@@ -148,4 +148,5 @@ def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
     if not reason:
         return "Ready", ""
     message = conditions(live).get("Ready", {}).get("message", "")
-    return ": ".join(part for part in (phase, reason) if part), message
+    state = "serves" if is_serving(live) else phase
+    return ": ".join(part for part in (state, reason) if part), message

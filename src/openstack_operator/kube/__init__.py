@@ -87,10 +87,12 @@ from .quotes import last_log, one_line, plain, quote
 from .readiness import (
     LAST_FAILURE,
     child_verdict,
+    complete_since,
     danger,
     dependency_verdict,
     failure,
     has_succeeded,
+    is_own,
     job_succeeded,
     judge,
     next_try,
@@ -99,6 +101,7 @@ from .readiness import (
 )
 from .resources import amount, peak, requested
 from .rollout import ON_DELETE, Rollout, conditions
+from .serving import is_new, serves
 from .started import lacks_image, started_version
 
 __all__ = [
@@ -145,6 +148,7 @@ __all__ = [
     "autoscaler",
     "by_node",
     "child_verdict",
+    "complete_since",
     "conditions",
     "cron_job",
     "danger",
@@ -164,6 +168,8 @@ __all__ = [
     "in_memory",
     "irreplaceable",
     "is_dispensable",
+    "is_new",
+    "is_own",
     "job",
     "job_succeeded",
     "judge",
@@ -201,6 +207,7 @@ __all__ = [
     "secret",
     "secret_data",
     "selector",
+    "serves",
     "service",
     "settings",
     "started_until",

@@ -9,8 +9,10 @@ from typing import Any
 
 from ..api import Dependency, handle
 from ..plan import (
+    COMPLETE,
     HELD_REASONS,
     PAUSED,
+    PROGRESSING,
     READY,
     RECOVERY,
     Object,
@@ -141,8 +143,9 @@ _KEPT_REASONS = {RECOVERY, *HELD_REASONS, *POD_REASONS}
 
 
 def child_verdict(live: Mapping[str, Any]) -> Verdict:
-    """A resource of ours answers through its Ready condition, once that speaks of the present spec. A stalled one is
-    FAILED for its owner, too; one that only waits for another resource is WAITING there.
+    """A resource of ours answers through its Ready condition, once that speaks of the present spec and the change has
+    reached all that it made. A stalled one is FAILED for its owner, too; one that only waits for another resource is
+    WAITING there.
     """
     resource = f"{live['kind']}/{live['metadata']['name']}"
     by_type = conditions(live)
@@ -154,7 +157,7 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
         return progressing(
             f"{resource}{': the operator is looking at its change' if condition else ' has not reported yet'}"
         )
-    if condition["status"] == "True":
+    if condition["status"] == "True" and not _is_changing(by_type):
         return READY
     reason = condition.get("reason", "")
     message = f"{resource}: {condition.get('message') or reason}"
@@ -163,6 +166,23 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
     if reason == "Waiting":
         return waiting(message)
     return Verdict(State.PROGRESSING, message, reason if reason in _KEPT_REASONS else "")
+
+
+def _is_changing(by_type: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return True if a resource whose Ready is True has not done all of its present spec yet, or cannot."""
+    progress = by_type.get(PROGRESSING, {})
+    return progress.get("status") == "True" or progress.get("reason", COMPLETE) != COMPLETE
+
+
+def complete_since(live: Mapping[str, Any]) -> datetime | None:
+    """Return the time since when a resource of ours has been Ready with all of its present spec done; None if it is
+    not, or if a user wrote a time that no clock shows.
+    """
+    if not child_verdict(live).ready:
+        return None
+    by_type = conditions(live)
+    times = [by_type[name].get("lastTransitionTime") for name in ("Ready", PROGRESSING) if name in by_type]
+    return max((at for each in times if (at := valid_time(each))), default=None)
 
 
 def referent_verdict(live: Mapping[str, Any]) -> Verdict:
@@ -188,12 +208,13 @@ def dependency_verdict(live: Mapping[str, Any] | None, dependency: Dependency) -
     by_type = conditions(live)
     if (condition := by_type.get(dependency.condition)) is None:
         # A pass that got nowhere reports these alone.
-        if choices := sorted(by_type.keys() - {"Ready", "Reconciling", "Stalled", PAUSED}):
+        if choices := sorted(by_type.keys() - {"Ready", PROGRESSING, "Reconciling", "Stalled", PAUSED}):
             text = f"{resource} has no condition {dependency.condition!r}; choose from Ready, {', '.join(choices)}"
             return failed(text, "InvalidSpec")
         return waiting(f"{text}; it has not reported yet", "Waiting")
     current = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
-    if current and (condition["status"] == "True" or _is_held(dependency.condition, condition)):
+    is_done = condition["status"] == "True" and not (dependency.condition == "Ready" and _is_changing(by_type))
+    if current and (is_done or _is_held(dependency.condition, condition)):
         return READY
     return waiting(f"{text}; {condition.get('message') or condition.get('reason', '')}".rstrip("; "), "Waiting")
 
@@ -301,9 +322,14 @@ def judge(live: Object) -> Verdict:
 def outdated(live: Object, version: str) -> bool:
     """Return True if an operator of another version wrote the status of a resource of ours."""
     status = live.get("status") or {}
-    if not _ours(live) or handle(live["apiVersion"], live["kind"]) in RULES or not status.get("conditions"):
+    if not is_own(live) or not status.get("conditions"):
         return False
     return status.get("operatorVersion") != version
+
+
+def is_own(live: Object) -> bool:
+    """Return True for a resource of ours, which reports `Ready` itself."""
+    return _ours(live) and handle(live["apiVersion"], live["kind"]) not in RULES
 
 
 def _ours(live: Object) -> bool:

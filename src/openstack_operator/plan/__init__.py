@@ -12,7 +12,7 @@ from .allowed import (
     with_entry,
     without_effect,
 )
-from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions
+from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions, progress_count
 from .claim import Claim, Claims
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
@@ -62,7 +62,9 @@ from .service import (
 from .steps import AFTER_HOSTS, CLIENTS, HOSTS, SERVERS, WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, check_hop, check_way_back
 from .verdict import (
+    COMPLETE,
     HELD_REASONS,
+    PROGRESSING,
     READY,
     RECOVERY,
     ROLLOUT_PAUSED,
@@ -71,7 +73,9 @@ from .verdict import (
     Predecessor,
     State,
     Verdict,
+    changing,
     failed,
+    out_of_service,
     progressing,
     recovering,
     waiting,
@@ -85,6 +89,7 @@ __all__ = [
     "C5C3",
     "CHECK",
     "CLIENTS",
+    "COMPLETE",
     "COMPLETION",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
@@ -102,6 +107,7 @@ __all__ = [
     "PAUSED",
     "PLACEHOLDER",
     "PREFLIGHT",
+    "PROGRESSING",
     "READY",
     "RECOVERY",
     "RELEASE_ANNOTATION",
@@ -163,6 +169,7 @@ __all__ = [
     "allowed_elsewhere",
     "allows",
     "carry_out",
+    "changing",
     "check_hop",
     "check_version",
     "check_way_back",
@@ -178,8 +185,10 @@ __all__ = [
     "key",
     "keyed_digest",
     "major",
+    "out_of_service",
     "parse",
     "pause_reason",
+    "progress_count",
     "progressing",
     "recovering",
     "secret_data",

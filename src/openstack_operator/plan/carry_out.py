@@ -106,6 +106,13 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
     return {**by_type, **plan.outcome.extra_conditions, "Ready": _ready(grouped)}
 
 
+def progress_count(plan: Plan, verdicts: Mapping[Step, Verdict]) -> str:
+    """Return how many conditions of a plan have all of their steps done: `2 of 7`."""
+    pending = {name for step, name in plan.condition.items() if not verdicts[step].ready}
+    total = len(set(plan.condition.values()))
+    return f"{total - len(pending)} of {total}"
+
+
 def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     """The sum of all conditions, in which those that only wait for their turn are counted."""
     turns = [verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after]

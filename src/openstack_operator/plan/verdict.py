@@ -40,6 +40,9 @@ class Verdict:
     """The workload that this one waits for."""
     incomplete: bool = False
     """True if all failures here lack something that may be on its way."""
+    serves: bool | None = None
+    """True if all that served still serves, though this is not done; False if it does not, whatever pods say; None if
+    only a look at the pods can tell."""
 
     @property
     def ready(self) -> bool:
@@ -62,6 +65,8 @@ HELD_REASONS = frozenset({UPGRADE_HELD, ROLLOUT_PAUSED})
 """Reasons of what a user holds: it may last for days, and nothing has failed. Ready has such a reason if nothing else
 is left.
 """
+PROGRESSING, COMPLETE = "Progressing", "Complete"
+"""Condition of a resource with a plan: whether a change is under way, and its reason when none is."""
 RECOVERY = "RecoveryInProgress"
 """Reason of a part that lost members and is on its way back."""
 
@@ -70,9 +75,19 @@ def progressing(message: str) -> Verdict:
     return Verdict(State.PROGRESSING, message)
 
 
+def changing(message: str) -> Verdict:
+    """A planned change is under way, and all that served still serves."""
+    return Verdict(State.PROGRESSING, message, serves=True)
+
+
+def out_of_service(message: str, reason: str = "") -> Verdict:
+    """Something does not do its work, whatever its pods say, and will by itself."""
+    return Verdict(State.PROGRESSING, message, reason, serves=False)
+
+
 def recovering(message: str) -> Verdict:
     """Something that ran is being brought back; the message says what is done or waited for, and why."""
-    return Verdict(State.PROGRESSING, message, RECOVERY)
+    return Verdict(State.PROGRESSING, message, RECOVERY, serves=False)
 
 
 def waiting(message: str, reason: str = "") -> Verdict:

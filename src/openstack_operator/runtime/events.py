@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 import structlog
 
 from ..kube import MANAGED_BY, POD_REASONS, conditions, plain
-from ..plan import RECOVERY, Object, SpecError, Transient
+from ..kube.pod_reasons import PROBE
+from ..plan import PROGRESSING, RECOVERY, Object, SpecError, Transient
 from .client import Client
 from .kinds import EVENT, Kind
 from .store import Cached
@@ -21,6 +22,8 @@ _NOTE = 1024
 
 RECREATION = "Recreated"
 """Reason of an Event about an object that was gone and comes back."""
+_STARTS = {"Progressing", "Waiting"}
+"""Reasons that a planned change has, too, while its pods start."""
 _REFUSALS = {"InvalidSpec", "MissingReference"}
 """Reasons that get an Event for each new message: it names another field."""
 
@@ -35,7 +38,13 @@ def _is_new_stall(before: Mapping[str, Object], after: Mapping[str, Object]) -> 
 
 
 def _is_news(reason: str) -> bool:
-    return reason == RECOVERY or reason in POD_REASONS
+    return reason == RECOVERY or reason in POD_REASONS - {PROBE}
+
+
+def _is_done(by_type: Mapping[str, Object]) -> bool:
+    """Return True if Ready is True, and no change is under way."""
+    is_changing = by_type.get(PROGRESSING, {}).get("status") == "True" or "Stalled" in by_type
+    return by_type.get("Ready", {}).get("status") == "True" and not is_changing
 
 
 class Recorder:
@@ -47,21 +56,28 @@ class Recorder:
         self._latest: dict[str, tuple[str, str]] = {}
 
     async def tell(self, resource: Cached, kind: Kind, old: Object, new: Object, *, is_service: bool) -> None:
-        """Write an Event for each news in a new status: a phase, a Ready that flips, a failure, a cause why pods do not
-        start, a recovery. The owner of an account reports that it became ready.
+        """Write an Event for each news in a new status: a phase, a Ready that flips, a change that begins or is done, a
+        failure, a cause why pods do not start, a recovery. What every start of a program shows is no Warning. The owner
+        of an account reports that it became ready.
         """
         before, after = conditions({"status": old}), conditions({"status": new})
         was, ready = before.get("Ready", {}), after["Ready"]
         phase = new.get("phase")
         if phase and phase != old.get("phase"):
             await self.note(resource, kind, "PhaseChanged", f"{kind.kind} is in phase {phase}")
-        if ready["status"] == "True":
-            if was.get("status") != "True" and (is_service or resource.meta.controller is None):
+        is_done, was_done = (_is_done(each) for each in (after, before))
+        if is_done:
+            if not was_done and (is_service or resource.meta.controller is None):
                 await self.note(resource, kind, "Ready", f"{kind.kind} is ready")
             return
         lost = was.get("status") == "True" and ready["status"] == "False"
-        if lost or _is_new_stall(before, after) or (ready["reason"] != was.get("reason") and _is_news(ready["reason"])):
-            await self.warn(resource, kind, ready["reason"], ready["message"] or f"{kind.kind} is no longer ready")
+        is_new_reason = ready["reason"] != was.get("reason")
+        text = ready["message"] or f"{kind.kind} is no longer ready"
+        is_trouble = (lost and ready["reason"] not in _STARTS) or (is_new_reason and _is_news(ready["reason"]))
+        if is_trouble or _is_new_stall(before, after):
+            await self.warn(resource, kind, ready["reason"], text)
+        elif lost or was_done or (is_new_reason and ready["reason"] == PROBE):
+            await self.note(resource, kind, ready["reason"], text)
 
     async def note(self, resource: Cached, kind: Kind, reason: str, note: str) -> None:
         """Write an Event about a success."""

@@ -114,7 +114,7 @@ class ResourceCollector(Collector):
                 where = [kind.handle, resource.meta.namespace, resource.meta.name]
                 conditions = (_live.decode(resource.raw).status or _Status()).conditions
                 ready.add_metric(where, float(any((c.type, c.status) == ("Ready", "True") for c in conditions)))
-                if any(c.type == "Ready" and c.status == "False" and c.reason in HELD_REASONS for c in conditions):
+                if any(c.type == "Ready" and c.reason in HELD_REASONS for c in conditions):
                     on_hold.add_metric(where, 1.0)
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)

@@ -13,7 +13,19 @@ import structlog
 
 from ..api import Model, references
 from ..kube import RECREATED
-from ..plan import Context, Object, Plan, Service, State, Step, Transient, Verdict, carry_out, conditions
+from ..plan import (
+    Context,
+    Object,
+    Plan,
+    Service,
+    State,
+    Step,
+    Transient,
+    Verdict,
+    carry_out,
+    conditions,
+    progress_count,
+)
 from ..plan.steps import WORKLOADS
 from . import metrics
 from .apply import Applier
@@ -33,6 +45,7 @@ from .report import Report
 from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
 from .rollout_gate import FollowedRollout, Required, RolloutGate
 from .scale import scale_status
+from .serving import with_service
 from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
 
@@ -118,6 +131,13 @@ class Reconciler:
             await applier.prune(plan, inputs.children)
         except Transient as error:
             condition_verdicts["Ready"] = Verdict(State.RETRYING, str(error))
+        condition_verdicts["Ready"] = with_service(
+            condition_verdicts["Ready"],
+            plan,
+            verdicts,
+            partial(self._live, request.namespace),
+            is_installed=bool(context.running_release),
+        )
         names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
         child_names = [f"{kind.kind}/{child.meta.name}" for kind, child in inputs.children]
         recreated = self._engine.memo.recreations.note(resource.meta.uid, names, child_names, applier.changes)
@@ -134,6 +154,7 @@ class Reconciler:
             release=plan.release or context.spec.runs_release,
             outdated=diagnostician.is_outdated,
             is_service=True,
+            progress_count=progress_count(plan, verdicts),
         )
         result = await self._report(request, resource, report)
         wake = _seconds_until(outcome.wake, context.now)
@@ -153,9 +174,6 @@ class Reconciler:
     ) -> RolloutGate:
         world = self._engine.world
 
-        def find(obj: Object) -> Cached | None:
-            return world.stores[world.catalog.of(obj)].get(request.namespace, obj["metadata"]["name"])
-
         def is_made_by_another(rollout: FollowedRollout) -> bool:
             # Every user may write an owner reference or labels; what counts is the plan of the resource that they name.
             maker = world.plans.maker(rollout.kind, rollout.meta).request
@@ -166,12 +184,20 @@ class Reconciler:
             request,
             resource.meta.uid,
             now,
-            find=find,
+            find=partial(self._find, request.namespace),
             workloads=frozenset(child.meta.uid for kind, child in children if kind.kind in WORKLOADS),
             replaces_pods=applier.replaces_pods,
             required=partial(self._required, request, spec, now),
             is_made_by_another=is_made_by_another,
         )
+
+    def _find(self, namespace: str, obj: Object) -> Cached | None:
+        world = self._engine.world
+        return world.stores[world.catalog.of(obj)].get(namespace, obj["metadata"]["name"])
+
+    def _live(self, namespace: str, obj: Object) -> Object | None:
+        entry = self._find(namespace, obj)
+        return entry.decode() if entry else None
 
     def _required(self, request: Request, spec: Model, now: datetime) -> Iterator[Required]:
         """Yield the resources that a resource refers to and requires, of which none requires it."""

@@ -14,10 +14,12 @@ import structlog
 from .. import __version__
 from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions, plain
-from ..plan import PAUSED, Object, SpecError, State, Verdict
+from ..plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Verdict, failed
 from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
+from .running_release import running_release
+from .serving import still_serves_without_plan
 from .store import Cached, Request
 from .world import World, entry
 
@@ -76,6 +78,11 @@ class Report:
     is_service: bool = False
     """True for a service, whose Ready is always worth an Event: a cloud has dozens of accounts."""
 
+    progress_count: str = ""
+    """How many parts of the resource are done, as `2 of 7`."""
+    has_progress: bool = False
+    """True to report the condition Progressing, too, which resources with a plan have."""
+
     @property
     def ready(self) -> Verdict:
         return self.conditions["Ready"]
@@ -107,6 +114,7 @@ class Reporter:
         live = resource.decode()
         old: Object = live.get("status") or {}
         report, grace = self._with_grace(request, resource, report)
+        report = self._with_service(request, resource, report)
         # Users plan without an optional resource until it publishes. An operator that restarts must find its contract
         # in the status, or it would remove that part of their configuration.
         durably = self._is_news(resource, report) and self.world.target(request)[0] in OPTIONAL_KINDS
@@ -189,6 +197,20 @@ class Reporter:
             verdicts[name], remaining = self.grace.judge(request, resource, verdicts[name])
         return replace(report, conditions=verdicts), remaining
 
+    def _with_service(self, request: Request, resource: Cached, report: Report) -> Report:
+        """Return the report of a pass that carried out no plan, which also says whether all that the resource made
+        serves: what refuses a spec stops no pod.
+        """
+        ready, planned = report.ready, self.world.resource(request.kind) in self.world.plans.kinds
+        report = replace(report, has_progress=planned)
+        if not planned or not report.keep_others or ready.state not in (State.FAILED, State.WAITING):
+            return report
+        children = [*self.world.children(request)]
+        has_release = "release" in (resource.decode().get("spec") or {})
+        is_installed = not has_release or bool(running_release(resource, children))
+        serves = still_serves_without_plan(children, resource.meta.uid, is_installed=is_installed)
+        return replace(report, conditions={**report.conditions, "Ready": replace(ready, serves=serves)})
+
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
         """Return the seconds until this status should be written: users act on Ready and on failures, so these are
         written at once; but steps that follow each other quickly are not worth a write each."""
@@ -214,6 +236,11 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
     if not progress.ready:
         type_ = "Stalled" if progress.state is State.FAILED else "Reconciling"
         verdicts[type_] = Verdict(State.READY, progress.message, progress.cause)
+    if report.has_progress:
+        verdicts[PROGRESSING] = _progress(report)
+        if PROGRESSING not in before and before.get("Ready", {}).get("status") == "True":
+            # An operator of an earlier version wrote that all was done.
+            before[PROGRESSING] = {**before["Ready"], "status": "False"}
     after = {name: _condition(name, verdict, before.get(name), generation) for name, verdict in verdicts.items()}
     if report.keep_others:
         previous = {name: old for name, old in before.items() if name not in _TEMPORARY}
@@ -236,6 +263,18 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
         }
     # Zero is a value too, and stays.
     return new | {name: value for name, value in fields.items() if value or isinstance(value, int)}
+
+
+def _progress(report: Report) -> Verdict:
+    """Return the verdict that Progressing is written from, which is True while a change is under way. It is False with
+    the cause where that does not end by itself, as of a Deployment.
+    """
+    ready = report.ready
+    if ready.ready:
+        return failed("", COMPLETE)
+    message = f"{report.progress_count} parts done; {ready.message}" if report.progress_count else ready.message
+    state = State.FAILED if ready.state is State.FAILED else State.READY
+    return Verdict(state, message, ready.cause)
 
 
 def paused_status(verdict: Verdict, old: Object, generation: int) -> Object:
@@ -266,7 +305,8 @@ def _members(live_status: Object) -> dict[str, Object]:
 
 def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int) -> Object:
     unknown = verdict.state is State.RETRYING or verdict.reason == INTERNAL
-    value = "True" if verdict.ready else "Unknown" if unknown else "False"
+    is_true = verdict.ready or (name == "Ready" and verdict.serves)
+    value = "Unknown" if unknown and not verdict.ready else "True" if is_true else "False"
     earlier = before["lastTransitionTime"] if before is not None and before["status"] == value else ""
     return {
         "type": name,

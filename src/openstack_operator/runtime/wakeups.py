@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from ..kube import conditions, referent_verdict
+from ..kube import child_verdict, conditions, referent_verdict
 from ..plan import ALLOWED_RESOURCES, HELD_REASONS, Verdict
 from . import metrics, nodes
 from .finalizers import is_deletion_pending
@@ -154,9 +154,14 @@ def _contract(resource: Cached | None) -> object:
 
 
 def _pending_messages(resource: Cached) -> dict[str, str]:
-    """Return the messages of conditions that are not True, by type."""
-    by_type = conditions(resource.decode())
-    return {name: condition.get("message", "") for name, condition in by_type.items() if condition["status"] != "True"}
+    """Return the messages of conditions that are not True, by type; of Ready until all is done, too."""
+    live = resource.decode()
+    by_type, is_pending = conditions(live), not child_verdict(live).ready
+    return {
+        name: condition.get("message", "")
+        for name, condition in by_type.items()
+        if condition["status"] != "True" or (name == "Ready" and is_pending)
+    }
 
 
 def _changed_conditions(change: Change) -> set[str]:

@@ -218,13 +218,15 @@ def _missing(pods: str) -> str:
 
 def _resources(cloud: str) -> Iterator[Alert]:
     resource = "namespace, kind, name"
+    changing = f'openstack_operator_resource_condition{{{cloud}, type="Progressing", status="True"}}'
     yield Alert(
         name="OpenStackNotReady",
         # A user may hold the last step of an upgrade, or pause a roll-out, for days.
-        expression=f"max by ({resource}) (openstack_operator_resource_ready{{{cloud}}}) == 0"
+        expression=f"(max by ({resource}) (openstack_operator_resource_ready{{{cloud}}}) == 0"
+        f" or max by ({resource}) ({changing}) > 0)"
         f" unless max by ({resource}) (openstack_operator_resource_held{{{cloud}}}) == 1",
         minutes=30,
-        summary="{{ $labels.kind }} {{ $labels.name }} is not Ready",
+        summary="{{ $labels.kind }} {{ $labels.name }} is not Ready, or its change is not done",
         severity="warning",
     )
     stalled = f'openstack_operator_resource_condition{{{cloud}, type="Stalled", status="True"}}'

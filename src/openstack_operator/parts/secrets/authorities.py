@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube, pki
-from ...plan import READY, Context, State, Step, Verdict
+from ...plan import READY, Context, State, Step, Verdict, out_of_service
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def _progress(state: Authorities, operation: str, readers: Verdict, now: datetim
         ended = max(pki.ends(cert) for cert in pki.split(state.predecessors))
         cause = f"the authority of {operation} ended at {ended:%Y-%m-%d %H:%M} UTC, before another could replace it"
         effect = f"{operation} fail until all nodes have read the new one, in 5 minutes"
-        return Verdict(State.PROGRESSING, f"{cause}; {effect}")
+        return out_of_service(f"{cause}; {effect}")
     if state.successor:
         rest = "" if readers.ready else f"; waits for {readers.message}"
         text = f"nodes are given a new authority of {operation} before certificates are by it{rest}"

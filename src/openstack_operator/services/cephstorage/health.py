@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import READY, Context, Object, State, Step, Verdict, failed, progressing
+from ...plan import READY, Context, Object, State, Step, Verdict, failed, out_of_service, progressing
 
 WATCHER = "status"
 """Component of the status pod."""
@@ -43,7 +43,7 @@ def connection_verdict(facts: Mapping[str, Any], *, repairs_keys: bool, makes_po
             return Verdict(State.PROGRESSING, f"{text}; the job puts it right", REFUSED)
         return failed(f"{text}; put the key that `ceph auth get {next(iter(refused))}` shows into the Secret", REFUSED)
     if not facts["reachable"]:
-        return Verdict(State.PROGRESSING, f"the monitors cannot be reached: {facts['message']}", UNREACHABLE)
+        return out_of_service(f"the monitors cannot be reached: {facts['message']}", UNREACHABLE)
     if missing := facts["missing"]:
         text = "; ".join(f"there is no pool {pool!r} for {user}" for user, pool in missing.items())
         missing_pool = failed(f"{text}; create it, or name another", POOL)
@@ -54,11 +54,11 @@ def connection_verdict(facts: Mapping[str, Any], *, repairs_keys: bool, makes_po
 def health_verdict(facts: Mapping[str, Any]) -> Verdict:
     """Return the health that Ceph reports. Warnings outside GRAVE are in the message, and do not prevent READY."""
     if not facts.get("reachable"):
-        return progressing("unknown while Ceph does not answer")
+        return out_of_service("unknown while Ceph does not answer")
     checks: Mapping[str, str] = facts["checks"]
     text = "; ".join(f"{name}: {summary}" for name, summary in checks.items())
     grave = facts["health"] == "HEALTH_ERR" or any(name in GRAVE for name in checks)
-    return Verdict(State.PROGRESSING, f"{facts['health']}: {text}", UNHEALTHY) if grave else Verdict(State.READY, text)
+    return out_of_service(f"{facts['health']}: {text}", UNHEALTHY) if grave else Verdict(State.READY, text)
 
 
 def details(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ...parts.connect.ceph import Ceph, ceph_client
 from ...parts.connect.key_manager import key_manager_steps
 from ...parts.connect.moves import with_moves
 from ...parts.run.purge import purge
-from ...plan import AFTER_HOSTS, Context, Group, Plan, SpecError, Step, Verdict, failed, progressing
+from ...plan import AFTER_HOSTS, Context, Group, Plan, SpecError, Step, Verdict, failed, out_of_service
 from . import config, volume
 from .backend_model import Backend
 from .backup import backup
@@ -186,7 +186,7 @@ def _verdict(ctx: Context[CinderSpec], backend: Backend) -> Verdict | None:
     if observed.get("status", "Ready") == "Ready":
         return None
     log = f"see the log of {volume.workload(ctx, backend.name)}-0"
-    return progressing(f"backend {backend.name} is down: {observed.get('message', '')}; {log}")
+    return out_of_service(f"backend {backend.name} is down: {observed.get('message', '')}; {log}")
 
 
 def _volume_type(ctx: Context[CinderSpec], backend: Backend, *, after: Sequence[Step]) -> Step:

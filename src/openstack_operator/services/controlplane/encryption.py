@@ -72,7 +72,7 @@ def encryption(ctx: Context[ControlPlaneSpec], services: Mapping[Key, UsesTLS]) 
         enabled = ctx.spec.image_profile != "kolla" and not runs_plain
     with_tls = {key for key, template in services.items() if enabled or template.tls}
     all_announce = len(live) == len(services) and all(live[key].get("announced", True) for key in with_tls)
-    since = [_ready_since(child) for child in children.values()]
+    since = [kube.complete_since(child) for child in children.values()]
     stable_at = max((at for at in since if at), default=ctx.now) + _STABLE_FOR if all_announce and all(since) else None
     return Encryption(
         enabled=enabled,
@@ -110,16 +110,5 @@ def _may_announce(
     if not existing or any(live[key].get("announced", True) for key in existing):
         return True
     return existing == apis and all(
-        _ready_since(children[key]) and (key not in with_tls or live[key] is not _NO_TLS) for key in existing
+        kube.complete_since(children[key]) and (key not in with_tls or live[key] is not _NO_TLS) for key in existing
     )
-
-
-def _ready_since(child: Object) -> datetime | None:
-    """Return the time since when the current generation of a resource is Ready; None if it is not, or if a
-    user wrote a time that no clock shows: the operator replaces it by its own.
-    """
-    for each in (child.get("status") or {}).get("conditions") or []:
-        current = each.get("observedGeneration") == child["metadata"].get("generation")
-        if each["type"] == "Ready" and each["status"] == "True" and current:
-            return kube.valid_time(each.get("lastTransitionTime"))
-    return None

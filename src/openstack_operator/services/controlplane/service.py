@@ -153,6 +153,9 @@ def phase(verdicts: Mapping[str, Verdict], phases: Mapping[str, str] | None = No
     if korc:
         after_identity = 1 + max(index for index, (_, name) in enumerate(by_condition) if name == "Identity")
         by_condition.insert(after_identity, (_KORC, korc))
+    if (ready := verdicts.get("Ready")) and ready.serves:
+        # A change of a cloud that serves takes nobody back to its installation.
+        return "Ready"
     for condition, name in by_condition:
         verdict = verdicts.get(condition_type(condition))
         if verdict is not None and not verdict.ready:

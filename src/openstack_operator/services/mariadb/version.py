@@ -15,6 +15,7 @@ from ...plan import (
     ReleaseEntry,
     SpecError,
     Step,
+    changing,
     check_version,
     major,
     progressing,
@@ -79,7 +80,7 @@ class Version:
         count = replicas - len(self.members)
         rest = "; ".join(f"{name} {text}" for name, text in self.members.items())
         message = f"{count} of {replicas} members have MariaDB {self.entry.version}; {rest}"
-        return Step(name="Version", verdict=progressing(message))
+        return Step(name="Version", verdict=changing(message))
 
 
 def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[str, Member]) -> Version:

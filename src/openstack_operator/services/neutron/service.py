@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import kube, oslo, parts
 from ...parts.connect.moves import with_moves
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
-from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, progressing
+from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, out_of_service
 from .agent import metadata_agent
 from .config import DEFAULTS, POLICY, network, neutron_conf, service_plugins
 from .full_names import full_names
@@ -112,7 +112,7 @@ def _connected(ctx: Context[NeutronSpec], component: str, *, after: Sequence[Ste
     """Return a step for an OVN that is known by its addresses only: it is ready if the client of OVN is ready."""
     live = ctx.live("Deployment", component)
     ready = live is not None and kube.judge(live).ready
-    verdict = READY if ready else progressing(f"{component} has no connection to OVN yet; see spec.ovn.nbConnection")
+    verdict = READY if ready else out_of_service(f"{component} has no connection to OVN yet; see spec.ovn.nbConnection")
     return Step(name="OVNConnected", verdict=verdict, after=tuple(after))
 
 

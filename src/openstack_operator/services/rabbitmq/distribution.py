@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ... import parts
-from ...plan import Object, Step, progressing
+from ...plan import Object, Step, out_of_service
 from .config import INTER_NODE
 
 _FILE = "inter_node_tls.config"
@@ -40,7 +40,7 @@ class Distribution:
         return replace(
             server,
             objects=tuple(_without_replicas(obj) if obj["kind"] == "StatefulSet" else obj for obj in server.objects),
-            verdict=progressing(f"all members stop, to go on {mode} among each other; none is started before"),
+            verdict=out_of_service(f"all members stop, to go on {mode} among each other; none is started before"),
         )
 
 
