@@ -13,7 +13,7 @@ from .rollout import Rollout, conditions
 
 
 def serves(live: Object) -> bool | None:
-    """Return True if a live object serves, False if it does not; None for one that serves nobody by itself, like a Job
+    """Return True if a live object serves, False if it does not; None for one that serves no user by itself, like a Job
     or a Secret.
 
     A workload serves while as many of its pods are ready as its disruption budget asks for, old or new. A resource of
@@ -34,7 +34,7 @@ def serves(live: Object) -> bool | None:
 
 
 def is_new(live: Mapping[str, Any]) -> bool:
-    """Return True if a resource of ours that is part of OpenStack has never run completely: it serves nobody yet."""
+    """Return True if a resource of ours that is part of OpenStack has never run completely: it serves no user yet."""
     status = live.get("status") or {}
     return not conditions(live) or ("release" in (live.get("spec") or {}) and not status.get("release"))
 

@@ -28,7 +28,7 @@ def still_serves(plan: Plan, verdicts: Mapping[Step, Verdict], find: Find, *, is
 
     What comes before programs that serve, such as an account that is replaced, or the job of another schema, does not
     count: those programs run on what they have. `is_installed` says that the resource once was complete. In one that
-    never was, a step that is not there yet is a part of the service that nobody has had.
+    never was, a step that is not there yet is a part of the service that no user has had.
     """
     answers = {step: _serves(step, find) for step in plan}
     inputs = _inputs(step for step, answer in answers.items() if answer and _programs(step))
@@ -58,7 +58,7 @@ def _goes_on(step: Step, find: Find, *, answer: bool | None, is_input: bool, is_
 
 
 def _serves(step: Step, find: Find) -> bool | None:
-    """Return whether the objects of a step serve; None if nobody is served by them."""
+    """Return whether the objects of a step serve; None if no user is served by them."""
     if step.verdict and step.verdict.serves is False:
         return False
     answers = [_object_serves(obj, find(obj)) for obj in step.objects]
