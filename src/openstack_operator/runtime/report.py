@@ -79,7 +79,7 @@ class Report:
     """True for a service, whose Ready is always worth an Event: a cloud has dozens of accounts."""
 
     progress_count: str = ""
-    """How many parts of the resource are done, as `2 of 7`."""
+    """Number of its parts that are done, as `2 of 7`."""
     has_progress: bool = False
     """True to report the condition Progressing, too, which resources with a plan have."""
 
