@@ -12,7 +12,20 @@ from typing import Any
 import pytest
 
 from openstack_operator.admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
-from openstack_operator.api import EACH, Image, Model, Resource, handle, node_fields
+from openstack_operator.admission.nodes import node_rules
+from openstack_operator.api import (
+    EACH,
+    Image,
+    Model,
+    NodeAgents,
+    Resource,
+    gives_orders,
+    handle,
+    is_obeyed,
+    needs_verb,
+    node_agents,
+    node_fields,
+)
 from openstack_operator.api.schema import flat_schema
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.manifests import load
@@ -34,12 +47,61 @@ SERVED = [kind.handle for kind in EXTERNAL_KINDS]
 PLAIN: list[list[Object]] = [
     [{"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "plain"}}]
     for resource in RESOURCES
-    if node_fields(resource)
+    if needs_verb(resource)
 ]
 # What becomes of its fields are those of other kinds.
 WHOLE = {"OpenStackControlPlane", "ControlPlane.c5c3.io"}
 
 FieldPath = tuple[str, ...]
+
+OBEYED = {
+    "Barbican",
+    "Cinder",
+    "Glance",
+    "Keystone",
+    "MariaDB",
+    "Memcached",
+    "Neutron",
+    "Nova",
+    "OVNCluster",
+    "OVNNetwork",
+    "Placement",
+    "RabbitMQ",
+}
+"""Kinds that run what nova-compute, ovn-controller or the metadata agent take orders or answers from."""
+GIVES_NO_ORDERS: dict[str, str] = {
+    "number, size or time of what the release and the operator choose": """
+        cpu cpuUtilization fernet credentialKeys keep kekGeneration maxActiveKeys maxConnections maxHeaderSize
+        maxReplicas maxUnavailable memory memoryMB minReplicas pauseAfterFailure processes replicas rotationSchedule
+        schedule size storageSize timeout quotas vniRanges""",
+    "place of pods that are not root on nodes, or the order in which nodes get a change": """
+        affinity antiAffinity canaries nodeSelector only paused priorityClassName tolerations
+        topologySpreadConstraints""",
+    "choice among images and versions of the operator's administrator": """
+        checkRelease complete imageProfile release version""",
+    "choice among a few words, of which each is safe": """
+        accessMode activeActive announced backend conversion datapath distributedFloatingIPs elsewhere enabled
+        encapType format liveMigration mechanism mechanismDrivers newSecrets provider provisioning required retention
+        reverseZones storageType targetHelper tenantNetworkTypes typeDrivers expose.type dependsOn type virtType
+        extensionDrivers""",
+    "name of a resource of the same namespace, whose images and addresses need the verb themselves": """
+        barbicanRef cinderRef cortexRef coordination designateRef glanceRef keystoneRef mariadbRef memcachedRef
+        neutronRef notificationsRef novaRef ovnNetworkRef placementRef rabbitmqRef serviceAuth""",
+    "certificates and authorities, which the namespace has": "pkiRef tls.secretRef certSecretRef",
+    "access for clients: programs on nodes call internal addresses": """
+        allowFrom expose monitoring networkPolicies remoteAccess remoteChassis""",
+    "users, roles and texts within OpenStack, whose administrator an editor is anyway": """
+        adminPasswordSecretRef adminProject adminUser accessRules allowOrphans apiDatabase applicationCredential
+        bootstrap bootstrapResources catalog cellDatabase database.database defaultVolumeType dnsDomain extraSpecs
+        federation flatNetworks networkVlanRanges region volumeType""",
+    "names within OVN, or shares of nodes by their labels": "bridgeMappings computeRef externalBridge.name",
+    "place of data, which is no order": """
+        backup.ceph backup.files backup.s3 backup.swift rbd s3 storageClass storageClassName swift vault""",
+    "order of the hosts that Nova's scheduler has left": "externalScheduler",
+    "name of an entry of a list": "name backup.type",
+}
+"""Fields of these kinds that every editor may write, by the reason. A new field of theirs has to be in this table, or
+among the fields that need the verb (`gives_orders`): an image, options, or an address of another server does."""
 
 
 class WithImage(Model):
@@ -153,7 +215,7 @@ def test_what_gets_to_nodes_is_marked(found: dict[str, set[FieldPath]]) -> None:
 def test_marked_images_and_options_get_there(found: dict[str, set[FieldPath]]) -> None:
     """Otherwise the test above sees nothing."""
     for kind in ("Nova", "Neutron", "OVNNetwork", "OVNCluster.ovn.c5c3.io", "Cinder", "CephStorage"):
-        paths = {field.path for field in node_fields(KINDS[kind])}
+        paths = {field.path for field in node_fields(KINDS[kind]) if not field.is_order}
         wanted = {path for path, _ in suspicious(flat_schema(KINDS[kind].spec)) if path in paths}
         assert wanted - found[kind] == set(), kind
 
@@ -163,6 +225,90 @@ def test_the_same_fields_are_marked_by_either_groups_names(found: dict[str, set[
         if resource.kind in found and resource.kind in KINDS and not resource.alias:
             ours = {field.path for field in node_fields(KINDS[resource.kind])}
             assert {field.path for field in node_fields(resource)} == ours
+
+
+def leaves(schema: Mapping[str, Any], path: FieldPath = ()) -> Iterator[FieldPath]:
+    """The fields that hold no others with names."""
+    inner = dict(schema.get("properties", {}))
+    if isinstance(items := schema.get("items"), dict) and items.get("properties"):
+        inner = {EACH: items}
+    for name, field in inner.items():
+        yield from leaves(field, (*path, name))
+    if not inner:
+        yield path
+
+
+def test_each_field_of_what_nodes_obey_is_classified() -> None:
+    harmless = {tuple(name.split(".")) for names in GIVES_NO_ORDERS.values() for name in names.split()}
+    assert {resource.kind for resource in RESOURCES if is_obeyed(resource)} == OBEYED
+    unclassified: set[str] = set()
+    for resource in filter(is_obeyed, RESOURCES):
+        marked = {field.path for field in node_fields(resource)}
+        for path in leaves(flat_schema(resource.spec, as_c5c3=resource.as_c5c3)):
+            names = tuple(name for name in path if name != EACH)
+            steps = {names[start:end] for end in range(len(names) + 1) for start in range(end)}
+            if not any(path[: len(field)] == field for field in marked) and not steps & harmless:
+                unclassified.add(f"{resource.kind}: spec.{'.'.join(path)}")
+    assert not unclassified, "may somebody who writes this choose a program or a server that nodes obey?"
+
+
+def test_images_options_and_addresses_of_what_nodes_obey_need_the_verb() -> None:
+    """A field that reads like one is not called harmless."""
+    for resource in filter(is_obeyed, RESOURCES):
+        schema = flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
+        marked = {field.path for field in node_fields(resource)}
+        for path, _ in suspicious(schema):
+            if path[-1] not in {"nodeSelector", "tolerations", "path"}:
+                assert any(path[: len(field)] == field for field in marked), f"{resource.kind} {path}"
+
+
+def test_what_gives_orders_is_known_by_its_place() -> None:
+    for path in (("image",), ("cells", EACH, "conductor", "image"), ("ovnImage",), ("database", "host"), ("config",)):
+        assert gives_orders(path, {})
+    for path in (("expose", "host"), ("tls", "secretRef"), ("replicas",), ("imageProfile",)):
+        assert not gives_orders(path, {})
+
+
+def is_started(agents: NodeAgents, spec: Mapping[str, Any]) -> bool:
+    """Whether a spec starts these programs, as the policies see it."""
+
+    def values(node: Any, path: FieldPath, unset: Any) -> list[Any]:
+        if not path:
+            return [node]
+        if path[0] == EACH:
+            return [value for entry in node or [] for value in values(entry, path[1:], unset)]
+        if not isinstance(node, Mapping) or node.get(path[0]) is None:
+            return [] if EACH in path else [unset]
+        return values(node[path[0]], path[1:], unset)
+
+    return all(set(values(spec, one.path, one.unset)) & set(one.values) for one in agents.switches)
+
+
+def test_who_starts_privileged_pods_needs_the_verb() -> None:
+    """Each spec whose plan has such pods turns on programs that the policies know, or sets a field of theirs."""
+    seen: set[str] = set()
+    for manifests in (*map(load, CASES), *PLAIN):
+        paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), served=SERVED)
+        try:
+            plans = list(paper.render(copy.deepcopy(manifests)))
+        except (SpecError, ValueError):
+            continue
+        for planned in plans:
+            resource = KINDS[planned.id.kind]
+            written_specs = [
+                obj.get("spec", {})
+                for obj in manifests
+                if handle(obj.get("apiVersion", ""), obj["kind"]) == resource.handle
+                and obj["metadata"]["name"] == planned.id.name
+            ]
+            if not written_specs or on_nodes(planned.objects) == "[]":
+                continue
+            seen.add(resource.kind)
+            text = json.dumps(written_specs[0])
+            started = [agents for agents in node_agents(resource) if is_started(agents, written_specs[0])]
+            fields = [field for field in node_fields(resource) if f'"{field.path[-1]}"' in text]
+            assert started or fields, f"{resource.kind} {planned.id.name}"
+    assert seen >= {"Nova", "Neutron", "OVNNetwork", "OVNCluster", "Cinder", "HypervisorCluster", "CephStorage"}
 
 
 def documents(name: str) -> list[Object]:
@@ -180,8 +326,10 @@ def test_each_kind_with_such_a_field_has_a_policy_in_force() -> None:
     }
     for resource in RESOURCES:
         validations = rules.get((resource.group, resource.plural), [])
-        named = [validation["message"].split()[0] for validation in validations]
-        assert named == [str(field) for field in node_fields(resource)]
+        assert validations == node_rules(resource)
+        named = {validation["message"].split()[0] for validation in validations}
+        assert named >= {str(field) for field in (*node_fields(resource), *node_agents(resource))}
+        assert bool(validations) == needs_verb(resource)
     bound = {obj["spec"]["policyName"]: obj["spec"] for obj in objects if obj["kind"].endswith("Binding")}
     assert set(bound) == {policy["metadata"]["name"] for policy in policies}
     assert all(spec["validationActions"] == ["Deny"] and "matchResources" not in spec for spec in bound.values())

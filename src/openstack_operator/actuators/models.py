@@ -257,8 +257,29 @@ class Endpoints(Model):
     """For administrators; hardly any service still has one."""
 
 
+OBEYED_TYPES = (
+    "accelerator",
+    "block-storage",
+    "block-store",
+    "identity",
+    "image",
+    "key-manager",
+    "network",
+    "placement",
+    "share",
+    "shared-file-system",
+    "sharev2",
+    "volume",
+    "volumev2",
+    "volumev3",
+)
+"""Types of the catalog in which nova-compute looks for services, with their other names (os-service-types)."""
+
+
 class KeystoneServiceSpec(Model):
     """A service in Keystone's catalog with its endpoints in one region."""
+
+    node_values = {"type": OBEYED_TYPES}
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
     """Keystone that holds the catalog."""

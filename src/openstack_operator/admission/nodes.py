@@ -7,7 +7,18 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ..api import EACH, FOLDER, NodeField, Resource, node_fields
+from ..api import (
+    EACH,
+    FOLDER,
+    NodeAgents,
+    NodeField,
+    NodeValues,
+    Resource,
+    Switch,
+    node_agents,
+    node_fields,
+    node_values,
+)
 from ..kube import Object
 from ..registry import RESOURCES
 from .names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
@@ -18,6 +29,7 @@ _IS_ALLOWED = (
     f".namespace(request.namespace).check('{RUN_ON_NODES}').allowed()"
 )
 _NEW, _OLD = "variables.new", "variables.old"
+_RUNS = "decides what runs on nodes as root"
 
 
 def node_policies() -> list[Object]:
@@ -25,13 +37,22 @@ def node_policies() -> list[Object]:
     # Some kinds of c5c3's groups have the same fields as ours of the same name; they share a policy.
     policies: dict[str, tuple[list[Object], list[Resource[Any]]]] = {}
     for resource in RESOURCES:
-        if rules := [_rule(field) for field in node_fields(resource)]:
+        if rules := node_rules(resource):
             name = f"{OPERATOR}-{resource.plural}"
             if name in policies and policies[name][0] != rules:
                 name = f"{name}.{resource.group}"
             policies.setdefault(name, (rules, []))[1].append(resource)
     return [
         obj for name, (rules, kinds) in policies.items() for obj in (_policy(name, rules, kinds), _policy_binding(name))
+    ]
+
+
+def node_rules(resource: Resource[Any]) -> list[Object]:
+    """Return what a user without the verb meets when that user writes a resource of this kind."""
+    return [
+        *map(_agents_rule, node_agents(resource)),
+        *map(_rule, node_fields(resource)),
+        *map(_values_rule, node_values(resource)),
     ]
 
 
@@ -79,12 +100,50 @@ def _policy_binding(name: str) -> Object:
 def _rule(field: NodeField) -> Object:
     """Refuse a field that is neither unchanged nor what the operator chooses by itself."""
     alternative = f", choose a folder below {FOLDER}" if field.is_folder else ""
+    effect = "decides whose orders programs that are root on nodes take" if field.is_order else _RUNS
+    return _refusal(_is_free(field, field.path, _NEW, _OLD), f"{field} {effect}", f"remove it{alternative}")
+
+
+def _agents_rule(agents: NodeAgents) -> Object:
+    """Refuse to start programs that are root on nodes; those of a cloud that exists go on."""
+    switches = [switch for switch in agents.switches if EACH not in switch.path]
+    new = " && ".join(_has(switch, _NEW, switch.path) for switch in switches)
+    old = " && ".join(["oldObject != null", *(_has(switch, _OLD, switch.path) for switch in switches)])
+    goes_on = old
+    # Each entry of a list starts programs of its own.
+    for switch in (each for each in agents.switches if each not in switches):
+        at = switch.path.index(EACH)
+        entries, below = _optional(switch.path[:at]), switch.path[at + 1 :]
+        was = f"before.name == each.name && {_has(switch, 'before', below)}"
+        before = f"{old} && {_OLD}.{entries}.orValue([]).exists(before, {was})"
+        goes_on = f"{_NEW}.{entries}.orValue([]).all(each, !({_has(switch, 'each', below)}) || {before})"
+    expression = f"!({new}) || {goes_on}" if new else goes_on
+    return _refusal(expression, f"{agents} runs programs on nodes as root", "turn that off")
+
+
+def _values_rule(values: NodeValues) -> Object:
+    """Refuse a resource whose orders programs on nodes take."""
+    value = f"{_NEW}.{_optional(values.path)}"
+    names = ", ".join(values.values)
+    return _refusal(
+        f"!({value}.orValue('') in {json.dumps(values.values)}) || {_NEW} == {_OLD}",
+        f"{values} makes this a service whose orders programs on nodes take ({names})",
+        "choose another value",
+    )
+
+
+def _refusal(expression: str, reason: str, advice: str) -> Object:
     return {
-        "expression": _is_free(field, field.path, _NEW, _OLD),
-        "message": f"{field} decides what runs on nodes as root, which needs the verb {RUN_ON_NODES} "
-        f"(ClusterRole {NODE_AGENTS}); remove it{alternative}, or ask an administrator of the Kubernetes cluster",
+        "expression": expression,
+        "message": f"{reason}, which needs the verb {RUN_ON_NODES} (ClusterRole {NODE_AGENTS}); {advice}, or ask an "
+        "administrator of the Kubernetes cluster",
         "reason": "Forbidden",
     }
+
+
+def _has(switch: Switch, base: str, path: Sequence[str]) -> str:
+    """Return whether the field has one of the values, at this path below that value."""
+    return f"{base}.{_optional(path)}.orValue({json.dumps(switch.unset)}) in {json.dumps(switch.values)}"
 
 
 def _is_free(field: NodeField, path: Sequence[str], new: str, old: str) -> str:

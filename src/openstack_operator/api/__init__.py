@@ -43,6 +43,7 @@ from .fields import (
 )
 from .kinds import ROTATING_KINDS, SERVICE_KINDS, ServiceKind
 from .model import (
+    ALWAYS,
     IS_NOW,
     ON_NODES,
     CalledOtherwise,
@@ -56,7 +57,20 @@ from .model import (
     lasting_count,
     rule,
 )
-from .node_fields import EACH, FOLDER, NodeField, node_fields
+from .node_fields import (
+    EACH,
+    FOLDER,
+    NodeAgents,
+    NodeField,
+    NodeValues,
+    Switch,
+    gives_orders,
+    is_obeyed,
+    needs_verb,
+    node_agents,
+    node_fields,
+    node_values,
+)
 from .observability import Logging, Monitoring, UsesLogging, UsesMonitoring
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
@@ -161,6 +175,7 @@ from .wiring import (
 __all__ = [
     "AGENT",
     "ALLOWED_HOSTS",
+    "ALWAYS",
     "ANY_PURPOSE",
     "BY_NAME",
     "CEPH",
@@ -243,7 +258,9 @@ __all__ = [
     "NamespacedOVNNetworkRef",
     "NetworkPolicies",
     "NeutronRef",
+    "NodeAgents",
     "NodeField",
+    "NodeValues",
     "NotificationsSource",
     "OVNNetworkRef",
     "OVNSecretRef",
@@ -290,6 +307,7 @@ __all__ = [
     "ServiceSpec",
     "Share",
     "StorageSize",
+    "Switch",
     "Template",
     "Templates",
     "Upgrade",
@@ -314,6 +332,7 @@ __all__ = [
     "default_text",
     "dependencies",
     "destinations",
+    "gives_orders",
     "handle",
     "holds",
     "host_of",
@@ -322,6 +341,7 @@ __all__ = [
     "immutable_optional",
     "immutable_presence",
     "is_allowed",
+    "is_obeyed",
     "lasting_count",
     "lasts",
     "logins",
@@ -329,7 +349,10 @@ __all__ = [
     "memory",
     "model_schema",
     "models_in",
+    "needs_verb",
+    "node_agents",
     "node_fields",
+    "node_values",
     "optional_ref",
     "references",
     "rule",

@@ -39,11 +39,25 @@ def _extend_schema(schema: dict[str, Any], model: type[Any]) -> None:
         schema[DEPRECATED] = deprecated
     if names := {ours: theirs for base in bases for ours, theirs in base.get("c5c3_names", {}).items()}:
         schema[CALLED] = names
+    _mark_nodes(schema, model)
+    if issubclass(model, (Template, Templates)):
+        schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
+
+
+def _mark_nodes(schema: dict[str, Any], model: type[Any]) -> None:
+    """Add what a model decides about nodes, for admission policies."""
+    bases = [base.__dict__ for base in reversed(model.__mro__)]
     for attribute, mark in (("on_nodes", "field"), ("node_folders", "folder")):
         for name in {field for base in bases for field in base.get(attribute, ())}:
             schema["properties"][model.model_fields[name].alias or name][ON_NODES] = mark
-    if issubclass(model, (Template, Templates)):
-        schema[HANDED_ON] = TEMPLATE if issubclass(model, Template) else TEMPLATES
+    if agents := {field: switch for base in bases for field, switch in base.get("node_agents", {}).items()}:
+        schema[NODE_AGENTS] = agents
+    if model.node_values:
+        schema[NODE_VALUES] = dict(model.node_values)
+    if model.obeyed_by_nodes:
+        schema[OBEYED] = True
+    if issubclass(model, Template):
+        schema[ENABLED_IF_UNSET] = model.enabled_by_others or model.model_fields["enabled"].default
 
 
 OURS, THEIRS = "x-ours", "x-theirs"
@@ -57,6 +71,16 @@ CALLED = "x-called"
 """Marks a schema with what its fields are called in kinds of c5c3's groups; never leaves this package."""
 ON_NODES = "x-on-nodes"
 """Marks a field that decides what runs on nodes as root; never leaves this package."""
+NODE_AGENTS = "x-node-agents"
+"""Marks a schema with the fields that start programs which are root on nodes; never leaves this package."""
+NODE_VALUES = "x-node-values"
+"""Marks a schema with the values of fields by which nodes find a server they obey; never leaves this package."""
+OBEYED = "x-obeyed"
+"""Marks the spec of a program whose orders nodes take; never leaves this package."""
+ENABLED_IF_UNSET = "x-enabled-if-unset"
+"""Marks a template with whether it may run if `enabled` is unset; never leaves this package."""
+NODE_MARKS = frozenset({ON_NODES, NODE_AGENTS, NODE_VALUES, OBEYED, ENABLED_IF_UNSET})
+"""Marks that only admission policies and the reference read."""
 IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults another kind fills in; never leaves this package."""
@@ -104,6 +128,17 @@ class Model(BaseModel):
     node_folders: ClassVar[tuple[str, ...]] = ()
     """The same for fields that name a folder of nodes. Every user may choose one below the operator's own."""
 
+    node_agents: ClassVar[Mapping[str, tuple[Sequence[Any], Any]]] = {}
+    """Fields that start programs which are root on nodes: the values that do, and the one that an unset field has. An
+    empty name is for programs that always run. Only users with the verb may start them."""
+
+    node_values: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """Fields with the values that make a resource one whose orders programs on nodes take."""
+
+    obeyed_by_nodes: ClassVar[bool] = False
+    """True if programs on nodes take orders from what this spec runs. Its images, options and addresses then need the
+    verb as well (`gives_orders`)."""
+
     programs_of: ClassVar[str] = ""
     """Kind whose programs read the options in `config` of a spec, if that is another kind than its own."""
 
@@ -143,6 +178,10 @@ class Model(BaseModel):
     def __hash__(self) -> int:
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
+
+
+ALWAYS: Mapping[str, tuple[Sequence[Any], Any]] = {"": ((), None)}
+"""`node_agents` of a spec whose programs are root on nodes in any case."""
 
 
 class NamedField(NamedTuple):
@@ -216,6 +255,9 @@ class Template(Model):
     """Mixed into a spec that becomes another resource's. Unset fields stay unset, so that the other resource's own
     defaults apply; that resource also resolves the references.
     """
+
+    enabled_by_others: ClassVar[bool] = False
+    """True if another field may enable the service while `enabled` is unset."""
 
     enabled: bool = True
     """Run this service. Setting false removes its objects; volumes follow their own retention."""

@@ -1,12 +1,12 @@
-"""Fields that decide what runs on nodes as root, as a kind's definition has them."""
+"""What of a kind decides what runs on nodes as root, as its definition has it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .model import ON_NODES, Model
+from .model import ENABLED_IF_UNSET, NODE_AGENTS, NODE_VALUES, OBEYED, ON_NODES, Model
 from .resource import Resource
 from .schema import Schema, flat_schema
 
@@ -15,31 +15,137 @@ FOLDER = "/var/lib/openstack-operator/"
 EACH = "[]"
 """Stands in a path for each entry of a list; entries have names."""
 
+Path = tuple[str, ...]
+
+_ADDRESSES: Mapping[str, frozenset[str]] = {
+    "database": frozenset({"secretRef", "host", "port"}),
+    "messaging": frozenset({"secretRef", "hosts"}),
+    "cache": frozenset({"servers"}),
+    "keystone": frozenset({"authUrl", "appCredentialRef"}),
+    "ovn": frozenset({"clusterRef", "nbConnection", "sbConnection", "tlsSecretRef"}),
+}
+"""Fields with the address of a server or with its login, by the field that they are in."""
+_ORDERS = frozenset({"config", "external", "metadataHost", "neutronIntegration"})
+"""Fields that may name another server, wherever they are."""
+
 
 @dataclass(frozen=True)
 class NodeField:
     """A field that decides what runs on nodes as root."""
 
-    path: tuple[str, ...]
+    path: Path
     """Below spec: `nova`, `compute`, `image`."""
     default: Any
     """Default that the API server fills in; None without one."""
     is_folder: bool
+    is_order: bool
+    """It decides nothing on nodes itself, but which program or server gives orders to those there."""
 
     def __str__(self) -> str:
-        return ".".join(("spec", *self.path)).replace(f".{EACH}", EACH)
+        return _text(self.path)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A field that has to have one of some values."""
+
+    path: Path
+    values: tuple[Any, ...]
+    unset: Any
+    """Value that the field has if it is unset."""
+
+
+@dataclass(frozen=True)
+class NodeAgents:
+    """Programs that are root on nodes, and the fields that start them; they always run without any."""
+
+    path: Path
+    """The part of the spec that they are in."""
+    switches: tuple[Switch, ...]
+
+    def __str__(self) -> str:
+        return _text(self.path)
+
+
+@dataclass(frozen=True)
+class NodeValues:
+    """A field with values by which programs on nodes find a server whose orders they take."""
+
+    path: Path
+    values: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return _text(self.path)
 
 
 def node_fields(resource: Resource[Model]) -> list[NodeField]:
     """All of a kind, in the order of its definition; none where it runs nothing on nodes as root."""
-    return list(_marked_fields(flat_schema(resource.spec, as_c5c3=resource.as_c5c3), ()))
+    return list(_marked_fields(_schema(resource), (), is_obeyed=False))
 
 
-def _marked_fields(schema: Schema, path: tuple[str, ...]) -> Iterator[NodeField]:
-    if mark := schema.get(ON_NODES):
-        yield NodeField(path, schema.get("default"), is_folder=mark == "folder")
+def node_agents(resource: Resource[Model]) -> list[NodeAgents]:
+    """Return the programs of a kind that are root on nodes."""
+    return list(_marked_agents(_schema(resource), (), ()))
+
+
+def node_values(resource: Resource[Model]) -> list[NodeValues]:
+    """Return the fields of a kind with values that make it a server whose orders nodes take."""
+    marks: Mapping[str, Any] = _schema(resource).get(NODE_VALUES, {})
+    return [NodeValues((field,), tuple(values)) for field, values in marks.items()]
+
+
+def needs_verb(resource: Resource[Model]) -> bool:
+    """Return True if some users may write this kind only in part."""
+    return bool(node_fields(resource) or node_agents(resource) or node_values(resource))
+
+
+def is_obeyed(resource: Resource[Model]) -> bool:
+    """Return True if programs on nodes take orders from what this kind runs."""
+    return OBEYED in _schema(resource)
+
+
+def gives_orders(path: Path, schema: Schema) -> bool:
+    """Return True if a field of a kind that nodes obey says which program or server gives them orders."""
+    *above, name = path
+    return (
+        ON_NODES in schema
+        or name in _ORDERS
+        or name in _ADDRESSES.get(above[-1] if above else "", ())
+        or name == "image"
+        or name.endswith("Image")
+    )
+
+
+def _schema(resource: Resource[Model]) -> Schema:
+    return flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
+
+
+def _marked_fields(schema: Schema, path: Path, *, is_obeyed: bool) -> Iterator[NodeField]:
+    is_obeyed = is_obeyed or OBEYED in schema
+    mark = schema.get(ON_NODES)
+    if mark or (is_obeyed and path and gives_orders(path, schema)):
+        yield NodeField(path, schema.get("default"), is_folder=mark == "folder", is_order=not mark)
         return
+    for inner, below in _below(schema, path):
+        yield from _marked_fields(inner, below, is_obeyed=is_obeyed)
+
+
+def _marked_agents(schema: Schema, path: Path, switches: tuple[Switch, ...]) -> Iterator[NodeAgents]:
+    if ENABLED_IF_UNSET in schema:
+        switches = (*switches, Switch((*path, "enabled"), (True,), schema[ENABLED_IF_UNSET]))
+    for field, (values, unset) in schema.get(NODE_AGENTS, {}).items():
+        own = [Switch((*path, field), tuple(values), unset)] if field else []
+        yield NodeAgents(path, (*switches, *own))
+    for inner, below in _below(schema, path):
+        yield from _marked_agents(inner, below, switches)
+
+
+def _below(schema: Schema, path: Path) -> Iterator[tuple[Schema, Path]]:
     for name, field in schema.get("properties", {}).items():
-        yield from _marked_fields(field, (*path, name))
+        yield field, (*path, name)
     if isinstance(items := schema.get("items"), dict):
-        yield from _marked_fields(items, (*path, EACH))
+        yield items, (*path, EACH)
+
+
+def _text(path: Path) -> str:
+    return ".".join(("spec", *path)).replace(f".{EACH}", EACH)

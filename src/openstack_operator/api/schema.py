@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from .defaults import default_text, with_default
 from .dialects import in_dialect, with_default_objects
-from .model import HANDED_ON, IS_NOW, ON_NODES, Model, rule
+from .model import HANDED_ON, IS_NOW, NODE_MARKS, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, mapped, unmarked
 
@@ -139,12 +139,12 @@ def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
     one type there, so that an image is either text or an object, as the kind has it; models read both.
     """
     schema = _marked(model, as_c5c3=as_c5c3)
-    return unmarked(schema, HANDED_ON)
+    return unmarked(schema, {HANDED_ON})
 
 
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
     """The schema with the marks of templates."""
-    return _handed_on(unmarked(flat_schema(model, as_c5c3=as_c5c3), ON_NODES))
+    return _handed_on(unmarked(flat_schema(model, as_c5c3=as_c5c3), NODE_MARKS))
 
 
 def flat_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
@@ -230,7 +230,7 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
         return value
     if name == "description":
         return " ".join(str(value).split())
-    if name in {HANDED_ON, ON_NODES}:
+    if name == HANDED_ON or name in NODE_MARKS:
         return value
     return _flatten(value, defs)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,10 +67,10 @@ def has_templates(schema: Schema) -> bool:
     return any(has_templates(field) for field in schema.get("properties", {}).values())
 
 
-def unmarked(schema: Schema, mark: str) -> Schema:
-    """The schema without a mark."""
-    bare = {name: value for name, value in schema.items() if name != mark}
-    return mapped(bare, lambda inner: unmarked(inner, mark))
+def unmarked(schema: Schema, marks: Set[str]) -> Schema:
+    """The schema without some marks."""
+    bare = {name: value for name, value in schema.items() if name not in marks}
+    return mapped(bare, lambda inner: unmarked(inner, marks))
 
 
 def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..admission.names import NAMESPACE, OPERATOR, RUN_ON_NODES
 from ..admission.presence import POLICY_KINDS, policies
-from ..api import node_fields
+from ..api import needs_verb
 from ..kube import Object
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import Planned
@@ -124,7 +124,7 @@ def _all_rules(rendered: Iterable[Planned]) -> Rules:
         verbs_by_resource[group, plural].update((*WATCH, "patch"))
         verbs_by_resource[group, f"{plural}/status"].update(("get", "patch"))
         verbs_by_resource[group, f"{plural}/finalizers"].update(("update",))
-        if node_fields(entry.resource):
+        if needs_verb(entry.resource):
             # It hands on to the parts of a cloud what an allowed user wrote into the whole.
             verbs_by_resource[group, plural].add(RUN_ON_NODES)
     catalog = Catalog(RESOURCES, EXTERNAL_KINDS)

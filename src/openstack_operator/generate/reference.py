@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from ..admission.names import RUN_ON_NODES
-from ..api import IS_NOW, ON_NODES, Model, Resource, Template, crd, model_schema
+from ..api import IS_NOW, ON_NODES, Model, Resource, Template, crd, gives_orders, is_obeyed, model_schema
 
 Schema = dict[str, Any]
 
@@ -26,6 +26,8 @@ def is_field_reference(page: str) -> bool:
 def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any]]) -> str:
     """The page of a kind; `firsts` are those whose pages have the fields of a model, which two groups may serve."""
     whole = model_schema(resource.spec, as_c5c3=resource.as_c5c3)
+    if is_obeyed(resource):
+        whole = _with_orders(whole)
     defs: Schema = whole.get("$defs", {})
     names = ", ".join(f"`{name}`" for name in (resource.crd_name, *resource.unique_names))
     lines = [
@@ -48,6 +50,33 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
         lines += ["", f"## {name}", "", _line(schema.get("description", "")), ""]
         lines += _handed_on(schema, firsts[templates[name]]) if name in templates else _table(schema)
     return "\n".join([*lines, *_status(resource), *_all_rules(resource), ""])
+
+
+def _with_orders(whole: Schema) -> Schema:
+    """The schema of a kind that nodes obey, with a mark at each field that says which server gives orders."""
+    defs: Schema = whole.get("$defs", {})
+    parents: dict[str, set[str]] = {}
+    for schema in (whole, *defs.values()):
+        for name, field in schema.get("properties", {}).items():
+            for ref in _refs({name: field}):
+                parents.setdefault(ref, set()).add(name)
+
+    def marked(schema: Schema, above: Iterable[str]) -> Schema:
+        fields: Schema = schema.get("properties", {})
+        return {
+            **schema,
+            "properties": {
+                name: {**field, ON_NODES: "field"}
+                if any(gives_orders((parent, name), field) for parent in above)
+                else field
+                for name, field in fields.items()
+            },
+        }
+
+    return {
+        **marked(whole, [""]),
+        "$defs": {name: marked(schema, sorted(parents.get(name, ()))) for name, schema in defs.items()},
+    }
 
 
 def _differing(resource: Resource[Any], base_kind: Resource[Any]) -> list[str]:

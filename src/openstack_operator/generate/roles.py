@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
-from ..api import Resource, node_fields
+from ..api import Resource, needs_verb
 from ..kube import Object
 from ..registry import RESOURCES
 from ..runtime.scrapers import PATH, VERB
@@ -25,7 +25,7 @@ def user_roles() -> list[Object]:
         (*WATCH, "create", "update", "patch", "delete"),
         _rules(scaled, ("get", "update", "patch"), "/scale"),
     )
-    on_nodes = [resource for resource in RESOURCES if node_fields(resource)]
+    on_nodes = [resource for resource in RESOURCES if needs_verb(resource)]
     return [
         _aggregated("view", [*_rules(RESOURCES, WATCH), *_rules(scaled, ("get",), "/scale")]),
         _aggregated("edit", [*_rules(RESOURCES, change), *scale]),

@@ -101,34 +101,26 @@
   - openstack.k8s.io
   resources:
   - barbicans
-  - cinderbackends
-  - cinderquotas
-  - cindervolumetypes
-  - designates
-  - etcds
+  - cephstorages
+  - cinders
   - glances
-  - heats
-  - horizons
-  - keystoneapplicationcredentials
-  - keystonedomains
-  - keystoneidentityproviders
   - keystones
   - keystoneservices
-  - keystoneusers
-  - mariadbdatabases
   - mariadbs
   - memcacheds
-  - pkis
+  - neutrons
+  - novas
+  - octavias
+  - ovnnetworks
   - placements
   - rabbitmqs
-  - rabbitmqvhosts
-  - valkeys
   verbs:
   - create
   - delete
   - get
   - list
   - patch
+  - run-on-nodes
   - watch
 - apiGroups:
   - openstack.k8s.io
@@ -206,19 +198,27 @@
 - apiGroups:
   - openstack.k8s.io
   resources:
-  - cephstorages
-  - cinders
-  - neutrons
-  - novas
-  - octavias
-  - ovnnetworks
+  - cinderbackends
+  - cinderquotas
+  - cindervolumetypes
+  - designates
+  - etcds
+  - heats
+  - horizons
+  - keystoneapplicationcredentials
+  - keystonedomains
+  - keystoneidentityproviders
+  - keystoneusers
+  - mariadbdatabases
+  - pkis
+  - rabbitmqvhosts
+  - valkeys
   verbs:
   - create
   - delete
   - get
   - list
   - patch
-  - run-on-nodes
   - watch
 - apiGroups:
   - openstack.k8s.io
@@ -277,18 +277,26 @@
   verbs:
   - get
   resourceNames:
+  - openstack-operator-barbicans
   - openstack-operator-cephstorages
   - openstack-operator-cinders
   - openstack-operator-controlplanes
+  - openstack-operator-glances
   - openstack-operator-hypervisorclusters
+  - openstack-operator-keystones
+  - openstack-operator-keystoneservices
+  - openstack-operator-mariadbs
+  - openstack-operator-memcacheds
   - openstack-operator-neutrons
   - openstack-operator-novas
   - openstack-operator-octavias
   - openstack-operator-openstackcontrolplanes
   - openstack-operator-ovnclusters
   - openstack-operator-ovnnetworks
+  - openstack-operator-placements
   - openstack-operator-pod-endings
   - openstack-operator-pods
+  - openstack-operator-rabbitmqs
 {{- end }}
 {{- define "openstack-operator.rules.reviews" -}}
 - apiGroups:
@@ -401,6 +409,7 @@
   - get
   - list
   - patch
+  - run-on-nodes
   - watch
 - apiGroups:
   - glance.openstack.c5c3.io
@@ -425,6 +434,7 @@
   - get
   - list
   - patch
+  - run-on-nodes
   - watch
 - apiGroups:
   - keystone.openstack.c5c3.io
@@ -535,6 +545,7 @@
   - get
   - list
   - patch
+  - run-on-nodes
   - watch
 - apiGroups:
   - placement.openstack.c5c3.io

@@ -145,6 +145,8 @@ class Rook(Model):
 class CephStorageSpec(RunSpec):
     """Ceph: pools for volumes, images, disks and backups, with a client for each."""
 
+    node_agents = {"mode": (("rook",), "local")}
+
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.mode) || self.mode != 'external' || has(self.external)",

@@ -136,6 +136,7 @@ class Backend(AgentSettings):
     )
     # Programs that are root mount the shares.
     on_nodes = ("driver", "nfs", "options", "secret_options", "host_access")
+    node_agents = {"type": (("lvm", "nfs"), "")}
 
     name: BackendName
     """Name of the backend, and of its volume type unless `volumeType` sets another one."""

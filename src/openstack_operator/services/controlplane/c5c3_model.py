@@ -79,6 +79,8 @@ class Services(Templates):
 class Global(Model):
     """Settings of all services."""
 
+    node_agents = {"storageBackend": (("lvm",), "")}
+
     region: Region = "RegionOne"
     """Name of this cloud as a region of OpenStack."""
     release: ReleaseName = "2025.1"

@@ -166,6 +166,8 @@ class EtcdTemplate(Template, EtcdSpec):
 class CephStorageTemplate(Template, CephStorageSpec):
     """The cloud's CephStorage."""
 
+    enabled_by_others = True
+
     enabled: bool = False
     """Run this service; if unset, it runs if `storageBackend` is ceph. Setting false removes its objects; volumes
     follow their own retention."""
@@ -234,6 +236,8 @@ _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rab
 
 class ControlPlaneSpec(Model):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
+
+    node_agents = {"storageBackend": (("lvm",), "")}
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(

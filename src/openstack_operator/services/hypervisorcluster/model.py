@@ -9,6 +9,8 @@ from ..nova.model import Compute, ComputeStatus
 class MetadataAgent(AgentSettings):
     """The agent that gives instances their metadata, on the compute nodes."""
 
+    node_agents = {"enabled": ((True,), True)}
+
     enabled: bool = True
     """Run the agent."""
 

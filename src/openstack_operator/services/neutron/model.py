@@ -163,6 +163,8 @@ class MetadataAgent(AgentSettings):
     """The agent that gives instances their metadata. It runs on compute nodes; the pod settings of the service do not
     apply to it."""
 
+    node_agents = {"enabled": ((True,), True)}
+
     enabled: bool = True
     """Run the agent. Set false if this cloud has no compute nodes."""
     nova_ref: OptionalNovaRef = OptionalNovaRef(name="nova")
@@ -186,6 +188,7 @@ class ExternalDNS(Model):
 class NeutronSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
 
+    obeyed_by_nodes = True
     # The metadata agent has it, too.
     on_nodes = ("config",)
 

@@ -177,8 +177,9 @@ class ComputeRollout(Model):
 class Compute(AgentSettings):
     """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
 
-    on_nodes = ("config",)
+    on_nodes = ("config", "rbd")
     node_folders = ("instance_storage_path",)
+    node_agents = {"enabled": ((True,), True)}
 
     enabled: bool = True
     """Run compute nodes; false for a cloud without compute nodes of its own."""
@@ -298,6 +299,7 @@ class MetadataApi(HttpApi):
 class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
+    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))
     # nova-compute reads it, too.
     on_nodes = ("config",)

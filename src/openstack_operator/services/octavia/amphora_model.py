@@ -72,6 +72,9 @@ class Controllers(AgentSettings):
 class Amphora(Model):
     """The provider amphora, which runs a server (an amphora) for each load balancer."""
 
+    # No controller runs without it.
+    on_nodes = ("management_cidr",)
+
     management_cidr: ManagementCidr = Field(alias="managementCIDR")
     """Network of IPv4 of the amphorae and their controllers, which the operator makes in the project of the services.
     It has an address for each amphora and each controller, and must not overlap with a network that pods reach."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ...api import (
+    ALWAYS,
     AgentSettings,
     Column,
     Image,
@@ -117,6 +118,7 @@ class OVNClusterSpec(Fabric):
     """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
     on_nodes = image_fields = ("ovn_image", "ovs_image")
+    node_agents = ALWAYS
     rules = (
         rule(
             "!has(self.ovs) || !has(self.ovs.nodeSelector) || !has(self.controller)"

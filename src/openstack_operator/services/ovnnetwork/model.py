@@ -73,6 +73,8 @@ class Chassis(AgentSettings):
     """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
     Kubernetes cluster can use a node: a second one needs a different nodeSelector or `enabled: false`."""
 
+    node_agents = {"enabled": ((True,), True)}
+
     enabled: bool = True
     """Run Open vSwitch and ovn-controller on nodes. With false, instances cannot connect to the networks."""
     switch_database: ContainerSettings = ContainerSettings()
@@ -120,6 +122,7 @@ class Members(PodSettings, UsesStorageClass):
 class Fabric(UsesMonitoring):
     """Packet switching on nodes, and connections to physical networks."""
 
+    obeyed_by_nodes = True
     on_nodes = ("tunnel_interface",)
     rules = (
         rule(
