@@ -15,7 +15,7 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 750,
+    "cephstorage": 755,
     "cinder": 890,
     "controlplane": 1010,
     "designate": 1025,
@@ -24,7 +24,7 @@ LARGER = {
     "keystone": 618,
     "keystone/federation": 590,
     "mariadb": 730,
-    "neutron": 475,
+    "neutron": 480,
     "nova": 1435,
     "octavia": 460,
     "ovnnetwork": 1355,

@@ -11,23 +11,26 @@ class ServiceKind(NamedTuple):
     kind: str
     rotates: bool = False
     """True if it has credentials of its own that a CredentialRotation replaces."""
+    nodes_obey: bool = False
+    """True if programs on nodes take orders from what it runs: its images, options and addresses then need the verb
+    `run-on-nodes` (`gives_orders`)."""
 
 
 SERVICE_KINDS = (
-    ServiceKind("MariaDB"),
-    ServiceKind("RabbitMQ"),
-    ServiceKind("Memcached"),
+    ServiceKind("MariaDB", nodes_obey=True),
+    ServiceKind("RabbitMQ", nodes_obey=True),
+    ServiceKind("Memcached", nodes_obey=True),
     ServiceKind("Valkey"),
     ServiceKind("Etcd"),
     ServiceKind("CephStorage"),
-    ServiceKind("Keystone", rotates=True),
-    ServiceKind("Glance", rotates=True),
-    ServiceKind("Placement", rotates=True),
-    ServiceKind("OVNNetwork"),
-    ServiceKind("Neutron", rotates=True),
-    ServiceKind("Nova", rotates=True),
-    ServiceKind("Cinder", rotates=True),
-    ServiceKind("Barbican", rotates=True),
+    ServiceKind("Keystone", rotates=True, nodes_obey=True),
+    ServiceKind("Glance", rotates=True, nodes_obey=True),
+    ServiceKind("Placement", rotates=True, nodes_obey=True),
+    ServiceKind("OVNNetwork", nodes_obey=True),
+    ServiceKind("Neutron", rotates=True, nodes_obey=True),
+    ServiceKind("Nova", rotates=True, nodes_obey=True),
+    ServiceKind("Cinder", rotates=True, nodes_obey=True),
+    ServiceKind("Barbican", rotates=True, nodes_obey=True),
     ServiceKind("Heat", rotates=True),
     ServiceKind("Horizon"),
     ServiceKind("Designate", rotates=True),
@@ -41,3 +44,6 @@ each from the folder of its name."""
 ROTATING_KINDS = tuple(each.kind for each in SERVICE_KINDS if each.rotates)
 DEPENDENCY_KINDS = (*(each.kind for each in SERVICE_KINDS), "PKI", "SecretAggregate")
 """Kinds whose conditions another resource may wait for."""
+
+OBEYED_SPECS = frozenset({*(f"{each.kind}Spec" for each in SERVICE_KINDS if each.nodes_obey), "OVNClusterSpec"})
+"""Names of the specs of these; an OVNCluster is another form of an OVNNetwork."""

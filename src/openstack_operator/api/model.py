@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
 from .docstrings import field_docstring
+from .kinds import OBEYED_SPECS
 
 Rule = dict[str, Any]
 """An entry of x-kubernetes-validations."""
@@ -54,7 +55,7 @@ def _mark_nodes(schema: dict[str, Any], model: type[Any]) -> None:
         schema[NODE_AGENTS] = agents
     if model.node_values:
         schema[NODE_VALUES] = dict(model.node_values)
-    if model.obeyed_by_nodes:
+    if any(base.__name__ in OBEYED_SPECS for base in model.__mro__):
         schema[OBEYED] = True
     if issubclass(model, Template):
         schema[ENABLED_IF_UNSET] = model.enabled_by_others or model.model_fields["enabled"].default
@@ -134,10 +135,6 @@ class Model(BaseModel):
 
     node_values: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Fields with the values that make a resource one whose orders programs on nodes take."""
-
-    obeyed_by_nodes: ClassVar[bool] = False
-    """True if programs on nodes take orders from what this spec runs. Its images, options and addresses then need the
-    verb as well (`gives_orders`)."""
 
     programs_of: ClassVar[str] = ""
     """Kind whose programs read the options in `config` of a spec, if that is another kind than its own."""

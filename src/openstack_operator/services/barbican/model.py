@@ -76,9 +76,6 @@ class BarbicanSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCa
     for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
     can read them**: keep a copy outside of the cluster. With `vault`, secrets are in a Vault instead."""
 
-    # nova-compute opens encrypted volumes with its keys.
-    obeyed_by_nodes = True
-
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(oldSelf.vault) || has(self.vault)",

@@ -77,7 +77,6 @@ class Coordination(Model):
 class CinderSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Cinder: volumes, their snapshots and backups."""
 
-    obeyed_by_nodes = True
     # A backend takes unset fields from here, and each has the configuration.
     on_nodes = (*AGENT, "config")
 

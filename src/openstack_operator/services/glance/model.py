@@ -176,7 +176,6 @@ def _immutable_location(change: str, field: str) -> Rule:
 class GlanceSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager):
     """OpenStack Glance: images instances boot from."""
 
-    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = (
         by_group(
             ours=_immutable_location(

@@ -100,7 +100,6 @@ class Catalog(Model):
 class KeystoneSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
-    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             # What the API server fills in is not counted.

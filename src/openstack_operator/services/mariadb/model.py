@@ -25,7 +25,6 @@ from ...api import (
 class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """MariaDB: the SQL server in which every service keeps its state."""
 
-    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",

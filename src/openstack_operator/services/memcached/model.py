@@ -28,7 +28,6 @@ Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 class MemcachedSpec(RunSpec, UsesTLS, UsesMonitoring):
     """Memcached: a cache in which services remember tokens for a while."""
 
-    obeyed_by_nodes = True
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 64Mi"}
     rules: ClassVar[tuple[Rule, ...]] = PROVIDED
 

@@ -188,7 +188,6 @@ class ExternalDNS(Model):
 class NeutronSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
 
-    obeyed_by_nodes = True
     # The metadata agent has it, too.
     on_nodes = ("config",)
 

@@ -299,7 +299,6 @@ class MetadataApi(HttpApi):
 class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
-    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))
     # nova-compute reads it, too.
     on_nodes = ("config",)

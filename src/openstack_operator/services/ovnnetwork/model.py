@@ -122,7 +122,6 @@ class Members(PodSettings, UsesStorageClass):
 class Fabric(UsesMonitoring):
     """Packet switching on nodes, and connections to physical networks."""
 
-    obeyed_by_nodes = True
     on_nodes = ("tunnel_interface",)
     rules = (
         rule(

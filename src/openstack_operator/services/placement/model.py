@@ -8,8 +8,6 @@ from ...api import Column, HttpApi, Resource, Scale, ServiceSpec, UsesCache, Use
 class PlacementSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Placement: inventories of resources, and who has claimed them."""
 
-    obeyed_by_nodes = True
-
     api: HttpApi = HttpApi()
     """The Placement API."""
 

@@ -28,7 +28,6 @@ from ...api import (
 class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """RabbitMQ: the broker through which services send their RPC."""
 
-    obeyed_by_nodes = True
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
