@@ -57,7 +57,7 @@ C5C3_NO_NODES = {
 CINDER_ELSEWHERE = {
     "type": "volumev3",
     "name": "cinderv3",
-    "endpoints": {"internal": "https://cinder.example.org:8776/v3"},
+    "endpoints": dict.fromkeys(("public", "internal"), "https://cinder.example.org:8776/v3"),
 }
 IMAGE = {"image": OWN}
 LOGIN = {"secretRef": {"name": "login"}}
@@ -94,13 +94,13 @@ REFUSED: list[tuple[Resource[Any], dict[str, Any], str]] = [
     ),
     (CEPH_STORAGE, {"mode": "rook", "rook": {"dataDirHostPath": "/etc"}}, "spec.rook.dataDirHostPath"),
     # Programs on nodes at all.
-    (CONTROL_PLANE, {}, "spec.nova.compute runs"),
-    (CONTROL_PLANE, NO_NODES | {"ovn": {}}, "spec.ovn.chassis runs"),
+    (CONTROL_PLANE, {}, "spec.ovn.chassis runs"),
+    (CONTROL_PLANE, NO_NODES | {"nova": {}}, "spec.nova.compute runs"),
     (CONTROL_PLANE, NO_NODES | {"neutron": {}}, "spec.neutron.metadataAgent runs"),
     (CONTROL_PLANE, NO_NODES | {"storageBackend": "lvm"}, "spec runs"),
     (CONTROL_PLANE, NO_NODES | {"cinder": {"enabled": True, "backends": [LVM]}}, "spec.cinder.backends[] runs"),
     (CONTROL_PLANE, NO_NODES | {"ceph": {"mode": "rook"}}, "spec.ceph runs"),
-    (C5C3_CONTROL_PLANE, {}, "spec.services.nova.compute runs"),
+    (C5C3_CONTROL_PLANE, {}, "spec.infrastructure.ovn.chassis runs"),
     (NOVA, {}, "spec.compute runs"),
     (NEUTRON, {}, "spec.metadataAgent runs"),
     (OVN_NETWORK, {}, "spec.chassis runs"),
@@ -283,7 +283,7 @@ async def test_who_has_the_verb_decides_and_so_does_the_operator(users: Users) -
         kind = Kind.of(resource)
         await users.allowed.create(kind, users.manifest(resource, spec, f"of-user{number}"))
         # What a control plane is made of.
-        if resource not in (CONTROL_PLANE, C5C3_CONTROL_PLANE):
+        if resource not in (CONTROL_PLANE, C5C3_CONTROL_PLANE, OVN_CLUSTER, HYPERVISOR_CLUSTER):
             await users.operator.create(kind, users.manifest(resource, spec, f"of-operator{number}"))
 
 

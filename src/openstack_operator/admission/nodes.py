@@ -49,9 +49,10 @@ def node_policies() -> list[Object]:
 
 def node_rules(resource: Resource[Any]) -> list[Object]:
     """Return what a user without the verb meets when that user writes a resource of this kind."""
+    # The API server names the first one that refuses.
     return [
-        *map(_agents_rule, node_agents(resource)),
         *map(_rule, node_fields(resource)),
+        *map(_agents_rule, node_agents(resource)),
         *map(_values_rule, node_values(resource)),
     ]
 
