@@ -105,7 +105,7 @@ REFUSED: list[tuple[Resource[Any], dict[str, Any], str]] = [
     (NEUTRON, {}, "spec.metadataAgent runs"),
     (OVN_NETWORK, {}, "spec.chassis runs"),
     (OVN_CLUSTER, {}, "spec runs"),
-    (HYPERVISOR_CLUSTER, {"controlPlaneSecretRef": {"name": "other"}}, "spec.compute runs"),
+    (HYPERVISOR_CLUSTER, {"controlPlaneSecretRef": {"name": "other"}}, "spec.controlPlaneSecretRef decides"),
     (CINDER, {"backends": [LVM]}, "spec.backends[] runs"),
     (CEPH_STORAGE, {"mode": "rook"}, "spec runs"),
     # What these take orders from.
