@@ -144,7 +144,7 @@ REFUSED: list[tuple[Resource[Any], dict[str, Any], str]] = [
     (
         NOVA,
         {**NO_COMPUTE, "cells": [{"name": "cell1", "messaging": {**LOGIN, "hosts": ["mq.example.org"]}}]},
-        "spec.cells[].messaging.hosts decides whose orders",
+        "spec.cells[].messaging.secretRef decides whose orders",
     ),
     (CINDER, {"api": IMAGE}, "spec.api.image decides whose orders"),
     (BARBICAN, {"worker": IMAGE}, "spec.worker.image decides whose orders"),
