@@ -25,7 +25,7 @@ LARGER = {
     "keystone/federation": 590,
     "mariadb": 730,
     "neutron": 480,
-    "nova": 1435,
+    "nova": 1450,
     "octavia": 460,
     "ovnnetwork": 1355,
     "pki": 320,
