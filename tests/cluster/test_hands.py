@@ -251,3 +251,37 @@ async def test_a_status_written_by_hand_is_corrected(cluster: Cluster):
             return status["published"] == before["published"]
 
         await eventually(corrected)
+
+
+async def test_a_field_that_no_plan_sets_goes_unless_its_annotation_keeps_it(cluster: Cluster):
+    """`kubectl edit` of a resource that another one makes; no plan sets the port or the pause."""
+
+    async def set_by_hand(kind: Kind, name: str, **fields: Any) -> None:
+        body = {"metadata": cluster.meta(name), "spec": fields}
+        await cluster.client.merge(kind, body, manager="kubectl-edit")
+
+    async def is_without(kind: Kind, name: str, field: str) -> bool:
+        # Its default may be back.
+        return not (await live(cluster, kind, name))["spec"].get(field)
+
+    async def message() -> str:
+        return (await cluster.condition(toy.STACK, "stack", "ForeignFields")).get("message", "")
+
+    server = Kind.of(toy.SERVER)
+    async with cluster.simulator(), cluster.operator():
+        await cluster.create(toy.STACK, "stack")
+        await cluster.ready(toy.STACK, "stack")
+        await set_by_hand(server, "server", exposed=True)
+        await eventually(lambda: is_without(server, "server", "exposed"))
+        assert "Server/server spec.exposed, which kubectl-edit set, was removed" in await eventually(message)
+        await set_by_hand(DEPLOYMENT, "app-api", paused=True)
+        await eventually(lambda: is_without(DEPLOYMENT, "app-api", "paused"))
+        keep = [{"op": "add", "path": "/metadata/annotations/openstack.k8s.io~1keep-fields", "value": "spec.exposed"}]
+        await cluster.client.patch_json(server, cluster.namespace, "server", keep)
+        await set_by_hand(server, "server", exposed=True)
+
+        async def stays() -> bool:
+            return "stays, since the annotation" in await message()
+
+        await eventually(stays)
+        assert not await is_without(server, "server", "exposed")

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, cast
 import httpx2 as httpx
 import msgspec
 
+from ..kube.foreign import without_fields
 from ..plan import Object, SpecError
 from ..plan.steps import WORKLOADS
 from ..runtime.bodies import APPLY
-from ..runtime.client import Client
+from ..runtime.client import FIELD_MANAGER, Client
 from ..runtime.errors import Conflict, Missing, NotAdmitted
 from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
 from ..runtime.world import World, entry
@@ -136,22 +137,27 @@ class DryRunClient(Client):
         metadata = {**obj["metadata"], "resourceVersion": before["metadata"]["resourceVersion"]}
         return self._keep(address, await super().replace(kind, {**obj, "metadata": metadata}, sub))
 
-    async def merge(self, kind: Kind, obj: Object) -> Object:
+    async def merge(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         address = _address(kind, obj)
         if self._before(address) is None and (live := await self.get(*address)) is not None:
             return self._keep(address, cast("Object", merge_patch(live, obj)))
-        answer = self._keep(address, await super().merge(kind, obj))
+        answer = self._keep(address, await super().merge(kind, obj, manager=manager))
         self._merged.add(address)
         return answer
 
     async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
-        """Carry out the operations that the operator uses: the version, finalizers and owners of an object."""
+        """Carry out the operations that the operator uses: the version, finalizers and owners of an object, and fields
+        that go.
+        """
         address = Address(kind, namespace, name)
         live = await self.get(*address)
         if live is None:
             raise Missing(f"{kind.kind}/{name} is gone")
         metadata = dict(live["metadata"])
+        removals = [each["path"] for each in operations if each["op"] == "remove" and each["path"].startswith("/spec/")]
+        if removals:
+            return self._keep(address, without_fields(live, removals))
         for operation in operations:
             field = operation["path"].removeprefix("/metadata/")
             if field == "resourceVersion" and operation["value"] != metadata[field]:

@@ -29,6 +29,7 @@ from .carry_over import with_last_node_ports, with_live_claims
 from .compare import covers
 from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
+from .foreign_fields import ForeignFields
 from .jobs import has_message, message
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import ApplyCache
@@ -81,6 +82,7 @@ class Applier:
         """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
+        self.foreign = ForeignFields(world, memo, request, owner.meta.uid, now)
         self.contended_objects: list[tuple[Kind, str]] = []
         """Objects that another program keeps changing, each by its kind and name."""
 
@@ -99,9 +101,8 @@ class Applier:
         return not covers(desired["spec"]["template"], child.decode()["spec"]["template"])
 
     async def apply(self, step: Step) -> Sequence[Object]:
-        """Write what differs and return the objects as they are now.
-
-        Raises Transient when the API is out of reach, SpecError when it refuses or another owner has the object.
+        """Write what differs and return the objects as they are now. Raises Transient when the API is out of reach,
+        SpecError when it refuses or another owner has the object.
         """
         try:
             return await gather_errors(self._apply_object(obj, guarded=step.guarded) for obj in step.objects)
@@ -160,13 +161,15 @@ class Applier:
         body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
         is_applied = child is not None and child.meta.annotations.get(APPLIED) == stamp
         if child and live and is_applied and self._is_unchanged(body, child, live, stamp):
-            return await self._with_log(kind, child, live)
+            child = await self.foreign.remove(kind, child, stamp)
+            return await self._with_log(kind, child, child.decode())
         if child and live and (pause := self._memo.contention.pause(child.meta.uid, stamp, self._now)):
             self._recheck_in(pause)
             return await self._with_log(kind, child, live)
         written = await self._write(kind, body, child, guarded=guarded)
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
+        new = await self.foreign.remove(kind, new, stamp)
         result = new.decode()
         self._remember(kind, body, child, live)
         if child and self._memo.contention.note(child.meta.uid, stamp, self._now):

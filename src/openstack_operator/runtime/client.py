@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 import httpx2 as httpx
 import msgspec
 
+from .. import __version__
 from ..kube import MANAGED_BY
 from ..kubeconfig import Connection, connection
 from ..plan import Object, SpecError, Transient
@@ -76,7 +77,9 @@ class Client:
     def over(cls, way: Connection, *, timeout: float = 10) -> Self:
         """Connect to a server; `timeout` is in seconds."""
         plain = [] if way.is_compressed else [("Accept-Encoding", "identity")]
-        headers = [(name.encode(), value.encode()) for name, value in [*way.headers, *plain]]
+        # The API server names the writer of a field, and of an audit event, by it.
+        program = [("User-Agent", f"{MANAGED_BY}/{__version__}")]
+        headers = [(name.encode(), value.encode()) for name, value in [*program, *way.headers, *plain]]
         # Each watch holds a connection.
         client = cls(
             httpx.AsyncClient(
@@ -264,13 +267,13 @@ class Client:
 
     async def patch_json(self, kind: Kind, namespace: str, name: str, operations: list[Object]) -> Object:
         """Send a JSON patch (RFC 6902). Raises SpecError when a test in it fails, Missing when the object is gone."""
-        path = kind.path(namespace, name)
-        return _object(await self._request("PATCH", path, operations, "application/json-patch+json"))
+        path, query = kind.path(namespace, name), {"fieldManager": FIELD_MANAGER}
+        return _object(await self._request("PATCH", path, operations, "application/json-patch+json", params=query))
 
-    async def merge(self, kind: Kind, obj: Object) -> Object:
+    async def merge(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
         """Send a merge patch (RFC 7386): it replaces whole lists. Raises Conflict for another uid."""
         meta = obj["metadata"]
-        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": FIELD_MANAGER}
+        path, query = kind.path(meta["namespace"], meta["name"]), {"fieldManager": manager}
         return _object(await self._request("PATCH", path, obj, "application/merge-patch+json", params=query))
 
     async def annotate(self, kind: Kind, live: Object, annotations: Mapping[str, str | None], *, manager: str) -> None:
@@ -290,8 +293,9 @@ class Client:
 
     async def merge_status(self, kind: Kind, namespace: str, name: str, status: Object) -> Object:
         """Send a merge patch (RFC 7386) of the status."""
-        path = kind.path(namespace, name, "status")
-        return _object(await self._request("PATCH", path, {"status": status}, "application/merge-patch+json"))
+        path, query = kind.path(namespace, name, "status"), {"fieldManager": FIELD_MANAGER}
+        body, content = {"status": status}, "application/merge-patch+json"
+        return _object(await self._request("PATCH", path, body, content, params=query))
 
     async def delete(self, kind: Kind, namespace: str, name: str, uid: str, policy: str) -> Object | None:
         """Delete exactly the object with that uid; `policy` is Background, Foreground or Orphan.

@@ -26,6 +26,10 @@ class ApplyCache:
         self.endangered_claims: set[str] = set()
         """Volume claims that are being deleted, of which an Event has warned."""
         self.recreations = Recreations()
+        self.examined_versions: dict[str, str] = {}
+        """Version by uid of an object in which others set no field of the spec alone."""
+        self.removed_fields: dict[str, tuple[datetime, tuple[str, ...]]] = {}
+        """Fields that users had set by hand, by the uid of the resource, with the time at which they were removed."""
         self.contention = Contention()
         self.began: datetime | None = None
         """The time at which this process first looked at anything as the one that acts."""
@@ -40,12 +44,13 @@ class ApplyCache:
 
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
-        for each in (self._applied, self.short_since, self.logs):
+        for each in (self._applied, self.short_since, self.logs, self.examined_versions):
             each.pop(uid, None)
         self.rollouts.forget(uid)
         self.announced_rollouts.discard(uid)
         self.endangered_claims.discard(uid)
         self.recreations.forget(uid)
+        self.removed_fields.pop(uid, None)
         self.contention.forget(uid)
 
 

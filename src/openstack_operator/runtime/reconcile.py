@@ -145,7 +145,7 @@ class Reconciler:
         phase = self._service.phases(MappingProxyType(condition_verdicts)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(
-            conditions=condition_verdicts,
+            conditions=condition_verdicts | applier.foreign.conditions(),
             published=outcome.published,
             endpoint=outcome.endpoint,
             phase=phase,
@@ -158,7 +158,14 @@ class Reconciler:
         )
         result = await self._report(request, resource, report)
         wake = _seconds_until(outcome.wake, context.now)
-        waits = (result.after, wake, applier.recheck_after, gate.retry_after, diagnostician.recheck_after)
+        waits = (
+            result.after,
+            wake,
+            applier.recheck_after,
+            applier.foreign.recheck_after,
+            gate.retry_after,
+            diagnostician.recheck_after,
+        )
         after = min((wait for wait in waits if wait is not None), default=None)
         is_retried = any(verdict.state is State.RETRYING for verdict in condition_verdicts.values())
         return Result(after=after, retry=is_retried, slowly=is_retried and applier.is_forbidden)
@@ -251,6 +258,8 @@ class Reconciler:
                 await recorder.note(resource, kind, reason, f"{action} {', '.join(names)}")
         for text in diagnosis.volume_warnings:
             await recorder.warn(resource, kind, "VolumeDeleting", text)
+        for text in applier.foreign.removed:
+            await recorder.warn(resource, kind, "Removed", text)
         for contended_kind, name in applier.contended_objects:
             await recorder.warn(resource, kind, CONTENDED, advice(contended_kind, name, request.namespace))
         if recreated:

@@ -10,6 +10,7 @@ import msgspec
 
 from ..api import handle
 from ..kube import INSTANCE, IRREPLACEABLE, KIND, MAKERS_OF_SECRETS, REMEMBERED, fitting
+from ..kube.foreign import is_foreign
 from ..plan import Object
 from . import metrics
 from .budget import Budget, size
@@ -60,6 +61,8 @@ class Meta(msgspec.Struct, rename="camel", frozen=True):
     annotations: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
+    editors: tuple[str, ...] = ()
+    """Managers of fields of its spec that are neither the operator nor a part of Kubernetes."""
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -90,6 +93,16 @@ class Cached:
         return cast("Object", msgspec.json.decode(self.raw))
 
 
+_SPEC = b'"f:spec"'
+
+
+class _Managed(msgspec.Struct):
+    manager: str = ""
+    subresource: str = ""
+    fields: msgspec.Raw = msgspec.field(name="fieldsV1", default=msgspec.Raw(b"{}"))
+
+
+_managed = msgspec.json.Decoder(list[_Managed])
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _meta = msgspec.json.Decoder(Meta)
 
@@ -99,11 +112,18 @@ def cached(item: bytes, kind: Kind) -> Cached:
     fields = leave_out_large(_fields.decode(item))
     metadata = _fields.decode(fields["metadata"])
     # Half of an object's size, of use to the API server only.
-    metadata.pop("managedFields", None)
+    managed = metadata.pop("managedFields", None)
     encoded = msgspec.json.encode(metadata)
     type_meta: dict[str, Any] = {"apiVersion": kind.api_version, "kind": kind.kind}
     raw = msgspec.json.encode({**fields, **type_meta, "metadata": msgspec.Raw(encoded)})
-    return Cached(_meta.decode(encoded), raw)
+    meta = _meta.decode(encoded)
+    editors = _editors(managed) if managed is not None and _SPEC in bytes(managed) else ()
+    return Cached(msgspec.structs.replace(meta, editors=editors) if editors else meta, raw)
+
+
+def _editors(managed: msgspec.Raw) -> tuple[str, ...]:
+    entries = (entry for entry in _managed.decode(managed) if _SPEC in bytes(entry.fields))
+    return tuple(entry.manager for entry in entries if is_foreign(entry.manager, subresource=entry.subresource))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Fields that a user set by hand in what a plan makes: they are named, and removed unless an annotation keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ..kube import owner_path
+from ..kube.foreign import KEEP_FIELDS, ForeignField, foreign_fields, may_stay
+from ..plan import READY, Object, SpecError, Verdict
+from ..plan.steps import WORKLOADS
+from .errors import Conflict, Missing
+from .kinds import Kind
+from .memo import ApplyCache
+from .store import Cached, Request
+from .world import World, entry
+
+CONDITION = "ForeignFields"
+REMOVED, ALLOWED = "Removed", "Allowed"
+"""Reasons of the condition; the first one is that of an Event, too."""
+_SHOWN_FOR = timedelta(minutes=10)
+"""Time for which the condition names fields that are gone."""
+_OF_USERS = {"PKI", "OVNChassis"}
+"""Kinds whose other fields a user sets there: no template has them."""
+
+
+@dataclass
+class ForeignFields:
+    """The fields of others in the objects of one resource, during one pass."""
+
+    world: World
+    memo: ApplyCache
+    request: Request
+    uid: str
+    now: datetime
+    removed: list[str] = field(default_factory=list[str])
+    """Descriptions of fields that were removed in this pass."""
+    _allowed: list[str] = field(default_factory=list[str])
+
+    async def remove(self, kind: Kind, child: Cached, stamp: str) -> Cached:
+        """Return the object without fields that others set and that no annotation keeps. Raises Transient."""
+        is_own = kind in self.world.catalog.resources
+        if not child.meta.editors or kind.role in _OF_USERS or not (is_own or kind.kind in WORKLOADS):
+            return child
+        version = child.meta.resource_version
+        if self.memo.examined_versions.get(child.meta.uid) == version:
+            return child
+        live = await self.world.client.get(kind, child.meta.namespace, child.meta.name)
+        if live is None or live["metadata"]["uid"] != child.meta.uid:
+            return child
+        fields = foreign_fields(live)
+        for each in (each for each in fields if may_stay(live, each)):
+            self._allowed.append(f"{_subject(live, each)} stays, since the annotation {KEEP_FIELDS} names it")
+        if not fields:
+            self.memo.examined_versions[child.meta.uid] = version
+        fields = [each for each in fields if not may_stay(live, each)]
+        if not fields or self.memo.contention.pause(child.meta.uid, stamp, self.now):
+            return child
+        # From the end, so that the place of an entry of a list does not change before it is removed.
+        operations: list[Object] = [{"op": "remove", "path": each.pointer} for each in reversed(fields)]
+        operations.insert(
+            0, {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}
+        )
+        try:
+            written = await self.world.client.patch_json(kind, child.meta.namespace, child.meta.name, operations)
+        except (Conflict, Missing, SpecError):
+            # It was changed meanwhile, or cannot do without the field; the next pass looks again.
+            return child
+        self.memo.contention.note(child.meta.uid, stamp, self.now)
+        self.removed += [_removal(live, each) for each in fields]
+        new = entry(written, kind)
+        self.world.stores[kind].put(new, by=self.request)
+        return new
+
+    def conditions(self) -> dict[str, Verdict]:
+        """Return the condition that names fields which are kept, or were removed a short while ago; none without."""
+        if self.removed:
+            self.memo.removed_fields[self.uid] = self.now, tuple(self.removed)
+        since, removed = self.memo.removed_fields.get(self.uid, (self.now, ()))
+        if self.now >= since + _SHOWN_FOR:
+            self.memo.removed_fields.pop(self.uid, None)
+            removed = ()
+        texts = [*removed, *self._allowed]
+        return {CONDITION: Verdict(READY.state, "; ".join(texts), REMOVED if removed else ALLOWED)} if texts else {}
+
+    @property
+    def recheck_after(self) -> float | None:
+        """Seconds until a field that was removed is named no longer."""
+        if self.uid not in self.memo.removed_fields:
+            return None
+        return max(1.0, (self.memo.removed_fields[self.uid][0] + _SHOWN_FOR - self.now).total_seconds())
+
+
+def _subject(live: Object, each: ForeignField) -> str:
+    return f"{live['kind']}/{live['metadata']['name']} {each.path}, which {each.manager} set,"
+
+
+def _removal(live: Object, each: ForeignField) -> str:
+    field = owner_path(live, each.path)
+    instead = f"to set it, use {field} of the resource that makes it" if field else "to try it, pause what makes it"
+    return f"{_subject(live, each)} was removed; {instead}, or name it in the annotation {KEEP_FIELDS}"
