@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from patience import eventually
 
 Answer = tuple[int, dict[str, Any], dict[str, str]]
+
+
+class Snapshot(NamedTuple):
+    """What the server held at one time."""
+
+    version: int
+    objects: dict[str, dict[str, Any]]
 
 
 class FaultyApi:
@@ -32,6 +39,7 @@ class FaultyApi:
         self.body = b""
         """Of the last request."""
         self._changed = asyncio.Event()
+        self._repeated = False
         self._writers = set[asyncio.StreamWriter]()
 
     async def __aenter__(self) -> FaultyApi:
@@ -49,11 +57,30 @@ class FaultyApi:
         before = len(self.requests)
         await eventually(f"{times} more requests", lambda: len(self.requests) >= before + times)
 
-    def put(self, name: str) -> None:
+    def snapshot(self) -> Snapshot:
+        """What etcd would save."""
+        return Snapshot(self.version, dict(self.objects))
+
+    def put_back(self, snapshot: Snapshot, *, cut: bool = True) -> None:
+        """Goes on from there, under versions that it has used before."""
+        self.version, self.objects = snapshot.version, dict(snapshot.objects)
+        self.log.clear()
+        if cut:
+            self.cut()
+
+    def repeat(self) -> None:
+        """Sends all since then to each watch, whatever it has seen."""
+        self._repeated = True
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def put(self, name: str, type_: str = "") -> None:
         self.version += 1
         known = name in self.objects
         meta = {"name": name, "namespace": "x", "uid": f"uid-{name}", "resourceVersion": str(self.version)}
-        self.objects[name] = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+        self.objects[name] = {"apiVersion": "v1", "kind": "Secret", "metadata": meta} | (
+            {"type": type_} if type_ else {}
+        )
         self._tell("MODIFIED" if known else "ADDED", self.objects[name])
 
     def remove(self, name: str) -> None:
@@ -127,6 +154,7 @@ class FaultyApi:
             return
         while not writer.is_closing():
             changed = self._changed
+            since, self._repeated = (0 if self._repeated else since), False
             for version, type_, obj in self.log:
                 if version > since:
                     line = json.dumps({"type": type_, "object": obj}).encode() + b"\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -139,6 +140,135 @@ async def test_a_lease_somebody_else_wrote_is_read_again(api: FaultyApi, client:
 async def test_a_lease_that_was_deleted_is_made_again(api: FaultyApi, client: Client):
     api.answers += [NO_LEASE, lease(1), NO_LEASE, NO_LEASE, *map(lease, range(7, 12))]
     assert await led(api, client, 6) == ["GET", "POST", "PUT", "GET", "POST", "PUT"]
+
+
+class Store:
+    """A lease in an etcd, which candidates ask in turn, and which goes back to a snapshot."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        self.lease: dict[str, Any] | None = None
+
+    def write(self, spec: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        self.lease = {"metadata": {"uid": "l", "resourceVersion": str(self.version)}, "spec": dict(spec)}
+        return self.lease
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        sent = json.loads(request.content) if request.content else {}
+        if request.method == "GET" or (request.method == "PUT" and not self.lease):
+            return httpx.Response(200, json=self.lease) if self.lease else httpx.Response(404, json={})
+        now = self.lease["metadata"]["resourceVersion"] if self.lease else None
+        if sent["metadata"].get("resourceVersion") != now:
+            return httpx.Response(409, json={"message": "the object has been modified"})
+        return httpx.Response(200, json=self.write(sent["spec"]))
+
+
+class Candidate:
+    """A replica that asks for the lease when the test says so."""
+
+    def __init__(self, store: Store, name: str, clock: Clock) -> None:
+        self.client = Client(httpx.AsyncClient(transport=httpx.MockTransport(store.answer), base_url="http://api"))
+        self._leader = Leader(self.client, "x", name, clock=clock)
+
+    async def asks(self) -> bool:
+        return await self._leader._acquire()  # pyright: ignore[reportPrivateUsage]
+
+    def acts(self) -> bool:
+        try:
+            self.client.fence()
+        except LeadershipLostError:
+            return False
+        return True
+
+
+SNAPSHOTS: dict[str, Callable[[Store], None]] = {
+    "the other one led": lambda store: store.write({"holderIdentity": "other", "leaseDurationSeconds": 10}) and None,
+    "it had led": lambda store: store.write({"holderIdentity": "me", "leaseDurationSeconds": 10}) and None,
+    "it was released": lambda store: store.write({"holderIdentity": "", "leaseDurationSeconds": 1}) and None,
+    "there was none": lambda store: setattr(store, "lease", None),
+}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
+async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], None]):
+    """Whatever the restored lease says: who led may act for as long as its last renewal allows, and nobody else."""
+    clock, store = Clock(), Store()
+    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    assert await leads.asks()
+    clock.now += 1
+    assert not await waits.asks()
+    store.version = 10
+    snapshot(store)
+    # The one that leads is cut off, so that it does not learn of it.
+    for _ in range(20):
+        clock.now += 1
+        await waits.asks()
+        assert not (leads.acts() and waits.acts())
+    assert waits.acts(), "nobody leads for ever"
+    await leads.client.close()
+    await waits.client.close()
+
+
+@pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
+async def test_who_leads_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], None]):
+    clock, store = Clock(), Store()
+    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    rewinds = list[str]()
+    leads.client.history.on_rewind = lambda: rewinds.append("leads")
+    waits.client.history.on_rewind = lambda: rewinds.append("waits")
+    assert await leads.asks()
+    assert not await waits.asks()
+    store.version = 10
+    snapshot(store)
+    for _ in range(20):
+        clock.now += 1
+        await waits.asks()
+        assert not (leads.acts() and waits.acts())
+        if leads.acts():
+            await leads.asks()
+        assert not (leads.acts() and waits.acts())
+    assert leads.acts() or waits.acts()
+    assert set(rewinds) == {"leads", "waits"}
+    await leads.client.close()
+    await waits.client.close()
+
+
+async def test_a_process_that_starts_again_under_its_name_waits_for_its_lease_to_lapse():
+    clock, store = Clock(), Store()
+    store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})
+    again = Candidate(store, "me", clock)
+    assert not await again.asks()
+    clock.now += 10.5
+    assert await again.asks()
+    await again.client.close()
+
+
+async def test_who_released_the_lease_lets_another_act_at_once():
+    clock, store = Clock(), Store()
+    store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})
+    waits = Candidate(store, "other", clock)
+    assert not await waits.asks()
+    store.write({"holderIdentity": "", "leaseDurationSeconds": 1})
+    assert await waits.asks()
+    await waits.client.close()
+
+
+async def test_others_wait_longer_than_who_leads_acts():
+    """The margin between two leaders: a late answer, and clocks that do not run equally fast."""
+    clock, store = Clock(), Store()
+    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    assert await leads.asks()
+    assert not await waits.asks()
+    acted = clock.now
+    while not await waits.asks():
+        acted = clock.now if leads.acts() else acted
+        clock.now += 0.25
+    assert store.lease and store.lease["spec"]["holderIdentity"] == "other"
+    assert clock.now - acted >= 3
+    await leads.client.close()
+    await waits.client.close()
 
 
 def busy_until(done: Callable[[], bool]) -> None:

@@ -17,7 +17,8 @@ from ..kubeconfig import Connection, connection
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .bodies import APPLY, encode_body
-from .errors import Missing, TooLarge, error_of, naming_role, retry_after
+from .errors import Missing, TooLarge, WatchSilent, error_of, naming_role, retry_after
+from .history import History
 from .kinds import POD, UNFENCED, Kind
 from .limits import cut_deep
 from .transport import INFORMER, Transport
@@ -61,6 +62,8 @@ class Client:
         """Namespace of the kubeconfig's context; empty if it names none."""
         self.writes = 0
         """Requests made that may change something."""
+        self.history = History()
+        """Versions of the objects in its answers; clients of the same server may share it."""
         self._read_timeouts: dict[str, float] = {}
         """Seconds to wait for the answer to a request that was late the last time, by its method and path."""
         self.fence: Callable[[], None] = lambda: None
@@ -189,7 +192,9 @@ class Client:
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
     ) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch, one event each, until the server ends it. Raises as the other verbs do."""
+        """Yield the lines of a watch, one event each, until the server ends it. Raises WatchSilent after a long time
+        without any, and as the other verbs do.
+        """
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         # Lines as they are sent: nothing is to be unpacked.
         headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})
@@ -206,6 +211,8 @@ class Client:
                     for line in lines:
                         if line:
                             yield cut_deep(line)
+        except httpx.ReadTimeout as error:
+            raise WatchSilent(f"watch of {kind.plural}: nothing came for {SILENCE:g} s") from error
         except httpx.TransportError as error:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 
@@ -313,7 +320,10 @@ class Client:
     async def _request(
         self, method: str, path: str, body: Any = None, content_type: str = "application/json", **options: Any
     ) -> bytes:
-        return (await self._send(method, path, body, content_type, **options)).content
+        sent = self.history.moment()
+        content = (await self._send(method, path, body, content_type, **options)).content
+        self.history.note(content, sent)
+        return content
 
     async def _send(
         self,

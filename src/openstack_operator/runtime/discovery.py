@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
@@ -62,6 +63,12 @@ class Discovery:
         """None before the first answer."""
         self._changed = asyncio.Event()
         self._etag = ""
+        self._asked_again = asyncio.Event()
+
+    def ask_again(self) -> None:
+        """Ask at once, and take a whole answer."""
+        self._etag = ""
+        self._asked_again.set()
 
     async def run(self) -> NoReturn:
         """Ask until canceled; no fault of the API server ends it."""
@@ -80,7 +87,10 @@ class Discovery:
                 self._etag = ""
                 _log.debug("cannot discover kinds", error=str(error))
                 pause = self._period if self._served is not None else min(1.0, self._period)
-            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause * random.uniform(0.5, 1)):  # noqa: S311  (spreads load, guards nothing)
+                    await self._asked_again.wait()
+            self._asked_again.clear()
 
     async def serves(self, kind: Kind) -> bool:
         """Return whether the API has the kind, once that is known."""

@@ -66,6 +66,10 @@ class ResourceExpired(Transient):
     """The version to continue from is no longer kept (410)."""
 
 
+class WatchSilent(Transient):
+    """A watch that brought nothing, not even a bookmark, for longer than a server is silent that knows its version."""
+
+
 class TooLarge(Transient):
     """A page of a list holds more than this process keeps at once; fewer objects may not."""
 

@@ -55,6 +55,10 @@ class Recorder:
         self._host = host
         self._latest: dict[str, tuple[str, str]] = {}
 
+    def forget_all(self) -> None:
+        """Forget what was written last: Events that the cluster lost may be written again."""
+        self._latest.clear()
+
     async def tell(self, resource: Cached, kind: Kind, old: Object, new: Object, *, is_service: bool) -> None:
         """Write an Event for each news in a new status: a phase, a Ready that flips, a change that begins or is done, a
         failure, a cause why pods do not start, a recovery. What every start of a program shows is no Warning. The owner

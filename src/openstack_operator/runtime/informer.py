@@ -16,7 +16,8 @@ from . import metrics
 from .budget import Listing
 from .client import PAGE, SILENCE, Client
 from .discovery import Discovery
-from .errors import Forbidden, Missing, ResourceExpired, TooLarge
+from .errors import Forbidden, Missing, ResourceExpired, TooLarge, WatchSilent
+from .history import number
 from .kinds import Kind, optional_role
 from .process import any_of
 from .store import Cached, Store, cached
@@ -115,6 +116,8 @@ class Informer:
         self._listed = 0.0
         self._version = ""
         """Version from which the watch continues; empty asks for a new list."""
+        self._latest, self._epoch = 0, 0
+        """Latest version of any answer about the kind, and the epoch of the server's history that it belongs to."""
         self._has_bookmarks = False
         """True if the last watch brought bookmarks."""
         self._pause = _FIRST_PAUSE
@@ -123,6 +126,11 @@ class Informer:
         """List the watched objects again, because the store dropped some; once a minute at most."""
         if time.monotonic() - self._listed > _LIST_AGAIN:
             self._list_requested.set()
+
+    def start_over(self) -> None:
+        """List everything again at once, and be unsynced until then, because the API server has another state."""
+        self.synced.clear()
+        self._list_requested.set()
 
     async def run(self) -> None:
         """Run until canceled; no fault of the API server ends it."""
@@ -133,8 +141,11 @@ class Informer:
         while discovery := self._discovery:
             kind = self.store.kind
             if not await discovery.serves(kind):
+                self._list_requested.clear()
                 self._empty()
-                await discovery.wait_until(kind, served=True)
+                await any_of(discovery.wait_until(kind, served=True), self._until_requested())
+                if not await discovery.serves(kind):
+                    continue
             self._version, self._pause = "", _FIRST_PAUSE
             await any_of(self._follow(), discovery.wait_until(kind, served=False))
 
@@ -161,16 +172,26 @@ class Informer:
         kind = self.store.kind.kind
         while True:
             try:
-                if not self._version:
+                if not self._version or self._epoch != self._client.history.epoch:
                     self._list_requested.clear()
                     await self._list()
+                    if self._epoch != self._client.history.epoch:
+                        continue
                     self._listed = time.monotonic()
                     self._set_served(served=True)
-                await any_of(self._watch(), self._list_requested.wait())
+                elif not await self._is_current():
+                    self._version = ""
+                    continue
+                await any_of(self._watch(), self._until_requested())
                 self._version = "" if self._list_requested.is_set() else self._version
                 continue
             except ResourceExpired:
                 self._version = ""
+            except WatchSilent as error:
+                # The server sends bookmarks, or ends the watch before: it does not know the version, or is gone.
+                _log.info("watch was silent", kind=kind, error=str(error))
+                self._version = ""
+                continue
             except (Forbidden, Missing) as error:
                 # The permission or the kind itself is missing: other informers must go on, and it may still come.
                 if self._discovery and isinstance(error, Missing):
@@ -190,6 +211,32 @@ class Informer:
                 self._version = ""
             await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    async def _until_requested(self) -> None:
+        await self._list_requested.wait()
+
+    async def _is_current(self) -> bool:
+        """Return True if the server has reached the version from which the watch would continue. After etcd was put
+        back, the watch would be silent until it has, and never say what changed meanwhile.
+        """
+        epoch = self._client.history.epoch
+        # Without selectors, by which the server would have to look at more than one object.
+        content = await self._client.page(self.store.kind, self.namespace, {"limit": "1"}, metadata_only=True)
+        return self._continues(_page.decode(content).metadata.resource_version, epoch)
+
+    def _continues(self, version: str, epoch: int) -> bool:
+        """Take in the version of an answer that was asked for in an epoch. Return False if it is lower than one before:
+        the server's storage was put back, and all has to be listed again.
+        """
+        now, history = number(version), self._client.history
+        if epoch != history.epoch:
+            return False
+        is_older = epoch == self._epoch and 0 < now < self._latest
+        if is_older:
+            self._version = ""
+            history.rewind(f"{self.store.kind.plural} of version {self._latest} have version {now} now")
+        self._latest, self._epoch = now or self._latest, history.epoch
+        return not is_older
 
     def _empty(self) -> None:
         """Empty the store: all objects of a kind go with its definition."""
@@ -216,7 +263,7 @@ class Informer:
         metrics.RELISTS.labels(self.store.kind.kind).inc()
         listing = Listing(self.store.budget, self.store, self.namespace) if self.store.budget else None
         items: list[Cached] = []
-        token, limit = "", PAGE
+        epoch, token, limit = self._client.history.epoch, "", PAGE
         while True:
             query = {**self._query, "limit": str(limit), **({"continue": token} if token else {})}
             try:
@@ -237,6 +284,9 @@ class Informer:
         if listing:
             listing.complete()
         self.store.replace(self.namespace, items, self._version)
+        self._continues(self._version, epoch)
+        # Also where it does not continue what was known, it is how things are now.
+        self._version = page.metadata.resource_version
 
     def _item(self, content: msgspec.Raw) -> Cached | None:
         """Return the entry of one object; log one that cannot be read and return None: the others must go on."""
@@ -257,7 +307,7 @@ class Informer:
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         self._has_bookmarks = False
         lines = self._client.watch(self.store.kind, self.namespace, query, metadata_only=self._metadata_only)
-        count = 0
+        count, epoch = 0, self._client.history.epoch
         counter = metrics.EVENTS.labels(self.store.kind.kind)
         async for line in lines:
             event = _event.decode(line)
@@ -268,9 +318,13 @@ class Informer:
             if event.type == "BOOKMARK":
                 self._has_bookmarks = True
                 self._version = _bookmark.decode(event.object).metadata.resource_version
+                if not self._continues(self._version, epoch):
+                    return
                 continue
             if (item := self._item(event.object)) is None:
                 continue
+            if not self._continues(item.meta.resource_version, epoch):
+                return
             if event.type == "DELETED":
                 self.store.remove(item)
             else:

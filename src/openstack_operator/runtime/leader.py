@@ -16,6 +16,7 @@ from ..plan import Object, SpecError, Transient
 from . import metrics
 from .client import Client
 from .errors import Conflict, LeadershipLostError, Missing
+from .history import number
 from .kinds import LEASE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -66,6 +67,9 @@ class Leader:
         """Time at which this process stops using the lease."""
         self._observed: tuple[str, float] = "", 0.0
         """Version of the lease as last read, and the time of our own clock at its first reading: clocks differ."""
+        self._free_from = -math.inf
+        """Time before which this process takes no lease, though nobody holds it: etcd was put back to a state in which
+        nobody did, and who held it since acts for as long as it may without a renewal."""
         self._last_written: tuple[str, str, int] | None = None
         """Version, time of acquisition and transitions of the lease as we wrote it last: we renew it unread."""
         client.fence = self._may_write
@@ -104,6 +108,8 @@ class Leader:
         lease_loop = asyncio.new_event_loop()
         renewal = lease_loop.create_task(self._keep_lease())
         own_client, self._client = self._client, client
+        # What one of the two sees of the server's history concerns both.
+        client.history = own_client.history
 
         def run() -> None:
             try:
@@ -181,20 +187,39 @@ class Leader:
 
     async def _take(self) -> bool:
         live = await self._client.get(LEASE, self.namespace, self._name)
+        version = live["metadata"]["resourceVersion"] if live else ""
+        leads = self._clock() < self._until
+        self._observe(version)
+        is_free = leads or self._clock() > self._free_from
         if live is None:
-            await self._write("", _now(), 0)
-            return True
-        spec, version = live.get("spec") or {}, live["metadata"]["resourceVersion"]
+            if is_free:
+                await self._write("", _now(), 0)
+            return is_free
+        spec = live.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        if self._observed[0] != version:
-            self._observed = version, self._clock()
+        # Who does not lead did not write that it does: a process before this one did, or etcd was put back.
+        is_ours = holder == self._identity and leads
         expired = self._clock() - self._observed[1] > (spec.get("leaseDurationSeconds") or self._lease)
-        if holder not in ("", self._identity) and not expired:
+        if not (is_ours or (is_free if not holder else expired)):
             return False
         acquired = spec.get("acquireTime") if holder == self._identity else _now()
         moves = (spec.get("leaseTransitions") or 0) + (holder != self._identity)
         await self._write(version, acquired or _now(), moves)
         return True
+
+    def _observe(self, version: str) -> None:
+        """Take in the version of the lease, empty where there is none. It is lower than before, or the lease is gone,
+        if etcd was put back to a snapshot.
+        """
+        before = self._observed[0]
+        if before == version:
+            return
+        self._observed = version, self._clock()
+        if before and number(version) < number(before):
+            self._free_from = self._clock() + self._lease
+            if not version:
+                # A client who deletes it by hand makes this process list everything again, and no more.
+                self._client.history.rewind("the lease is gone")
 
     async def _write(self, version: str, acquired: str, transitions: int) -> None:
         """Make the lease ours if it still has that version; without a version, create it."""
@@ -203,6 +228,7 @@ class Leader:
         live = await write(LEASE, self._lease_object(meta, acquired, transitions))
         if written := live.get("metadata", {}).get("resourceVersion"):
             self._last_written = written, acquired, transitions
+            self._observed = written, self._clock()
 
     async def _release(self) -> None:
         """Let another replica start at once; without this it waits for the lease to lapse."""

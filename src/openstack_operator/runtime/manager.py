@@ -31,6 +31,7 @@ from .process import any_of, until_stopped
 from .queue import WorkQueue
 from .reconcile import Reconciler
 from .report import PATIENCE, Patience, Reporter
+from .rewind import Rewinds
 from .rollout_gate import BLOCKING
 from .store import Change, Request
 from .wakeups import Wakeups
@@ -95,8 +96,10 @@ class Manager:
         self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
-        engine = Engine(self.world, gatherer, Reporter(self.world, Recorder(client), self._wake, patience, version))
+        self._recorder = Recorder(client)
+        engine = Engine(self.world, gatherer, Reporter(self.world, self._recorder, self._wake, patience, version))
         self.memo = engine.memo
+        self._rewinds = Rewinds(self.world, self._judge_anew)
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         observer = Observer(client, {name: each for service in services for name, each in service.start_tls.items()})
@@ -123,7 +126,11 @@ class Manager:
         text = metrics.exposition(ResourceCollector(self.world, lambda: self._active))
         servers = serve(self._ports, self._client, self.world.is_ready, text)
         try:
-            watches = [self.world.discovery.run(), *(informer.run() for informer in self.world.informers)]
+            watches = [
+                self.world.discovery.run(),
+                self._rewinds.run(),
+                *(informer.run() for informer in self.world.informers),
+            ]
             await any_of(self._lead(), *watches, *servers)
         finally:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -146,6 +153,7 @@ class Manager:
     async def _worker(self, queue: WorkQueue[Request]) -> None:
         while True:
             request = await queue.get()
+            await self._rewinds.wait_until_settled()
             existed = self.world.get(request) is not None
             if not existed:
                 # Before the pass, not after it: a change during the pass sets a timer that has to stay.
@@ -206,6 +214,14 @@ class Manager:
     def _wake_all(self) -> None:
         """Wake all resources, after an optional kind came or went, or a release file changed; this is rare."""
         for request in self._wakeups.requests(self.world.catalog.resources) if self._active else ():
+            self._wake(request)
+
+    def _judge_anew(self) -> None:
+        """Forget what passes have learned, and look at everything again: the cluster has an earlier state."""
+        self.memo.forget_all()
+        self._recorder.forget_all()
+        self._wake_all()
+        for request in self._pending_deletions() if self._active else ():
             self._wake(request)
 
     def _is_pending(self, request: Request) -> bool:

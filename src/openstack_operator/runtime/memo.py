@@ -42,6 +42,15 @@ class ApplyCache:
         """Note that applying this content made the object what it is now."""
         self._applied[entry.meta.uid] = stamp, _generation(entry)
 
+    def forget_all(self) -> None:
+        """Drop what is known of all objects, since they may have another content of the same generation. Roll-outs
+        stay, which each change of a workload keeps up to date.
+        """
+        for each in (self._applied, self.short_since, self.logs, self.endangered_claims):
+            each.clear()
+        self.recreations = Recreations()
+        self.contention = Contention()
+
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
         for each in (self._applied, self.short_since, self.logs, self.examined_versions):

@@ -67,6 +67,10 @@ class Plans:
         """Record that the resource of that uid plans these objects, and no others."""
         self._plans[request] = _Plan(uid, frozenset(map(key, objects)))
 
+    def forget_all(self) -> None:
+        """Forget all plans: each resource has to be planned again before anybody judges by its plan."""
+        self._plans.clear()
+
     def is_known(self, request: Request, uid: str) -> bool:
         """Return True if the resource of that uid was planned in the life of this process."""
         plan = self._plans.get(request)

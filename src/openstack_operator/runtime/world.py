@@ -253,6 +253,13 @@ class World:
         rival_kinds = (kind for kind in self._roles[role] if kind.handle != request.kind)
         return [(kind, rival) for kind in rival_kinds if (rival := self.stores[kind].get(namespace, name))]
 
+    def forget_all(self) -> None:
+        """Forget what is known beyond the stores: the cluster has an earlier state, and the plans of its resources with
+        what they publish are to be made anew.
+        """
+        self._published.clear()
+        self.plans.forget_all()
+
     def publish(self, resource: Cached, published: Mapping[str, str]) -> bool:
         """Take in what a resource publishes to its users, ahead of its status, which is written less often.
 
