@@ -92,6 +92,17 @@ RETAIN = "openstack.k8s.io/retain"
 """Annotation of what outlives its owner: no owner reference, never pruned."""
 
 
+PROTECTED = {
+    "argocd.argoproj.io/compare-options": "IgnoreExtraneous",
+    "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    "helm.sh/resource-policy": "keep",
+    "kustomize.toolkit.fluxcd.io/prune": "disabled",
+}
+"""Annotations of objects that may be without an owner and hold what nobody can make again. An Argo CD that prunes by
+label takes them for its own: an application `mariadb` has the same label `app.kubernetes.io/instance`.
+"""
+
+
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
 """Annotation of a Secret that data elsewhere depend on: deleted by hand, it is restored with the same content."""
 
@@ -173,12 +184,12 @@ def reporting(job: Object) -> Object:
 
 def retained(manifest: Object) -> Object:
     """The same object, kept when its owner is deleted and adopted when the owner is created again."""
-    return annotated(manifest, {RETAIN: "true"})
+    return annotated(manifest, {RETAIN: "true", **PROTECTED})
 
 
 def irreplaceable(manifest: Object) -> Object:
     """The same object, which is restored with its content when it is deleted (`Context.deleted_secrets`)."""
-    return annotated(manifest, {IRREPLACEABLE: "true"})
+    return annotated(manifest, {IRREPLACEABLE: "true", **PROTECTED})
 
 
 def remembered(manifest: Object) -> Object:

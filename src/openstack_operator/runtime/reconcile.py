@@ -41,6 +41,7 @@ from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
 from .process import gather_errors
+from .protection import protect_claims
 from .report import Report
 from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
 from .rollout_gate import FollowedRollout, Required, RolloutGate
@@ -129,6 +130,7 @@ class Reconciler:
         condition_verdicts = conditions(plan, verdicts)
         try:
             await applier.prune(plan, inputs.children)
+            await protect_claims(world, request)
         except Transient as error:
             condition_verdicts["Ready"] = Verdict(State.RETRYING, str(error))
         condition_verdicts["Ready"] = with_service(
