@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +20,8 @@ class ApiServer:
     def __init__(self, home: Path, data: Path) -> None:
         self._home, self._etcd, self._snapshot = home, home / "etcd", home / "snapshot"
         shutil.copytree(data, self._etcd)
-        self._plane = components.ControlPlane("127.0.0.1", *(free_port() for _ in range(3)), self._etcd, home / "pki")
+        ports = free_port(), free_port(), free_port()
+        self._plane = components.ControlPlane("127.0.0.1", *ports, self._etcd, home / "pki")
         components.certificates(self._plane.pki, self._plane.address, [])
         admin = components.kubeconfig(self._plane.pki, "admin", self._plane.url)
         self.kubeconfig = components.write_private(home / "admin.kubeconfig", admin)
@@ -58,7 +59,7 @@ class ApiServer:
 
 
 @contextmanager
-def restorable(home: Path, data: Path) -> Iterator[ApiServer]:
+def restorable(home: Path, data: Path) -> Generator[ApiServer]:
     """One at work, which clients of this process connect to; `data` is what its etcd begins with."""
     server, before = ApiServer(home, data), os.environ.get("KUBECONFIG")
     os.environ["KUBECONFIG"] = str(server.kubeconfig)

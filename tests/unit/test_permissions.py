@@ -9,7 +9,7 @@ import pytest
 
 from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
-from openstack_operator.plan import Object, Permissions, Release, SpecError, key, wrong_entry
+from openstack_operator.plan import Object, Permissions, Release, SpecError, is_own_service, key, wrong_entry
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.memcached.model import MEMCACHED
@@ -101,6 +101,29 @@ def test_no_name_is_certified_that_others_may_have(release: Release, owner: str)
     names = [name for order in orders for name in order["spec"]["dnsNames"] if name != "localhost"]
     assert names
     assert all(name.endswith((".openstack.svc", ".openstack.svc.cluster.local")) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("host", "is_own"),
+    [
+        ("keystone-api.openstack.svc", True),
+        ("keystone-api.openstack.svc.example.local", True),
+        ("pod-0.members.openstack.svc", True),
+        ("*.members.openstack.svc", True),
+        # The namespace `stack` would have certificates for everything in `openstack`.
+        ("keystone-api.my-openstack.svc", False),
+        ("keystone-api.my-openstack.svc.example.local", False),
+        ("*.my-openstack.svc", False),
+        ("keystone-api.other.svc", False),
+        ("openstack.svc", False),
+        ("keystone-api.openstack.svc.other.local", False),
+        ("keystone-api.openstack.svc.example.local.", False),
+        ("keystone-api.openstack", False),
+        ("keystone-apixopenstackxsvc", False),
+    ],
+)
+def test_services_of_a_namespace_whose_name_ends_alike_are_not_its_own(host: str, is_own: bool) -> None:
+    assert is_own_service(host, "openstack", "example.local") is is_own
 
 
 # Annotations that a controller of the cluster obeys

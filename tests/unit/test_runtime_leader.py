@@ -182,17 +182,17 @@ class Candidate:
         return True
 
 
-SNAPSHOTS: dict[str, Callable[[Store], None]] = {
-    "the other one led": lambda store: store.write({"holderIdentity": "other", "leaseDurationSeconds": 10}) and None,
-    "it had led": lambda store: store.write({"holderIdentity": "me", "leaseDurationSeconds": 10}) and None,
-    "it was released": lambda store: store.write({"holderIdentity": "", "leaseDurationSeconds": 1}) and None,
+SNAPSHOTS: dict[str, Callable[[Store], object]] = {
+    "the other one led": lambda store: store.write({"holderIdentity": "other", "leaseDurationSeconds": 10}),
+    "it had led": lambda store: store.write({"holderIdentity": "me", "leaseDurationSeconds": 10}),
+    "it was released": lambda store: store.write({"holderIdentity": "", "leaseDurationSeconds": 1}),
     "there was none": lambda store: setattr(store, "lease", None),
 }
 
 
 @pytest.mark.security
 @pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
-async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], None]):
+async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], object]):
     """Whatever the restored lease says: who led may act for as long as its last renewal allows, and nobody else."""
     clock, store = Clock(), Store()
     leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
@@ -212,7 +212,7 @@ async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], None]):
 
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
-async def test_who_leads_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], None]):
+async def test_who_leads_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], object]):
     clock, store = Clock(), Store()
     leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
     rewinds = list[str]()

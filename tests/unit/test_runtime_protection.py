@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from openstack_operator.kube import PROTECTED
-from openstack_operator.plan import Transient
+from openstack_operator.plan import Object, Transient
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, Catalog, Kind
 from openstack_operator.runtime.protection import protect_claims
-from openstack_operator.runtime.store import Cached, Request
+from openstack_operator.runtime.store import Request
 from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.mariadb.model import MARIADB
 
@@ -29,12 +29,12 @@ class Annotating:
         self.annotated: list[str] = []
         self._refused = refused
 
-    async def annotate(self, kind: Kind, live: Cached, annotations: Mapping[str, str], *, manager: str) -> None:
+    async def annotate(self, kind: Kind, live: Object, annotations: Mapping[str, str], *, manager: str) -> None:
         assert kind is CLAIM
         assert dict(annotations) == PROTECTED
-        if live.meta.name == self._refused:
+        if live["metadata"]["name"] == self._refused:
             raise Transient("no route")
-        self.annotated.append(live.meta.name)
+        self.annotated.append(live["metadata"]["name"])
 
 
 def world(client: Annotating, *claims: tuple[str, Mapping[str, Any]]) -> World:

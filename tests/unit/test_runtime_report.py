@@ -28,6 +28,8 @@ class World:
         self.known: dict[str, str] = {}
         self.seen: list[str] = []
         self.conditions: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
+        """As sent with the last status."""
 
     def users_of(self, _: object) -> list[Request]:
         return [USER]
@@ -48,6 +50,7 @@ class World:
     async def apply_status(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
         del kind
         self.seen.append(f"wrote {body['status']['published']}")
+        self.metadata = body["metadata"]
         self.conditions = {each["type"]: each for each in body["status"]["conditions"]}
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "1"}}
 
@@ -66,6 +69,16 @@ async def test_what_others_plan_without_is_in_the_status_before_they_are_woken(r
     for _ in range(2):
         await reporter.report(Request(role, "openstack", role.lower()), held, found)
     assert world.seen == seen
+
+
+async def test_a_status_is_for_the_resource_of_its_uid_alone():
+    """A new resource of the name, made while the pass went on, does not get the status of the one before."""
+    world: Any = World("Nova")
+    reporter = Reporter(world, world, lambda _: None)
+    live = Cached(Meta("nova", uid="u", namespace="x", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")
+    report = Report(conditions={"Ready": progressing("0/1 pods ready")}, published={"port": "1"})
+    await reporter.report(Request("Nova", "x", "nova"), live, report)
+    assert world.metadata == {"name": "nova", "namespace": "x", "uid": "u"}
 
 
 @pytest.mark.security

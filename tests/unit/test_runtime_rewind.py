@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -55,7 +55,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def followed(cluster: Cluster, **times: float) -> AsyncIterator[tuple[Rewinds, list[bool]]]:
+async def followed(cluster: Cluster, **times: float) -> AsyncGenerator[tuple[Rewinds, list[bool]]]:
     judged = list[bool]()
     rewinds = Rewinds(cast("World", cluster), lambda: judged.append(cluster.remembers), **times)
     task = asyncio.ensure_future(rewinds.run())

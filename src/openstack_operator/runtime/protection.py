@@ -28,7 +28,7 @@ async def protect_claims(world: World, request: Request) -> None:
 
 async def _protect(world: World, claim: Cached) -> None:
     try:
-        await world.client.annotate(CLAIM, claim, PROTECTED, manager=_MANAGER)
+        await world.client.annotate(CLAIM, claim.decode(), PROTECTED, manager=_MANAGER)
     except (Transient, SpecError) as error:
         # The service is no worse for it.
         where = {"namespace": claim.meta.namespace, "name": claim.meta.name}
