@@ -35,6 +35,7 @@ _LONG = (
         "test_upgrade.py",
         "test_upgrade_crash_points.py",
         "test_install.py",
+        "test_etcd_restore.py",
         "test_korc.py",
         "test_takeover.py",
         "test_providers.py",

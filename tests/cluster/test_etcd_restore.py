@@ -11,7 +11,6 @@ import pytest
 
 from localcluster import build
 from openstack_operator.actuators.models import DATABASE
-from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -104,42 +103,3 @@ async def test_the_operator_follows_a_cluster_that_was_put_back(server: ApiServe
             await cluster.delete(DATABASE, name)
             await eventually(lambda name=name: gone(DATABASE, name))
         assert manager.world.is_ready()
-
-
-async def test_a_restore_by_which_a_deployment_differs(server: ApiServer, restored: Cluster, root: Path):
-    """What the snapshot has of a child is not what the operator wants; nobody changes its owner afterwards."""
-    cluster = restored
-
-    async def replicas() -> int:
-        try:
-            live = await cluster.get(DEPLOYMENT, "placement-api") or {}
-        except Transient:
-            return 0
-        return int(live.get("spec", {}).get("replicas", 0))
-
-    async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
-        await cluster.ready(CONTROL_PLANE, "cloud")
-        wanted = await replicas()
-        # Stopped, so that the snapshot has an edit that nobody corrected.
-        pause = {"openstack.k8s.io/paused": "a test"}
-        for kind, name in ((CONTROL_PLANE, "cloud"), (PLACEMENT, "placement")):
-            await cluster.change(kind, name, "/metadata/annotations", pause)
-            await eventually(lambda kind=kind, name=name: _paused(cluster, kind, name))
-        await cluster.change(DEPLOYMENT, "placement-api", "/spec/replicas", wanted + 4)
-        await asyncio.to_thread(server.save)
-        await patiently(cluster, DEPLOYMENT, "placement-api", "/spec/replicas", wanted)
-        for index in range(_FUTURE):
-            secret: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta(f"lost-{index}")}
-            await cluster.client.create(SECRET, secret)
-        await asyncio.to_thread(server.put_back)
-        await patiently(cluster, PLACEMENT, "placement", "/metadata/annotations", {})
-
-        async def corrected() -> bool:
-            return await replicas() == wanted
-
-        await eventually(corrected)
-
-
-async def _paused(cluster: Cluster, kind: Any, name: str) -> bool:
-    return (await cluster.condition(kind, name, "Paused")).get("status") == "True"
