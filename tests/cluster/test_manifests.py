@@ -17,12 +17,13 @@ from .rest import MORE, Rest, kind_of
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDENS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml"))
+# What Helm, OLM, Flux and Argo CD read is tried where these are (test_charts.py, checks/bundle.py, make e2e-install).
+_FOLDERS_OF_OTHERS = {"charts", "bundle", "flux", "argo-cd"}
 # What kubectl and helm read themselves is no object.
 DEPLOYED = sorted(
     path
     for path in (ROOT / "deploy").rglob("*.yaml")
-    # What Helm, OLM and Flux read is tried where these are (test_charts.py, checks/bundle.py, make e2e-install).
-    if path.name != "kustomization.yaml" and not {"charts", "bundle", "flux"} & {*path.relative_to(ROOT).parts}
+    if path.name != "kustomization.yaml" and not _FOLDERS_OF_OTHERS & {*path.relative_to(ROOT).parts}
 )
 
 # Everything the API names, as a user may write it who wants a large cloud.

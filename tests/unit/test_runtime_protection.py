@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ import yaml
 
 from openstack_operator.kube import PROTECTED
 from openstack_operator.plan import Object, Transient
+from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.kinds import CLAIM, Catalog, Kind
 from openstack_operator.runtime.protection import protect_claims
@@ -85,3 +88,26 @@ def test_the_marks_are_those_that_the_programs_read():
         "helm.sh/resource-policy": "keep",
         "kustomize.toolkit.fluxcd.io/prune": "disabled",
     }
+
+
+def test_argo_cd_knows_when_each_kind_is_healthy(root: Path):
+    settings = yaml.safe_load((root / "deploy" / "argo-cd" / "argocd-cm.yaml").read_text())["data"]
+    assert settings["application.resourceTrackingMethod"] == "annotation"
+    rules = yaml.safe_load(settings["resource.customizations"])
+    for resource in RESOURCES:
+        assert any(fnmatch(f"{resource.group}/{resource.kind}", pattern) for pattern in rules), resource.kind
+    programs = [rule["health.lua"] for rule in rules.values()]
+    assert programs == programs[:1] * len(programs)
+    # Conditions that every kind has, and each health that follows from one.
+    assert set(re.findall(r"by_type\.(\w+)", programs[0])) == {"Paused", "Stalled", "Ready"}
+    healths = set(re.findall(r'status = "(\w+)"', programs[0]))
+    assert healths == {"Progressing", "Suspended", "Degraded", "Healthy"}
+
+
+def test_no_application_of_argo_cd_is_called_like_what_it_would_prune(root: Path):
+    names = {resource.role.lower() for resource in RESOURCES}
+    for path in (root / "deploy" / "argo-cd").glob("*.yaml"):
+        for manifest in yaml.safe_load_all(path.read_text()):
+            if manifest["kind"] == "Application":
+                assert manifest["metadata"]["name"] not in names
+                assert not manifest["spec"]["syncPolicy"]["automated"].get("prune")
