@@ -35,9 +35,9 @@ def number(version: str) -> int:
 class History:
     """Versions of single objects in the answers of an API server.
 
-    A later answer about the same object has no lower version, unless etcd was put back to a snapshot. Versions of
-    different objects are not compared, since an API server may keep each kind in a storage of its own, and the answer
-    to a read or to a write that changes nothing has the version of the last change, however long ago that was.
+    A later answer about the same object has no lower version, unless the storage was put back to a snapshot. Versions
+    of different objects are not compared, since an API server may keep each kind in a storage of its own, and the
+    answer to a read or to a write that changes nothing has the version of the last change, however long ago that was.
     Threads may share it.
     """
 

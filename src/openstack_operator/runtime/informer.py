@@ -216,7 +216,7 @@ class Informer:
         await self._list_requested.wait()
 
     async def _is_current(self) -> bool:
-        """Return True if the server has reached the version from which the watch would continue. After etcd was put
+        """Return True if the server has reached the version from which the watch would continue. If its storage was put
         back, the watch would be silent until it has, and never say what changed meanwhile.
         """
         epoch = self._client.history.epoch

@@ -68,8 +68,8 @@ class Leader:
         self._observed: tuple[str, float] = "", 0.0
         """Version of the lease as last read, and the time of our own clock at its first reading: clocks differ."""
         self._free_from = -math.inf
-        """Time before which this process takes no lease, though nobody holds it: etcd was put back to a state in which
-        nobody did, and who held it since acts for as long as it may without a renewal."""
+        """Time before which this process takes no lease, though nobody holds it: the storage was put back to a state in
+        which nobody did, and who held it since acts for as long as it may without a renewal."""
         self._last_written: tuple[str, str, int] | None = None
         """Version, time of acquisition and transitions of the lease as we wrote it last: we renew it unread."""
         client.fence = self._may_write
@@ -197,7 +197,7 @@ class Leader:
             return is_free
         spec = live.get("spec") or {}
         holder = spec.get("holderIdentity") or ""
-        # Who does not lead did not write that it does: a process before this one did, or etcd was put back.
+        # Who does not lead did not write that it does: a process before this one did, or the storage was put back.
         is_ours = holder == self._identity and leads
         expired = self._clock() - self._observed[1] > (spec.get("leaseDurationSeconds") or self._lease)
         if not (is_ours or (is_free if not holder else expired)):
@@ -209,7 +209,7 @@ class Leader:
 
     def _observe(self, version: str) -> None:
         """Take in the version of the lease, empty where there is none. It is lower than before, or the lease is gone,
-        if etcd was put back to a snapshot.
+        if the storage was put back to a snapshot.
         """
         before = self._observed[0]
         if before == version:

@@ -96,9 +96,8 @@ class Manager:
         self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
-        self._recorder = Recorder(client)
-        engine = Engine(self.world, gatherer, Reporter(self.world, self._recorder, self._wake, patience, version))
-        self.memo = engine.memo
+        reporter = Reporter(self.world, Recorder(client), self._wake, patience, version)
+        engine = self.engine = Engine(self.world, gatherer, reporter)
         self._rewinds = Rewinds(self.world, self._judge_anew)
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
@@ -201,9 +200,9 @@ class Manager:
     def _on_change(self, change: Change) -> None:
         """Wake the resources that a change concerns, except for the resource whose pass made it."""
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
-            self.memo.forget(change.old.meta.uid)
+            self.engine.memo.forget(change.old.meta.uid)
         # Also while another replica acts, so that this one knows when a roll-out began once it takes over.
-        waiters = self.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
+        waiters = self.engine.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
         if not self._active:
             return
         for request in (*waiters, *self._wakeups.after(change)):
@@ -218,8 +217,8 @@ class Manager:
 
     def _judge_anew(self) -> None:
         """Forget what passes have learned, and look at everything again: the cluster has an earlier state."""
-        self.memo.forget_all()
-        self._recorder.forget_all()
+        self.engine.memo.forget_all()
+        self.engine.reporter.recorder.forget_all()
         self._wake_all()
         for request in self._pending_deletions() if self._active else ():
             self._wake(request)

@@ -227,8 +227,8 @@ class Store:
                 self._notify(Change(self.kind, old, None))
         for key, new in by_key.items():
             old = self._objects.get(key)
-            # Not compared by order: after etcd was put back the list is right, however old it looks, and a version that
-            # was used before may stand for another content.
+            # Not compared by order: after a restore of the cluster the list is right, however old it looks, and a
+            # version that was used before may stand for another content.
             if old is None or old.meta.resource_version != new.meta.resource_version or old.raw != new.raw:
                 self._take_in(key, old, new)
 
