@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from openstack_operator.api.schema import STATUS
 from openstack_operator.cli import main
 from openstack_operator.command_line import command_line
 from openstack_operator.explain import explained
+from openstack_operator.kind_index import KINDS, SMALL
 from openstack_operator.manifests import load, load_text
-from openstack_operator.registry import RESOURCES
+from openstack_operator.plan import Kind
+from openstack_operator.registry import ACTUATORS, RESOURCES
 from openstack_operator.serve import Settings
 from openstack_operator.settings import run_settings
 
@@ -32,6 +35,65 @@ def test_version_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1:] == ["set()"]
+
+
+LIGHT = {"pydantic", "httpx2", "yaml", "openstack_operator.plan", "openstack_operator.api"}
+"""Modules that take long, and that no command needs which says how it is used."""
+MODELS = {"openstack_operator.registry", "openstack_operator.services", "openstack_operator.actuators"}
+"""Modules of all kinds, which take a second: what is ready, and where a kind is in the API, is known without them."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], LIGHT),
+        (["status", "--help"], LIGHT),
+        (["statsu"], LIGHT),
+        (["status"], MODELS),
+        (["status", "-n", "openstack", "keystone"], MODELS),
+        (["why"], MODELS),
+        (["wait"], MODELS),
+        (["logs", "nova"], MODELS),
+        (["config", "nova"], MODELS),
+        (["timeline"], MODELS),
+        (["pause", "--all"], MODELS),
+        (["support-bundle", "-o", "bundle.tar.gz"], MODELS),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_command_loads_what_it_needs(arguments: list[str], unwanted: set[str], tmp_path: Path) -> None:
+    """Seconds depend on the machine; what is imported does not."""
+    code = (
+        "import sys\nfrom openstack_operator.cli import main\n"
+        f"try: main({arguments!r})\nexcept SystemExit: pass\n"
+        "sys.stdout.write('\\nMODULES ' + ' '.join(sys.modules))"
+    )
+    # The question ends at a cluster that is not there.
+    config = tmp_path / "config"
+    config.write_text(
+        "{current-context: a, contexts: [{name: a, context: {cluster: a}}],"
+        " clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "KUBECONFIG": str(config)},
+    )
+    loaded = done.stdout.rpartition("MODULES ")[2].split()
+    assert "openstack_operator.cli" in loaded
+    assert unwanted & set(loaded) == set()
+    assert arguments[-1] == "--help" or done.stderr
+
+
+def test_the_index_of_kinds_leads_to_their_models() -> None:
+    assert [(each.api_version, each.kind, each.as_kind()) for each in KINDS] == [
+        (each.api_version, each.kind, Kind.of(each)) for each in RESOURCES
+    ]
+    assert [each.load_spec() for each in KINDS] == [each.spec for each in RESOURCES]
+    assert {(each.resource.api_version, each.resource.kind) for each in ACTUATORS} == SMALL
 
 
 def test_builds_of_a_version_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

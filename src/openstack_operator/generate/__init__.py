@@ -9,6 +9,7 @@ from typing import Any
 from ..admission.presence import policies
 from ..api import Resource, crd, model_schema
 from ..command_line import command_line
+from ..kind_index import index_of
 from ..kube import Object
 from ..manifests import dump, dump_all, load
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
@@ -107,6 +108,7 @@ def generated(root: Path) -> dict[Path, str]:
     files[Path("docs/reference/metrics.md")] = metrics_reference()
     minimal = root / SAMPLES / "controlplane_minimal.yaml"
     files[Path("docs/explanation/needs.svg")] = needs_picture(minimal, root / "releases")
+    files[Path("src/openstack_operator/kinds.json")] = index_of(RESOURCES, [each.resource for each in ACTUATORS])
     return files
 
 

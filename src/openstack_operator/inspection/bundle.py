@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import __version__
+from ..kind_index import KINDS
 from ..kube import MANAGED_BY, NAME
 from ..kube.masking import Mask
 from ..kube.quotes import plain
 from ..manifests import dump
 from ..plan import Object, SpecError, Transient
-from ..registry import RESOURCES
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden
 from ..runtime.kinds import DEPLOYMENT, EVENT, NODE, POD, SECRET, Kind
@@ -227,7 +227,7 @@ def _manifests(folder: str, objects: Iterable[Object], mask: Mask) -> dict[str, 
 
 def _type_name(live: Object) -> str:
     """Return the kind, with its group where another group has a kind of that name, too."""
-    groups = {each.group for each in RESOURCES if each.kind == live["kind"]}
+    groups = {each.group for each in KINDS if each.kind == live["kind"]}
     return f"{live['kind']}.{live['apiVersion'].partition('/')[0]}" if len(groups) > 1 else live["kind"]
 
 

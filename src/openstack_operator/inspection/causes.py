@@ -8,19 +8,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from pydantic import ValidationError
 
-from ..api import Model, Resource, dependencies, references
+from ..api import Model, dependencies, references
+from ..kind_index import BY_TYPE
 from ..kube import child_verdict, diagnose, job_succeeded, judge, valid_time
 from ..kube.pod_reasons import IMAGE_PULL, REFUSED
 from ..plan import PAUSED, Object, State, Verdict
-from ..registry import RESOURCES
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
 from .deciding_fields import image_fields, size_fields, volume_fields
+from .selection import PLANES
 from .snapshot import Snapshot
 from .state import DELETING, NOT_LOOKED_AT, is_ready, is_serving, pause_of, reason_of, subject
 
@@ -39,7 +40,6 @@ _TELLING = (
     ),
 )
 """Words of conditions and logs that say more than the reason they are reported by."""
-_BY_TYPE: Mapping[tuple[str, str], Resource[Any]] = {(each.api_version, each.kind): each for each in RESOURCES}
 
 
 class Log(NamedTuple):
@@ -112,7 +112,9 @@ class Causes:
             edges = [subject(child) for child in children]
             edges += [name for live in self._workloads.get(uid, ()) if (name := self._workload(live, each))]
             failed = any(self._findings[edge].failed for edge in edges if edge in self._findings)
-            used = [] if failed else [target for target in self._used(each) if not is_ready(target)]
+            # What a cloud refers to, its services refer to as well; its model holds those of all kinds.
+            explained = failed or (each["kind"] in PLANES and edges)
+            used = [] if explained else [target for target in self._used(each) if not is_ready(target)]
             if pause := _pause(each, self._findings[own_name]):
                 self._findings[pause.subject], self._edges[pause.subject] = pause, []
                 edges.insert(0, pause.subject)
@@ -166,7 +168,7 @@ class Causes:
             each
             for each in self.snapshot.resources
             if each["metadata"]["name"] == name
-            and (kind := _BY_TYPE.get((each["apiVersion"], each["kind"])))
+            and (kind := BY_TYPE.get((each["apiVersion"], each["kind"])))
             and kind.role == role
         )
         return min(candidates, key=lambda each: each["metadata"].get("creationTimestamp", ""), default=None)
@@ -260,9 +262,9 @@ def _with_field(cause: Finding, workload: Object, owner: Object) -> Finding:
 
 def _spec(live: Object) -> Model | None:
     """Return the spec of a resource of ours; None if it is invalid, which its condition says."""
-    resource = _BY_TYPE.get((live["apiVersion"], live["kind"]))
+    resource = BY_TYPE.get((live["apiVersion"], live["kind"]))
     try:
-        return resource.spec.from_spec(live.get("spec") or {}) if resource else None
+        return resource.load_spec().from_spec(live.get("spec") or {}) if resource else None
     except ValidationError:
         return None
 

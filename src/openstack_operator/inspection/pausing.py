@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..kind_index import BY_TYPE, KINDS
 from ..plan import PAUSE, Object, SpecError
-from ..registry import RESOURCES
 from ..runtime.client import Client
 from ..runtime.errors import Conflict, Forbidden, Missing
-from ..runtime.kinds import Kind
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn
 from .snapshot import read
 from .state import pause_of, subject
 
 _MANAGER = "openstack-operator-cli"
-_KINDS = {(each.api_version, each.kind): Kind.of(each) for each in RESOURCES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ def resume(options: Options) -> int:
 
 async def _write(client: Client, options: Options, *, is_pause: bool) -> int:
     """Write the annotation, or remove it, where that changes something."""
-    kinds = kinds_of(options.resource) if options.resource else RESOURCES
+    kinds = kinds_of(options.resource) if options.resource else KINDS
     snapshot = await read(client, options.namespace, kinds, with_workloads=False, with_pods=False)
     snapshot.check_complete()
     resources = chosen(snapshot, options.resource, whole=True)
@@ -52,7 +50,7 @@ async def _write(client: Client, options: Options, *, is_pause: bool) -> int:
         if pause_of(live) == reason:
             print(f"{subject(live)}: {'paused already' if is_pause else 'not paused'}")
             continue
-        kind = _KINDS[live["apiVersion"], live["kind"]]
+        kind = BY_TYPE[live["apiVersion"], live["kind"]].as_kind()
         try:
             await client.annotate(kind, live, {PAUSE: reason}, manager=_MANAGER)
         except (Conflict, Missing, Forbidden, SpecError) as error:

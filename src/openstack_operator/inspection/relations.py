@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import ValidationError
 
-from ..api import Resource, dependencies, references
+from ..api import dependencies, references
+from ..kind_index import BY_TYPE, SMALL
 from ..plan import Object
-from ..registry import ACTUATORS, RESOURCES
 from .selection import PLANES
 from .state import subject
-
-_BY_TYPE: Mapping[tuple[str, str], Resource[Any]] = {(each.api_version, each.kind): each for each in RESOURCES}
-_SMALL = frozenset((each.resource.api_version, each.resource.kind) for each in ACTUATORS)
 
 
 @dataclass(frozen=True)
@@ -30,7 +26,7 @@ class Relations:
 
 def relations(resources: Sequence[Object], *, small: bool = False) -> Relations:
     """Return what the resources need of each other; schemas, users and other small resources only with `small`."""
-    chosen = [each for each in resources if small or (each["apiVersion"], each["kind"]) not in _SMALL]
+    chosen = [each for each in resources if small or (each["apiVersion"], each["kind"]) not in SMALL]
     by_name = {subject(each): each for each in chosen}
     by_uid = {each["metadata"].get("uid", ""): name for name, each in by_name.items()}
     needs = {name: [need for need in _needs(each, by_name) if need != name] for name, each in by_name.items()}
@@ -45,13 +41,13 @@ def relations(resources: Sequence[Object], *, small: bool = False) -> Relations:
 
 def _needs(live: Object, by_name: Mapping[str, Object]) -> Iterator[str]:
     """Yield the existing resources that a spec names; none of a spec that this version cannot read."""
-    resource = _BY_TYPE[live["apiVersion"], live["kind"]]
+    resource = BY_TYPE[live["apiVersion"], live["kind"]]
     try:
-        spec = resource.spec.from_spec(live.get("spec") or {})
+        spec = resource.load_spec().from_spec(live.get("spec") or {})
     except ValidationError:
         return
     roles = {
-        (_BY_TYPE[each["apiVersion"], each["kind"]].role, each["metadata"]["name"]): name
+        (BY_TYPE[each["apiVersion"], each["kind"]].role, each["metadata"]["name"]): name
         for name, each in by_name.items()
     }
     targets = [(ref.kind, ref.name) for _, ref in references(spec) if ref.namespace_in("") == ""]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..api import Resource
+from ..kind_index import BY_TYPE, KINDS, KindEntry
 from ..kube import fitting
 from ..plan import Object
-from ..registry import RESOURCES
 from .snapshot import Snapshot
 
-_ROLES = {(each.api_version, each.kind): each.role for each in RESOURCES}
 PLANES = frozenset({"OpenStackControlPlane", "ControlPlane"})
 
 
@@ -28,10 +25,10 @@ class ServiceOptions:
     context: str | None = None
 
 
-def kinds_of(resource: str) -> Sequence[Resource[Any]]:
+def kinds_of(resource: str) -> Sequence[KindEntry]:
     """Return the kinds that `KIND` or `KIND/NAME` may mean. Raises LookupError if there is none."""
     kind = resource.partition("/")[0]
-    kinds = [each for each in RESOURCES if kind.lower() in _names(each)]
+    kinds = [each for each in KINDS if kind.lower() in _names(each)]
     if not kinds:
         raise LookupError(f"there is no kind {kind!r}; `kubectl api-resources -o name | grep openstack` lists them")
     return kinds
@@ -64,10 +61,10 @@ def chosen(snapshot: Snapshot, resource: str | None, *, whole: bool) -> list[Obj
 
 def labels_of(live: Object) -> tuple[str, str]:
     """Return the values of the labels KIND and INSTANCE of what a resource made."""
-    return _ROLES[live["apiVersion"], live["kind"]].lower(), fitting(live["metadata"]["name"])
+    return BY_TYPE[live["apiVersion"], live["kind"]].role.lower(), fitting(live["metadata"]["name"])
 
 
-def _names(resource: Resource[Any]) -> set[str]:
+def _names(kind: KindEntry) -> set[str]:
     """Return the names of a kind that kubectl takes, without and with its group."""
-    short = {resource.kind.lower(), resource.plural, *resource.short_names}
-    return short | {f"{name}.{resource.group}" for name in short}
+    short = {kind.kind.lower(), kind.plural, *kind.short_names}
+    return short | {f"{name}.{kind.group}" for name in short}

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ..api import Resource
+from ..kind_index import KINDS, KindEntry
 from ..kube import MANAGED_BY
 from ..plan import Object
-from ..registry import RESOURCES
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden, Missing
 from ..runtime.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind
@@ -57,7 +56,7 @@ class Snapshot:
 async def read(
     client: Client,
     namespace: str,
-    resources: Iterable[Resource[Any]] = RESOURCES,
+    resources: Iterable[KindEntry] = KINDS,
     *,
     with_workloads: bool = True,
     with_pods: bool = True,
@@ -72,7 +71,7 @@ async def read(
         async with limit:
             return await list_objects(client, kind, namespace, params, refusals)
 
-    kinds = [Kind.of(resource) for resource in resources]
+    kinds = [each.as_kind() for each in resources]
     resource_lists, workload_lists, pods, events = await asyncio.gather(
         asyncio.gather(*(listed(kind) for kind in kinds)),
         asyncio.gather(*(listed(kind, labelSelector=OURS) for kind in (WORKLOADS if with_workloads else ()))),

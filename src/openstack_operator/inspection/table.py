@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from ..kind_index import SMALL
 from ..kube import INSTANCE, KIND, conditions
 from ..plan import CONFIG_VALID, PAUSED, Object
-from ..registry import ACTUATORS
 from .selection import labels_of
 from .snapshot import Snapshot
 from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
@@ -16,7 +16,6 @@ from .upgrades import release_of, upgrade_lines
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
 """Letters of a message; `why` has all of it."""
-_SMALL = frozenset((each.resource.api_version, each.resource.kind) for each in ACTUATORS)
 """Kinds with a counterpart on a server: schemas, users, entries of the catalog."""
 
 
@@ -41,7 +40,7 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
 
 def _is_quiet(live: Object) -> bool:
     """Return True for a small resource that has nothing to say."""
-    return is_ready(live) and pause_of(live) is None and _type(live) in _SMALL
+    return is_ready(live) and pause_of(live) is None and _type(live) in SMALL
 
 
 def _type(live: Object) -> tuple[str, str]:

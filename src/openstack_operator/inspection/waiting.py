@@ -6,12 +6,10 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from ..api import Resource
+from ..kind_index import KINDS, KindEntry
 from ..kube import conditions
 from ..plan import Object, Transient
-from ..registry import RESOURCES
 from ..runtime.client import Client
 from .commands import NOT_READY, READY, explanation
 from .selection import PLANES, chosen, kinds_of
@@ -121,15 +119,15 @@ class _Wait:
             print(line, flush=True)
         return NOT_READY
 
-    async def _read(self, kinds: Sequence[Resource[Any]]) -> Snapshot:
+    async def _read(self, kinds: Sequence[KindEntry]) -> Snapshot:
         snapshot = await read(self.client, self.options.namespace, kinds, with_workloads=False, with_pods=False)
         snapshot.check_complete()
         return snapshot
 
-    def _kinds(self) -> Sequence[Resource[Any]]:
+    def _kinds(self) -> Sequence[KindEntry]:
         if self.options.resource:
             return kinds_of(self.options.resource)
-        return [each for each in RESOURCES if each.kind in PLANES]
+        return [each for each in KINDS if each.kind in PLANES]
 
     def _print(self, name: str, state: str, message: str = "") -> None:
         """Print the state of a resource if it is another one than the last."""
