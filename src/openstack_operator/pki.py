@@ -165,6 +165,14 @@ def ends(cert: str) -> datetime:
     return _read(cert).not_valid_after_utc
 
 
+def begins(text: str) -> list[datetime]:
+    """Return the time at which each certificate in a text begins to be valid; none if they cannot be read."""
+    try:
+        return [cert.not_valid_before_utc for cert in x509.load_pem_x509_certificates(text.encode())]
+    except ValueError:
+        return []
+
+
 def bundle(authorities: Iterable[str], now: datetime) -> str:
     """Return authorities one after the other, without expired ones; each once, in the given order."""
     certs = [cert for text in authorities if text for cert in x509.load_pem_x509_certificates(text.encode())]

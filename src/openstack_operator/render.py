@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from .api import (
+    Model,
     OptionalSecretRef,
     Ref,
     Resource,
@@ -32,12 +36,15 @@ from .plan import (
     ResolvedRef,
     Service,
     SpecError,
+    State,
     allows,
     with_entry,
 )
 from .runtime.gather import parse
-from .runtime.plain_text import plain_text
-from .runtime.scheduling import anti_affinity_faults, priority_class_faults
+from .runtime.judgement import key_fault, spec_faults
+from .runtime.kinds import SECRET
+from .runtime.store import Cached
+from .runtime.world import entry
 
 _INDEPENDENT = frozenset({"PKI", "CephStorage"})
 """Kinds whose resources need no service."""
@@ -122,6 +129,19 @@ class NullReader:
         return {}
 
 
+CLOCK = datetime(2026, 1, 1, tzinfo=UTC)
+"""Time at which a plan is made unless another one is named, so that equal manifests give equal objects."""
+
+_FIELD = re.compile(r"(spec(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*): (.*)", re.DOTALL)
+
+
+def failures(plan: Plan) -> list[tuple[str, str]]:
+    """Return (path, message) of each step and condition of a plan that has failed before anything is applied."""
+    verdicts = [*(step.verdict for step in plan if step.verdict), *plan.outcome.extra_conditions.values()]
+    texts = dict.fromkeys(each.message for each in verdicts if each.state is State.FAILED)
+    return [(match[1], match[2]) if (match := _FIELD.fullmatch(text)) else ("", text) for text in texts]
+
+
 class OfflineCluster:
     """The cluster as it would be: resources of ours by name, each planned once.
 
@@ -153,8 +173,12 @@ class OfflineCluster:
         self._domain = domain
         self._permissions = permissions
         self._reader = reader
+        self.now = CLOCK
+        """Time at which certificates are judged, and made."""
         self._manifests: dict[Id, Object] = {}
         self._secrets: dict[tuple[str, str], dict[str, str]] = {}
+        self._user_secrets: dict[tuple[str, str], Cached] = {}
+        """Secrets among the manifests, whose annotations and content are known."""
         self._planned: dict[Id, Planned | None] = {}
         self._pending: list[Id] = []
         self._defaults: dict[Id, Mapping[str, str]] = {}
@@ -210,7 +234,10 @@ class OfflineCluster:
             metadata["name"],
         )
         if id_.kind == "Secret":
-            self._secrets[id_.namespace, id_.name] = secret_data(manifest) | (manifest.get("stringData") or {})
+            data = secret_data(manifest) | (manifest.get("stringData") or {})
+            self._secrets[id_.namespace, id_.name] = data
+            encoded = {name: b64encode(text.encode(errors="surrogateescape")).decode() for name, text in data.items()}
+            self._user_secrets[id_.namespace, id_.name] = entry({**manifest, "data": encoded}, SECRET)
         if id_.kind not in self._resources:
             return None
         self._manifests[id_] = manifest
@@ -266,6 +293,8 @@ class OfflineCluster:
                 self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
         plan = self._with_assumptions(id_, service, context)
+        if self._reader and (problems := failures(plan)):
+            self._reader.refused(id_, problems)
         for obj in plan.objects:
             if obj["kind"] == "Secret":
                 self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
@@ -283,15 +312,7 @@ class OfflineCluster:
         """Return what the plan of a resource looks at. Raises SpecError for a spec its model refuses."""
         spec = parse(self._resources[id_.kind], self._manifests[id_])
         permissions = self._reporting_permissions(id_)
-        namespace_secrets = {
-            name: data for (namespace, name), data in self._secrets.items() if namespace == id_.namespace
-        }
-        for path, text in plain_text(spec, namespace_secrets, id_.namespace, self._domain, permissions):
-            permissions.refuse(path, text)
-        if repelled := list(anti_affinity_faults(spec, id_.namespace)):
-            raise SpecError(*repelled[0], *repelled[1:])
-        for path, text in priority_class_faults(spec, id_.namespace, permissions):
-            permissions.refuse(path, text)
+        self._judge(id_, spec, permissions)
         # Other optional references are left out: their resources may need this one.
         refs = {
             ref: self._referent(id_, path, ref)
@@ -310,12 +331,26 @@ class OfflineCluster:
             refs=refs,
             secrets=self._contents(id_, spec, refs),
             annotations=self._manifests[id_]["metadata"].get("annotations") or {},
+            now=self.now,
             draw=lambda: self._password,
             domain=self._domain,
             installed_kinds=self._installed,
             servers=self._servers,
             permissions=permissions,
         )
+
+    def _judge(self, id_: Id, spec: Model, permissions: Permissions) -> None:
+        """Raise SpecError for what the operator refuses of a spec. Report what its administrator may allow."""
+        secrets = {name: each for (namespace, name), each in self._user_secrets.items() if namespace == id_.namespace}
+        faults = [*spec_faults(spec, secrets, id_.namespace, self._domain, permissions)]
+        for path, ref in secret_references(spec):
+            if ref.name in secrets and (fault := key_fault(path, ref, secret_data(secrets[ref.name].decode()))):
+                faults.append(fault)
+        for fault in faults:
+            if fault.is_permission:
+                permissions.refuse(fault.path, fault.text)
+        if problems := [(fault.path, fault.text) for fault in faults if not fault.is_permission]:
+            raise SpecError(*problems[0], *problems[1:])
 
     def _reporting_permissions(self, id_: Id) -> Permissions:
         """Return the permissions, with which a missing one is reported to the reader instead of raised."""
@@ -350,6 +385,7 @@ class OfflineCluster:
             services, reader = self._services.values(), NullReader()
             password, domain = self._password, self._domain
             cluster = OfflineCluster(services, (), self._releases, password=password, domain=domain, reader=reader)
+            cluster.now = self.now
             planned = cluster.plan_defaults(id_)
             if planned is None or planned.plan is None:
                 return {}

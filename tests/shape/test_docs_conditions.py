@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from openstack_operator.actuators import ovn
 from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
 from openstack_operator.plan import (
+    CONDITION_TYPES,
     CONFIG_VALID,
     FIELDS_IGNORED,
     FIELDS_INCONSISTENT,
@@ -19,6 +21,7 @@ from openstack_operator.plan import (
     Plan,
     State,
     Verdict,
+    condition_fault,
     condition_type,
     conditions,
 )
@@ -52,6 +55,7 @@ def test_every_condition_is_described_once() -> None:
     assert {kind: types for kind, types in rows().items() if len(types) != len(set(types))} == {}
 
 
+@cache
 def reported() -> dict[str, set[str]]:
     """Conditions by kind, from the plans of every case."""
     found: dict[str, set[str]] = defaultdict(set)
@@ -70,6 +74,14 @@ def reported() -> dict[str, set[str]]:
 
 def test_every_condition_is_described() -> None:
     assert listed() == reported()
+
+
+def test_fields_may_wait_for_each_condition() -> None:
+    assert {kind: set(types.split()) for kind, types in CONDITION_TYPES.items()} == reported()
+    assert all(not condition_fault("Keystone", type_) for type_ in OF_MANY_KINDS)
+    assert condition_fault("Keystone", "APIReay") == (
+        "a Keystone never has the condition 'APIReay'; did you mean APIReady?"
+    )
 
 
 def test_the_conditions_of_all_kinds_are_described() -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
+from .. import pki
 from ..api import Ref, Resource, handle
-from ..kube import Object, owner_path
+from ..kube import Object, owner_path, secret_data
 from ..parts.run.config_check import remarks
 from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases, SpecError
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from ..render import Id, NullReader, OfflineCluster, Planned
+from ..render import CLOCK, Id, NullReader, OfflineCluster, Planned
 from .documents import Document
-from .drawn import ANOTHER, WORD, Twins, masked, twins
+from .drawn import ANOTHER, WORD, masked, twins
 from .findings import Finding, in_order
 from .manifests import Checker
 from .schema import RuleCheck, are_related
@@ -35,8 +37,7 @@ class Survey:
     planned: tuple[Planned, ...]
     unplanned: int
     """Resources that cannot be planned without a cluster."""
-    stand_ins: Issuers = field(repr=False)
-    twins: Twins = field(repr=False)
+    render: Callable[[], list[tuple[Id, list[Object]]]] = field(repr=False, compare=False)
 
     @property
     def errors(self) -> list[Finding]:
@@ -45,19 +46,15 @@ class Survey:
 
     @property
     def warnings(self) -> list[Finding]:
-        """Findings that are certain only with a cluster."""
+        """Findings that only a cluster makes certain, and remarks of the operator on fields that it does not refuse."""
         return [each for each in self.findings if each.warning]
 
     @property
     def objects(self) -> list[tuple[Id, list[Object]]]:
         """Objects that each resource becomes; stand-ins are replaced by words that say what they are, and what follows
-        from what is drawn by a placeholder.
+        from what is drawn by a placeholder. Equal manifests give equal objects at any time.
         """
-        return [
-            (planned.id, [self.stand_ins.marked(masked(planned.id, obj, self.twins)) for obj in planned.objects])
-            for planned in self.planned
-            if planned.objects
-        ]
+        return self.render()
 
 
 def survey(
@@ -69,37 +66,60 @@ def survey(
     domain: str = "cluster.local",
     permissions: Permissions = NO_PERMISSIONS,
     rules: RuleCheck | None = None,
+    now: datetime | None = None,
 ) -> Survey:
     """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of other operators,
-    and `permissions` those that the user states.
+    and `permissions` those that the user states. Certificates are judged at the time `now`, by default the present.
     """
     reader = _Reader(Checker(RESOURCES, rules), namespace, frozenset(served), RESOURCES)
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
     options: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
     paper = OfflineCluster(SERVICES, ACTUATORS, releases, password=WORD, served=kinds, reader=reader, **options)
+    paper.now = now or datetime.now(UTC)
     reader.paper = paper
     planned = tuple(paper.render(accepted, namespace))
     reader.conclude(planned, kinds)
-    second_paper = OfflineCluster(
-        SERVICES, ACTUATORS, releases, password=ANOTHER, served=served, reader=_SecondReader(), **options
-    )
+
+    def plan_to_print(word: str, issuers: Issuers) -> tuple[Planned, ...]:
+        quiet = _QuietReader(issuers)
+        cluster = OfflineCluster(SERVICES, ACTUATORS, releases, password=word, served=served, reader=quiet, **options)
+        cluster.now = _rendering_time(accepted)
+        return tuple(cluster.render(accepted, namespace))
+
+    def render() -> list[tuple[Id, list[Object]]]:
+        issuers = Issuers()
+        resources, twin_objects = plan_to_print(WORD, issuers), twins(plan_to_print(ANOTHER, Issuers()))
+        return [
+            (each.id, [issuers.marked(masked(each.id, obj, twin_objects)) for obj in each.objects])
+            for each in resources
+            if each.objects
+        ]
+
     return Survey(
         findings=tuple(in_order(reader.findings)),
         resources=len(reader.documents),
         foreign=reader.foreign,
         planned=planned,
         unplanned=len(reader.waiting),
-        stand_ins=reader.issuers,
-        twins=twins(second_paper.render(accepted, namespace)),
+        render=render,
     )
 
 
-class _SecondReader(NullReader):
-    """Reader of the second plan, of which the first reader reported everything."""
+def _rendering_time(manifests: Iterable[Object]) -> datetime:
+    """Return a time at which all certificates in Secrets of the manifests are valid that are valid now. It follows from
+    the manifests alone.
+    """
+    secrets = [each for each in manifests if each["kind"] == "Secret"]
+    texts = (text for each in secrets for text in (secret_data(each) | (each.get("stringData") or {})).values())
+    return max([CLOCK, *(begin for text in texts if "-----BEGIN" in text for begin in pki.begins(text))])
 
-    def __init__(self) -> None:
-        self._issuers = Issuers()
+
+class _QuietReader(NullReader):
+    """Reader of a plan to print, of which another reader reported everything."""
+
+    def __init__(self, issuers: Issuers) -> None:
+        self._issuers = issuers
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
         return self._issuers.answers(context, plan)
@@ -231,6 +251,10 @@ class _Reader:
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
                 self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
+        for each in planned:
+            remarks_of_plan = each.plan.outcome.remarks if each.plan else {}
+            for path, text in (pair for advice in remarks_of_plan.values() for pair in advice.items()):
+                self._tell(each.id, path, text, warning=True)
         for id_, context in self._judged(planned):
             for remark in remarks(context):
                 # What a program does not take is an error, which the plan raised.

@@ -14,6 +14,7 @@ from .allowed import (
 )
 from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions, progress_count
 from .claim import Claim, Claims
+from .condition_types import CONDITION_TYPES, condition_fault
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
 from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import (
@@ -91,6 +92,7 @@ __all__ = [
     "CLIENTS",
     "COMPLETE",
     "COMPLETION",
+    "CONDITION_TYPES",
     "CONFIG_VALID",
     "FIELDS_IGNORED",
     "FIELDS_INCONSISTENT",
@@ -173,6 +175,7 @@ __all__ = [
     "check_hop",
     "check_version",
     "check_way_back",
+    "condition_fault",
     "condition_type",
     "conditions",
     "digest",

@@ -46,13 +46,12 @@ from ..plan import (
     waiting,
 )
 from .errors import not_permitted
+from .judgement import key_fault, spec_faults
 from .kinds import SECRET, Kind
 from .nodes import Nodes
-from .permits import account_refusals, refusals
-from .plain_text import plain_text
+from .permits import account_refusals
 from .pods import seen_by_plans, without_image
 from .running_release import running_release
-from .scheduling import anti_affinity_faults, priority_class_faults
 from .secret_sharing import SecretSharing
 from .store import Cached, Request
 from .world import Target, World, condition_kind
@@ -145,12 +144,9 @@ class Gatherer:
         waits = self._dependency_verdicts(request, spec, targets)
         named_secrets = await self._secrets(request, spec, missing, targets)
         recheck_after = await self._check_sharing(request, owner, spec, named_secrets, missing, targets)
-        missing.refused += refusals(spec, named_secrets)
+        faults = spec_faults(spec, named_secrets, request.namespace, self._domain, self._permissions)
+        missing.refused += map(str, faults)
         data: dict[str, Mapping[str, str]] = {name: secret_data(each.decode()) for name, each in named_secrets.items()}
-        plain = plain_text(spec, data, request.namespace, self._domain, self._permissions)
-        repelled = anti_affinity_faults(spec, request.namespace)
-        preempting = priority_class_faults(spec, request.namespace, self._permissions)
-        missing.refused += [f"{path}: {text}" for path, text in (*plain, *repelled, *preempting)]
         if admin:
             refused, waits_for = account_refusals(self._world, kind, owner, spec, refs, named_secrets)
             missing.refused += refused
@@ -294,10 +290,8 @@ class Gatherer:
                 missing.absent.append(f"{path}{ref.field}: there is no Secret {ref.name!r} in this namespace")
             elif isinstance(ref, SecretRef):
                 continue
-            elif (value := secret_data(by_name[ref.name].decode()).get(ref.key)) is None:
-                missing.absent.append(f"{path}.key: Secret {ref.name!r} has no key {ref.key!r}")
-            elif not value.isprintable():
-                missing.absent.append(f"{path}.key: {ref.key!r} of Secret {ref.name!r} is no text of one line")
+            elif fault := key_fault(path, ref, secret_data(by_name[ref.name].decode())):
+                missing.absent.append(str(fault))
         return by_name
 
     async def _check_sharing(

@@ -27,6 +27,11 @@ _NAMING = ("host", "endpoint", "url", "auth_url", "authUrl")
 
 def refusals(spec: Model, secrets: Mapping[str, Cached]) -> Iterator[str]:
     """Yield a sentence for each Secret that goes to a server of the spec's, and does not allow it."""
+    yield from (f"{path}: {text}" for path, text in faults_of_destinations(spec, secrets))
+
+
+def faults_of_destinations(spec: Model, secrets: Mapping[str, Cached]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the sentence of each of these refusals."""
     yield from _refusals(destinations(spec), secrets)
 
 
@@ -52,13 +57,13 @@ def account_refusals(
         if secret is None or (maker.request and world.plans.maker(SECRET, secret.meta) == maker and maker.is_known):
             continue
         targets.append(Destination(path, ref.name, tuple(addresses)))
-    texts = list(_refusals(targets, secrets))
+    texts = [f"{path}: {text}" for path, text in _refusals(targets, secrets)]
     if texts and not maker.is_known:
         return [], ["waiting for its owner to be looked at, which says whether its password may be sent"]
     return texts, []
 
 
-def _refusals(targets: Iterable[Destination], secrets: Mapping[str, Cached]) -> Iterator[str]:
+def _refusals(targets: Iterable[Destination], secrets: Mapping[str, Cached]) -> Iterator[tuple[str, str]]:
     for path, name, addresses in targets:
         if (secret := secrets.get(name)) is None:
             continue
@@ -66,15 +71,15 @@ def _refusals(targets: Iterable[Destination], secrets: Mapping[str, Cached]) -> 
         hosts = _hosts_named_in(secret)
         lacking = [host for host in map(host_of, addresses) if not is_allowed(host, allowed) and host not in hosts]
         if lacking:
-            yield _refusal(path, name, sorted(set(lacking)))
+            yield path, _refusal(name, sorted(set(lacking)))
 
 
-def _refusal(path: str, name: str, hosts: list[str]) -> str:
+def _refusal(name: str, hosts: list[str]) -> str:
     # Whoever may write the resource has this text shown to administrators: no command to copy without a thought.
     where = " and ".join(host or "a server that the spec does not say plainly" for host in hosts)
     entries = ",".join(host or "*" for host in hosts)
     return (
-        f"{path}: Secret {name!r} does not allow that it is sent to {where}. An administrator who knows who wrote this "
+        f"Secret {name!r} does not allow that it is sent to {where}. An administrator who knows who wrote this "
         f"resource, and lets that server have the Secret, adds {entries} to its annotation {ALLOWED_HOSTS}"
     )
 

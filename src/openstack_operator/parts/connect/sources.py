@@ -23,7 +23,7 @@ from ...api import (
     UsesMessaging,
     UsesNotifications,
 )
-from ...plan import Context, SpecError, State, Step, Verdict, fitting, worst
+from ...plan import Context, SpecError, State, Step, Verdict, condition_fault, fitting, worst
 from ..delegate.korc import KORC, managed, service_user
 from ..run.workloads import Api, connected
 from ..secrets.credentials import Credentials, credentials
@@ -296,9 +296,16 @@ def manual_step(name: str, task: str, after: Sequence[Step] = ()) -> Step:
 
 def waits(ctx: Context[Any]) -> tuple[Step, ...]:
     """A step that is ready when all of the spec's dependsOn are, if it has any. Raises SpecError if one of them is the
-    resource itself.
+    resource itself, or if its kind never has the condition.
     """
     dependencies: Sequence[Dependency] = ctx.spec.depends_on
+    faults = [
+        (f"spec.dependsOn[{index}].condition", text)
+        for index, each in enumerate(dependencies)
+        if (text := condition_fault(each.kind, each.condition))
+    ]
+    if faults:
+        raise SpecError(*faults[0], *faults[1:])
     if (ctx.kind, ctx.owner) in {(each.kind, each.name) for each in dependencies}:
         raise SpecError("spec.dependsOn", f"{ctx.kind}/{ctx.owner} cannot wait for itself; remove it from the list")
     verdicts = [ctx.dependencies.get(each) or kube.dependency_verdict(None, each) for each in dependencies]
