@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ import yaml
 
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions, secret_data
+from openstack_operator.offline.documents import parse
+from openstack_operator.offline.rules import evaluator
+from openstack_operator.offline.survey import survey
+from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
@@ -20,6 +25,7 @@ from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD,
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
+from tests.operator_refusals import REFUSALS, Refusal
 
 from .conftest import CRD
 from .harness import Cluster, eventually
@@ -469,3 +475,40 @@ async def test_what_a_login_to_a_server_of_others_lacks_is_named_until_it_is_the
         choice = "Memcached/cache has no condition 'SunReady'; choose from Ready, "
         await said(cluster, "Placement", "placement", choice, "ServerReady", reason="InvalidSpec")
         assert await listed(cluster, DEPLOYMENT), "what runs is left alone"
+
+
+async def test_a_file_is_judged_as_the_operator_judges_the_resource(cluster: Cluster, root: Path) -> None:
+    now = datetime.now(UTC)
+    written = {each.name: [in_namespace(cluster, made) for made in each.manifests(now)] for each in REFUSALS}
+    cloud = in_namespace(cluster, {**of_kind(CONTROL_PLANE.kind, "cloud"), "spec": dict(SMALL)})
+    # Cinder and Glance call a broker.
+    beside = [in_namespace(cluster, of_kind(kind, kind.lower())) for kind in ("RabbitMQ", "Glance")]
+    async with operator(cluster, root):
+        for manifest in (cloud, *beside, *(each for made in written.values() for each in made)):
+            if manifest["kind"] == "Secret":
+                await cluster.client.create(SECRET, manifest)
+            else:
+                await cluster.create(RESOURCE[manifest["kind"]], manifest["metadata"]["name"], **manifest["spec"])
+        for refusal in REFUSALS:
+            documents = parse(yaml.safe_dump_all([cloud, *beside, *written[refusal.name]]).encode(), refusal.name)[0]
+            found = survey(documents, ReleaseFiles(), namespace=cluster.namespace, rules=evaluator())
+            (finding,) = [each for each in found.findings if (each.path, each.resource) == of_resource(refusal)]
+            assert refusal.words in finding.message
+            message = f"{finding.path}: {finding.message}"
+
+            async def is_refused(name: str = refusal.name, kind: str = refusal.kind, words: str = message) -> bool:
+                return words in (await cluster.condition(RESOURCE[kind], name)).get("message", "")
+
+            await eventually(is_refused)
+
+
+def of_kind(kind: str, name: str) -> Object:
+    return {"apiVersion": RESOURCE[kind].api_version, "kind": kind, "metadata": {"name": name}, "spec": {}}
+
+
+def in_namespace(cluster: Cluster, manifest: Object) -> Object:
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": cluster.namespace}}
+
+
+def of_resource(refusal: Refusal) -> tuple[str, str]:
+    return refusal.field, f"{refusal.kind}/{refusal.name}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from openstack_operator.parts.delegate.korc import MANAGED_KINDS
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest
+from tests.operator_refusals import REFUSALS, Refusal, certificate
 
 RULES = evaluator()
 CHECKER = Checker(RESOURCES, RULES)
@@ -630,3 +633,39 @@ def test_any_spec_is_judged(data: st.DataObject, kind: str) -> None:
     loaded, _ = parse(json.dumps(manifest(kind, spec)).encode(), "f.yaml")
     result = judged(loaded)
     assert not any("defect of the operator" in str(each) for each in result.findings), result.findings
+
+
+# Judgement of the operator
+
+
+def _written(refusal: Refusal) -> str:
+    return yaml.safe_dump_all(refusal.manifests(datetime.now(UTC)))
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
+def test_what_the_operator_refuses_is_refused_in_a_file(refusal: Refusal) -> None:
+    found = surveyed(_written(refusal))
+    findings = found.warnings if refusal.is_warning else found.errors
+    assert [(each.path, refusal.words in each.message) for each in findings if each.path == refusal.field] == [
+        (refusal.field, True)
+    ]
+    assert refusal.is_warning or len(found.errors) == 1
+
+
+def test_a_certificate_is_judged_at_the_present_time_and_printed_at_any() -> None:
+    valid = Refusal("own", "MariaDB", {"tls": {"secretRef": {"name": "own"}}}, "", "")
+    secret = certificate("own", -timedelta(days=9), timedelta(days=90))(datetime.now(UTC))
+    secret["metadata"] = {"name": "own", "namespace": "openstack"}
+    text = yaml.safe_dump_all([secret, *valid.manifests(datetime.now(UTC))])
+    assert surveyed(text).errors == []
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert surveyed(text).objects == surveyed(text, now=later).objects
+    expired = surveyed(text, now=datetime.now(UTC) + timedelta(days=91))
+    assert [each.path for each in expired.errors] == ["spec.tls.secretRef"]
+
+
+def test_fields_without_effect_are_named() -> None:
+    warnings = surveyed(CLOUD + "  glance: {expose: {host: images.example.org}}\n").warnings
+    assert [(each.path, each.line) for each in warnings if "expose.type" in each.message] == [
+        ("spec.glance.expose.host", 6)
+    ]
