@@ -12,6 +12,7 @@ from .parts.connect.external import external_kinds
 from .parts.expose.ignored import ignored_exposure, ignored_monitoring
 from .parts.expose.short_name import with_short_name
 from .parts.run.config_check import check_options
+from .parts.run.consistency import REVIEWS
 from .parts.run.environment import check_environment
 from .plan import C5C3, Listens, Service
 from .services import controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
@@ -53,7 +54,7 @@ def _with_common_checks(service: Service) -> Service:
         service,
         ignores=(*service.ignores, *IGNORED_IN_ALL),
         checks=(*service.checks, check_options),
-        reviews=(*service.reviews, environment),
+        reviews=(*service.reviews, environment, *REVIEWS),
     )
 
 

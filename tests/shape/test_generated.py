@@ -21,8 +21,8 @@ from openstack_operator.generate import generated, rendered, stale, write
 from openstack_operator.manifests import load
 from openstack_operator.parts.connect.external import external_kinds
 from openstack_operator.plan.steps import WORKLOADS
+from openstack_operator.planned import Planned
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES, SERVICES
-from openstack_operator.render import Planned
 from openstack_operator.runtime.kinds import CHILDREN, Catalog, optional_role
 
 

@@ -1,150 +1,218 @@
-"""What objects of a plan name exists in it, also where names are too long to stay whole."""
+"""Fields that are right alone and wrong together: a condition with the numbers, and the same words for a file."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import yaml
 
-from openstack_operator.kube import Object, secret_data
+from openstack_operator.offline.documents import parse
+from openstack_operator.offline.rules import evaluator
+from openstack_operator.offline.survey import survey
+from openstack_operator.parts.run.schedules import duration_text, shortest_span
+from openstack_operator.plan import FIELDS_INCONSISTENT, Object, SpecError, State
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.gather import parse
+from openstack_operator.services.keystone.keys import due
+from openstack_operator.testing import NOW
+from tests.world import RELEASES, SERVED
 
-ROOT = Path(__file__).parent.parent.parent
-KINDS = {service.resource.handle: service.resource for service in SERVICES if service.teardown is not True}
-# It makes nothing without a Secret that another cluster wrote; test_hypervisorcluster.py has one.
-del KINDS["HypervisorCluster"]
-NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
-LEAST: dict[str, dict[str, Any]] = {
-    "CredentialRotation.c5c3.io": {"target": "database", "serviceRef": {"kind": "Placement", "name": "placement"}}
-}
-"""What a kind cannot do without."""
-HOST = re.compile(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local")
+RULES = evaluator()
+BY_KIND = {resource.kind: resource for resource in reversed(RESOURCES)}
+GIB: Mapping[str, Any] = {"resources": {"limits": {"memory": "1Gi"}}}
+TOKENS = {"expiration": 86400, "allow_expired_window": 172800}
+
+TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
+    (
+        "Keystone",
+        {"fernet": {"rotationSchedule": "@hourly", "maxActiveKeys": 3}, "config": {"token": TOKENS}},
+        "spec.fernet.maxActiveKeys",
+        (
+            "3 keys, rotated each 1 h (rotationSchedule), read a token for 1 h, and tokens last 3 d (token.expiration"
+            " 1 d and allow_expired_window 2 d): users and long work of services get 401; 74 are more than 32, rotate"
+            " each 3 d or less often, or let tokens end sooner"
+        ),
+    ),
+    (
+        "Keystone",
+        {"fernet": {"rotationSchedule": "@daily"}},
+        "spec.fernet.maxActiveKeys",
+        (
+            "read a token for 1 d, and tokens last 2 d 1 h (token.expiration 1 h and allow_expired_window 2 d): users"
+            " and long work of services get 401; set it to 5, rotate"
+        ),
+    ),
+    (
+        # Rotations that come sooner than they may wait for ten minutes.
+        "Keystone",
+        {"fernet": {"rotationSchedule": "* * * * *", "maxActiveKeys": 32}, "config": {"Token": TOKENS}},
+        "spec.fernet.maxActiveKeys",
+        "32 keys, rotated each 10 min (rotationSchedule), read a token for 5 h, ",
+    ),
+    (
+        # On Mondays, two come one hour after the other.
+        "Keystone",
+        {"fernet": {"rotationSchedule": "0 0,1 * * 1"}},
+        "spec.fernet.maxActiveKeys",
+        "3 keys, rotated each 1 h (rotationSchedule), read a token for 1 h, ",
+    ),
+    ("Heat", {"purge": {"schedule": "0 0 30 2 *"}}, "spec.purge.schedule", "'0 0 30 2 *' is not a schedule"),
+    (
+        "Nova",
+        {"config": {"DEFAULT": {"report_interval": 60}}},
+        "spec.config.DEFAULT.report_interval",
+        (
+            "DEFAULT.service_down_time is 60 s, and DEFAULT.report_interval 60 s: between two reports a running program"
+            " counts as down; make the first at least 120 s, or the second less"
+        ),
+    ),
+    (
+        # The interval of the service holds for nova-compute, too.
+        "Nova",
+        {
+            "config": {"DEFAULT": {"report_interval": 20}},
+            "compute": {"config": {"DEFAULT": {"service-down-time": 30}}},
+        },
+        "spec.compute.config.DEFAULT.service-down-time",
+        "DEFAULT.service_down_time is 30 s, and DEFAULT.report_interval 20 s",
+    ),
+    (
+        "Neutron",
+        {"config": {"AGENT": {"report_interval": 60}}},
+        "spec.config.AGENT.report_interval",
+        "make the first at least 120 s",
+    ),
+    (
+        "Cinder",
+        {"backends": [{"name": "a", "type": "lvm"}], "config": {"DEFAULT": {"service_down_time": 15}}},
+        "spec.config.DEFAULT.service_down_time",
+        "make the first at least 20 s",
+    ),
+    (
+        "Octavia",
+        {"config": {"health_manager": {"heartbeat_timeout": 10}}},
+        "spec.config.health_manager.heartbeat_timeout",
+        "running amphorae are replaced",
+    ),
+    (
+        "Placement",
+        {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "512Mi"}}},
+        "spec.resources.requests.memory",
+        "1Gi is more than limits.memory, 512Mi, so that Kubernetes refuses the pods; lower it",
+    ),
+    (
+        "Placement",
+        {"api": {"resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "2500m"}}}},
+        "spec.api.resources.requests.cpu",
+        "3 is more than limits.cpu, 2500m",
+    ),
+    (
+        "MariaDB",
+        {**GIB, "config": {"mysqld": {"innodb-buffer-pool-size": "1G"}}},
+        "spec.config.mysqld.innodb-buffer-pool-size",
+        "1Gi is too much for spec.resources.limits.memory 1Gi, which has to be 1229Mi or more",
+    ),
+    (
+        "MariaDB",
+        {"storageSize": "1Gi", "config": {"mysqld": {"innodb_log_file_size": "1024M"}}},
+        "spec.config.mysqld.innodb_log_file_size",
+        "the volume is full without data",
+    ),
+    ("Memcached", {**GIB, "memory": "1Gi"}, "spec.memory", "which has to be 1127Mi or more"),
+    ("Valkey", {"memory": "2Gi"}, "spec.memory", "2Gi is too much for spec.storageSize 1Gi"),
+    (
+        "Etcd",
+        {"quota": "2Gi"},
+        "spec.quota",
+        "2Gi is too much for spec.storageSize 1Gi, which has to be 2253Mi or more",
+    ),
+    (
+        "RabbitMQ",
+        {**GIB, "config": {"vm_memory_high_watermark.absolute": "1GiB"}},
+        "spec.config.vm_memory_high_watermark.absolute",
+        "the server ends before it slows its clients",
+    ),
+    (
+        "RabbitMQ",
+        {"storageSize": "1Gi", "config": {"disk_free_limit.absolute": "2GB"}},
+        "spec.config.disk_free_limit.absolute",
+        "the server takes no messages at all",
+    ),
+    (
+        "PKI",
+        {"authorityLifetime": "300d", "certificateLifetime": "200d", "overlap": "7d"},
+        "spec.certificateLifetime",
+        "is replaced when 100 d of it are left",
+    ),
+    (
+        "PKI",
+        {"authorityLifetime": "30d", "certificateLifetime": "1d", "overlap": "7d"},
+        "spec.overlap",
+        "programs trust a new authority for 5 d before it signs; choose that",
+    ),
+    (
+        "CredentialRotation",
+        {"target": "fernet", "intervalDays": 7, "gracePeriodDays": 7},
+        "spec.gracePeriodDays",
+        "the old account stays for 7 days, and the next replacement is due after 7 (intervalDays)",
+    ),
+]
 
 
-def values(node: Any) -> Iterator[tuple[str, Any]]:
-    """Every (key, value) at any depth."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield name, value
-            yield from values(value)
-    elif isinstance(node, list):
-        for entry in node:
-            yield from values(entry)
+def manifest(kind: str, spec: Mapping[str, Any]) -> Object:
+    """Return a resource called after its kind."""
+    resource = BY_KIND[kind]
+    metadata = {"name": kind.lower(), "namespace": "openstack"}
+    return {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata, "spec": dict(spec)}
 
 
-def texts(obj: Object) -> str:
-    return str(secret_data(obj) if obj["kind"] == "Secret" else obj)
+@pytest.mark.parametrize(
+    ("kind", "spec", "field", "words"), TOGETHER, ids=[f"{kind}-{f}" for kind, _, f, _ in TOGETHER]
+)
+def test_fields_that_do_not_go_together_are_named_with_their_numbers(
+    kind: str, spec: dict[str, Any], field: str, words: str
+) -> None:
+    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
+    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == kind.lower())
+    assert planned.plan
+    verdict = planned.plan.outcome.extra_conditions[FIELDS_INCONSISTENT]
+    assert verdict.state is State.READY
+    assert f"{field}: " in verdict.message
+    assert words in verdict.message
+    loaded = parse(yaml.safe_dump(manifest(kind, spec)).encode(), "f.yaml")[0]
+    found = survey(loaded, ReleaseFiles(), namespace="openstack", rules=RULES)
+    (warning,) = [each for each in found.warnings if each.path == field]
+    assert f"{field}: {warning.message}" in verdict.message
+    assert found.errors == []
 
 
-class Made:
-    """Everything one resource of a kind becomes, its referents beside it."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
-        resource = KINDS[kind]
-        manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
-        manifest["spec"] = LEAST.get(kind, {})
-        planned = next(paper.render([manifest], "openstack"))
-        self.objects = planned.objects
-        self.published = planned.plan.outcome if planned.plan else None
-        self.foreign = {
-            word
-            for referent in planned.context.refs.values()
-            for value in referent.published.values()
-            for word in (value, *HOST.findall(value))
-        }
-
-    def names(self, kind: str) -> set[str]:
-        return {obj["metadata"]["name"] for obj in self.objects if obj["kind"] == kind}
+FINE: list[tuple[str, dict[str, Any]]] = [
+    ("Keystone", {"fernet": {"rotationSchedule": "@daily", "maxActiveKeys": 5}}),
+    ("Keystone", {"fernet": {"rotationSchedule": "@hourly"}, "config": {"token": {"allow_expired_window": 0}}}),
+    ("Nova", {"config": {"DEFAULT": {"report_interval": 30}}}),
+    ("Placement", {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1024Mi"}}}),
+    ("MariaDB", {**GIB, "config": {"mysqld": {"innodb_buffer_pool_size": "800M"}}}),
+    ("Memcached", {"memory": "8Gi"}),
+    ("CredentialRotation", {"target": "fernet", "intervalDays": 7, "gracePeriodDays": 6}),
+]
 
 
-@pytest.fixture(params=[(kind, name) for kind in KINDS for name in NAMES], ids=lambda p: f"{p[0]}-{len(p[1])}")
-def made(request: pytest.FixtureRequest) -> Made:
-    return _made(*request.param)
+@pytest.mark.parametrize(("kind", "spec"), FINE)
+def test_fields_that_go_together_are_not_named(kind: str, spec: dict[str, Any]) -> None:
+    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
+    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == kind.lower())
+    assert planned.plan
+    assert FIELDS_INCONSISTENT not in planned.plan.outcome.extra_conditions
 
 
-@cache
-def _made(kind: str, name: str) -> Made:
-    """All tests look at the same objects, and change none."""
-    return Made(kind, name)
-
-
-def test_secrets_exist(made: Made) -> None:
-    named = {value for obj in made.objects for key, value in values(obj) if key == "secretName"}
-    for obj in made.objects:
-        for key, value in values(obj):
-            if key in ("secretKeyRef", "passwordSecretRef"):
-                named.add(value["name"])
-    assert named - made.names("Secret") - made.foreign == set()
-
-
-def test_keys_of_secrets_exist(made: Made) -> None:
-    held = {obj["metadata"]["name"]: set(obj["data"]) for obj in made.objects if obj["kind"] == "Secret"}
-    for obj in made.objects:
-        for key, value in values(obj):
-            if key in ("secretKeyRef", "passwordSecretRef") and value["name"] in held:
-                assert value["key"] in held[value["name"]]
-
-
-def test_volumes_are_declared_and_claims_exist(made: Made) -> None:
-    claims = {
-        value["claimName"] for obj in made.objects for key, value in values(obj) if key == "persistentVolumeClaim"
-    }
-    assert claims <= made.names("PersistentVolumeClaim")
-    for obj in made.objects:
-        for key, template in values(obj):
-            if key == "template":
-                spec = template["spec"]
-                declared = {volume["name"] for volume in spec.get("volumes", ())}
-                declared |= {claim["metadata"]["name"] for claim in obj["spec"].get("volumeClaimTemplates", ())}
-                for container in (*spec["containers"], *spec.get("initContainers", ())):
-                    assert {mount["name"] for mount in container.get("volumeMounts", ())} <= declared
-
-
-def test_hosts_are_services(made: Made) -> None:
-    hosts = {host for obj in made.objects for host in HOST.findall(texts(obj))}
-    assert made.published is not None
-    hosts |= {host for value in made.published.published.values() for host in HOST.findall(value)}
-    # Neutron asks Nova's metadata API, which refers to Neutron.
-    assert hosts - made.names("Service") - made.foreign - {"nova-metadata"} == set()
-
-
-def test_services_reach_pods(made: Made) -> None:
-    pods = [
-        template["metadata"]["labels"] for obj in made.objects for key, template in values(obj) if key == "template"
-    ]
-    for obj in made.objects:
-        if obj["kind"] == "Service":
-            # Kubernetes gives each member of a StatefulSet a label with its name.
-            wanted = {k: v for k, v in obj["spec"]["selector"].items() if k != "statefulset.kubernetes.io/pod-name"}
-            assert [labels for labels in pods if wanted.items() <= labels.items()], obj["metadata"]["name"]
-
-
-def test_names_and_labels_fit(made: Made) -> None:
-    for obj in made.objects:
-        metadata = obj["metadata"]
-        assert len(metadata["name"]) <= (52 if obj["kind"] == "StatefulSet" else 63)
-        assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", metadata["name"])
-        for value in metadata["labels"].values():
-            assert len(value) <= 63
-
-
-def test_published_secrets_exist(made: Made) -> None:
-    assert made.published is not None
-    for key, value in made.published.published.items():
-        if key.endswith("Secret"):
-            assert value in made.names("Secret")
-
-
-def test_resources_of_ours_are_what_their_models_take(made: Made) -> None:
-    resources = {resource.handle: resource for resource in RESOURCES}
-    for obj in made.objects:
-        if obj["kind"] in resources:
-            parse(resources[obj["kind"]], obj)
+def test_spans_of_a_schedule() -> None:
+    assert shortest_span("0 0 * * 0", NOW, 2) == timedelta(days=14)
+    assert shortest_span("0 0,1 * * 1", NOW, 3) == timedelta(days=7, hours=1)
+    assert shortest_span("*/5 * * * *", NOW, 3, timedelta(minutes=10)) == timedelta(minutes=30)
+    assert duration_text(timedelta(days=1, hours=2, seconds=1)) == "1 d 2 h 1 min"
+    with pytest.raises(SpecError, match=r"spec\.x: .* is not a schedule"):
+        due("0 0 31 2 *", NOW, "spec.x")

@@ -12,9 +12,10 @@ from ..command_line import command_line
 from ..kind_index import index_of
 from ..kube import Object
 from ..manifests import dump, dump_all, load
+from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
-from ..render import OfflineCluster, Planned
+from ..render import OfflineCluster
 from .bundle import FOLDER, bundle_files, examples_of
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference

@@ -13,8 +13,8 @@ from ..admission.names import OPERATOR
 from ..api import Resource, crd
 from ..kube import Object
 from ..manifests import dump
+from ..planned import Planned
 from ..registry import RESOURCES
-from ..render import Planned
 from .deployment import deployment
 from .permissions import Rules, namespaced_permissions, optional_permissions
 from .roles import user_roles

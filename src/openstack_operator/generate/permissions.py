@@ -9,8 +9,8 @@ from ..admission.names import NAMESPACE, OPERATOR, RUN_ON_NODES
 from ..admission.presence import POLICY_KINDS, policies
 from ..api import needs_verb
 from ..kube import Object
+from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from ..render import Planned
 from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, LEASE, POD, TOKEN_REVIEW, Catalog, optional_role
 
 METRICS_READER = f"{OPERATOR}-metrics-reader"

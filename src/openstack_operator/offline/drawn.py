@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from ..kube import Object, secret_data
 from ..plan import PLACEHOLDER, Key, key
-from ..render import Id, Planned
+from ..planned import Id, Planned
 
 WORD, ANOTHER = "openstackOperatorDrawsThis", "openstackOperatorDrawsThat"
 """Passwords that the plan and the second plan draw; letters, which stay unchanged in any notation."""

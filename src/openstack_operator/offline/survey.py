@@ -13,8 +13,9 @@ from ..api import Ref, Resource, handle
 from ..kube import Object, owner_path, secret_data
 from ..parts.run.config_check import remarks
 from ..plan import NO_PERMISSIONS, Context, InstalledKinds, Permissions, Plan, Releases, SpecError
+from ..planned import Id, NullReader, Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from ..render import CLOCK, Id, NullReader, OfflineCluster, Planned
+from ..render import CLOCK, OfflineCluster
 from .documents import Document
 from .drawn import ANOTHER, WORD, masked, twins
 from .findings import Finding, in_order

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...api import KEYSTONE_LOGIN
 from ...parts.delegate.korc import KINDS
 from ...parts.secrets.rotation import rotation_in_progress
+from ...parts.secrets.token_lifetime import review_keys
 from ...plan import C5C3, CloudTemplate, Kind, Listens, SecretReaders, Service
 from .ignored import ignored
+from .keys import MIN_INTERVAL
 from .korc import CLOUDS, SECRETS, ordered_teardown
 from .model import KEYSTONE
 from .programs import programs
@@ -32,6 +36,7 @@ SERVICE = Service(
     # Logins of its administrator, for clients.
     shares=dict.fromkeys(("{name}-admin", "{name}-clouds", "{name}-app-credential", CLOUDS), KEYSTONE_LOGIN),
     ignores=(ignored,),
+    reviews=(partial(review_keys, least=MIN_INTERVAL),),
     # The command line of administrators.
     dispensable=("client",),
 )

@@ -6,12 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cronsim import CronSim, CronSimError
-
+from ...parts.run.schedules import next_times
 from ...plan import SpecError
-
-ALIASES = {"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *"}
-
 
 MIN_INTERVAL = timedelta(minutes=10)
 """Shortest time between rotations. A server can read the tokens of other servers while it is at most one rotation
@@ -24,12 +20,11 @@ def due(schedule: str, after: datetime, field: str, ordered: datetime | None = N
     the `ordered` one, but not before every pod has read those keys. Raise SpecError naming `field` for a bad schedule.
     """
     try:
-        scheduled = next(CronSim(ALIASES.get(schedule, schedule), after))
-        return max(min(scheduled, ordered) if ordered and ordered > after else scheduled, after + MIN_INTERVAL)
-    except (CronSimError, StopIteration) as error:
-        raise SpecError(
-            field, f"{schedule!r} is not a schedule: {error}; write cron fields such as '0 0 * * 0'"
-        ) from error
+        scheduled = next_times(schedule, after, 1)[0]
+    except ValueError as error:
+        text = f"{schedule!r} is not a schedule: {error}; write cron fields such as '0 0 * * 0'"
+        raise SpecError(field, text) from error
+    return max(min(scheduled, ordered) if ordered and ordered > after else scheduled, after + MIN_INTERVAL)
 
 
 @dataclass(frozen=True)
