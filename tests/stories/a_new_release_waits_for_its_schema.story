@@ -15,7 +15,7 @@ Finished: Job.
   ~ Deployment/placement-api
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: True, Progressing, API: placement-api: not yet seen by its controller
+  Ready: True, Progressing, placement-api: not yet seen by its controller
 
 Finished: everything that was applied.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

@@ -9,12 +9,12 @@ A CredentialRotation orders another account in the database.
   + MariaDBDatabase/placement-db--b
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   DatabaseReady: Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
-  Ready: True, Progressing, Database: MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: True, Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
 
 The operator is killed; another one takes over.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   DatabaseReady: Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
-  Ready: True, Progressing, Database: MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
+  Ready: True, Progressing, MariaDBDatabase/placement-db: the operator is looking at its change; MariaDBDatabase/placement-db--b has not reported yet
 
 Finished: MariaDBDatabase.
   ~ Secret/placement-credentials
@@ -22,17 +22,17 @@ Finished: MariaDBDatabase.
   ~ Deployment/placement-api
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: True, Progressing, API: placement-api: not yet seen by its controller
+  Ready: True, Progressing, placement-api: not yet seen by its controller
 
 The operator is killed; another one takes over.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: True, Progressing, API: placement-api: not yet seen by its controller
+  Ready: True, Progressing, placement-api: not yet seen by its controller
 
 The API has not rolled.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: True, Progressing, API: placement-api: not yet seen by its controller
+  Ready: True, Progressing, placement-api: not yet seen by its controller
 
 Finished: Deployment.
 

@@ -26,7 +26,7 @@ A CephStorage appears, with a Ceph of its own.
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
   HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: StatefulSet.
   ~ Secret/cephstorage-record
@@ -41,7 +41,7 @@ Finished: StatefulSet.
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
   HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: StatefulSet.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
@@ -50,7 +50,7 @@ Finished: StatefulSet.
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
   CephConnected: Progressing, nothing was heard yet of what the status pod sees
   HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; Status: cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
 
 Finished: Deployment.
   + Job/cephstorage-pools-…
@@ -73,7 +73,7 @@ The pod that looks is heard.
 An OSD fills up.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   HealthReady: Unhealthy, HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
-  Ready: Unhealthy, Health: HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
+  Ready: Unhealthy, HEALTH_ERR: OSD_FULL: 1 full osd(s); osd.0 is full
 
 Somebody removes the monitors' Service.
   + Service/cephstorage-mon-a

@@ -48,7 +48,7 @@ Finished: Job.
   BackendsReady: Waiting, waiting for CephConnected; waiting for API, Scheduler, Backend ceph
   EndpointReady: Waiting, waiting for API
   VolumeTypesReady: Waiting, waiting for API
-  Ready: Progressing, API: cinder-api: 0/1 pods ready; Scheduler: cinder-scheduler: 0/1 pods ready; CephConnected: Ceph does not answer yet
+  Ready: Progressing, cinder-api: 0/1 pods ready; cinder-scheduler: 0/1 pods ready; CephConnected: Ceph does not answer yet
 
 CephStorage is ready.
   + StatefulSet/cinder-volume-ceph
@@ -58,7 +58,7 @@ CephStorage is ready.
   BackendsReady: Waiting, waiting for API, Scheduler, Backend ceph
   EndpointReady: Waiting, waiting for API
   VolumeTypesReady: Waiting, waiting for API
-  Ready: Progressing, API: cinder-api: 0/1 pods ready; Scheduler: cinder-scheduler: 0/1 pods ready
+  Ready: Progressing, cinder-api: 0/1 pods ready; cinder-scheduler: 0/1 pods ready
 
 … until everything stands.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
@@ -94,7 +94,7 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
   APIReady: Progressing, cinder-api: not yet seen by its controller
   SchedulerReady: Progressing, cinder-scheduler: not yet seen by its controller
   BackendsReady: Progressing, job cinder-forget-ceph-… is running
-  Ready: True, Progressing, API: cinder-api: not yet seen by its controller; Scheduler: cinder-scheduler: not yet seen by its controller; Backends: job cinder-forget-ceph-… is running
+  Ready: True, Progressing, cinder-api: not yet seen by its controller; cinder-scheduler: not yet seen by its controller; Backends: job cinder-forget-ceph-… is running
 
 Finished: everything that was applied.
   - CinderBackend/cinder-ceph

@@ -33,7 +33,7 @@ Finished: Job.
   APIReady: Progressing, keystone-api: 0/1 pods ready
   EndpointReady: Waiting, waiting for API
   ClientReady: Waiting, waiting for API
-  Ready: Progressing, API: keystone-api: 0/1 pods ready
+  Ready: Progressing, keystone-api: 0/1 pods ready
 
 Finished: Deployment.
   + KeystoneService/keystone-catalog
@@ -41,7 +41,7 @@ Finished: Deployment.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   EndpointReady: Progressing, KeystoneService/keystone-catalog has not reported yet
   ClientReady: Progressing, keystoneclient: 0/1 pods ready
-  Ready: Progressing, Endpoint: KeystoneService/keystone-catalog has not reported yet; Client: keystoneclient: 0/1 pods ready
+  Ready: Progressing, Endpoint: KeystoneService/keystone-catalog has not reported yet; keystoneclient: 0/1 pods ready
 
 Finished: everything that was applied.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

@@ -66,7 +66,7 @@ Finished: Job.
   MetadataReady: Waiting, waiting for Cell1Setup
   EndpointReady: Waiting, waiting for Neutron, API
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
-  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; Conductor: nova-conductor: 0/1 pods ready
+  Ready: Progressing, Neutron: not ready: API: neutron-api: 0/1 pods ready; nova-conductor: 0/1 pods ready
 
 Neutron is ready.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
@@ -78,7 +78,7 @@ Neutron is ready.
   MetadataReady: Waiting, waiting for Cell1Setup
   EndpointReady: Waiting, waiting for API
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
-  Ready: Progressing, Conductor: nova-conductor: 0/1 pods ready
+  Ready: Progressing, nova-conductor: 0/1 pods ready
 
 … until everything stands.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

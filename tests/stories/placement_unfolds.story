@@ -36,7 +36,7 @@ Finished: KeystoneUser.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, placement-api: 0/1 pods ready
   EndpointReady: Waiting, waiting for API
-  Ready: Progressing, API: placement-api: 0/1 pods ready
+  Ready: Progressing, placement-api: 0/1 pods ready
 
 Finished: Deployment.
   + KeystoneService/placement-catalog

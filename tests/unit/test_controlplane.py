@@ -251,7 +251,8 @@ def test_what_is_off_may_say_anything(release: Release) -> None:
 
 @pytest.mark.proves("OpenStackControlPlane", "status.endpoint")
 def test_the_endpoint_is_keystones(release: Release) -> None:
-    keystone = {"spec": {}, "status": {"endpoint": "http://cloud.example.org:5000/v3"}}
+    status = {"endpoint": "http://cloud.example.org:5000/v3"}
+    keystone = {"kind": "Keystone", "metadata": {"name": "keystone"}, "spec": {}, "status": status}
     planned = plan(cloud(release, children={("Keystone", "keystone"): keystone}))
     assert planned.outcome.endpoint == "http://cloud.example.org:5000/v3"
     assert plan(cloud(release)).outcome.endpoint is None

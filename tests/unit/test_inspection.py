@@ -534,7 +534,7 @@ def test_what_may_not_be_read_is_named_and_not_ready(ask: Any, capsys: pytest.Ca
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
     for command in (commands.status, commands.why):
         assert ask(snapshot, command) == FAULT
-        assert capsys.readouterr().err == "not looked at: pods: no\n"
+        assert capsys.readouterr().err == "left out, since it may not be listed: pods: no\n"
     assert ask(Snapshot(namespace="openstack", unreadable=["pods: no"], now=NOW), commands.why) == FAULT
     assert "you may not list resources of this operator in namespace 'openstack'" in capsys.readouterr().err
 

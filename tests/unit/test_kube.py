@@ -316,7 +316,7 @@ PROGRESS: list[tuple[str, Object, str]] = [
     (
         "Deployment",
         {"replicas": 3, "updatedReplicas": 2, "readyReplicas": 3},
-        "3 of 3 pods ready, old and new; 1 old still to end",
+        "3 of 3 pods ready: 2 new and 1 old, which ends next",
     ),
     (
         "Deployment",

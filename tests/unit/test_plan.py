@@ -193,7 +193,7 @@ def test_the_sum_counts_what_waits_for_its_turn() -> None:
     plan = Plan(config, api, scheduler, Group("Cells", [conductor]))
     verdicts = {config: READY, api: progressing("api: 1/1 pods ready"), scheduler: turn(), conductor: turn()}
     shown = conditions(plan, verdicts)
-    assert shown["Ready"] == progressing("API: api: 1/1 pods ready; 2 workloads wait for Deployment/api")
+    assert shown["Ready"] == progressing("api: 1/1 pods ready; 2 workloads wait for Deployment/api")
     assert shown["SchedulerReady"].message == "waits for Deployment/api, which is being rolled out"
     alone = conditions(plan, {**verdicts, api: READY, scheduler: READY})["Ready"]
     assert alone == progressing("1 workload waits for Deployment/api, which is being rolled out")

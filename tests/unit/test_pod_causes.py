@@ -121,14 +121,14 @@ def refusal(kind: str) -> Object:
 CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     "pull": (
         "ImagePullFailed",
-        f"pod api-5b9-x on node node1 cannot pull the image example.org/api:9 of container main: {NO_IMAGE}; correct",
+        "pod api-5b9-x on node node1 cannot pull the image example.org/api:9 of container main: not found; correct",
         workload(),
         [pod(**container(waiting("ErrImagePull", NO_IMAGE)))],
         [],
     ),
     "no login": (
         "ImagePullFailed",
-        f"of container main: {NO_LOGIN}; correct the image, or log in to its registry: {LOG_IN}",
+        f"of container main: {NO_LOGIN.partition(': ')[2]}; correct the image, or log in to its registry: {LOG_IN}",
         workload(),
         [pod(**container(waiting("ErrImagePull", NO_LOGIN)))],
         [],
@@ -148,7 +148,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "back-off": (
         "ImagePullFailed",
-        f"cannot pull the image example.org/api:9 of container main: {NO_IMAGE}; correct",
+        "cannot pull the image example.org/api:9 of container main: not found; correct",
         workload(),
         [
             pod(
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "back-off of an older kubelet": (
         "ImagePullFailed",
-        f"of container main: {NO_IMAGE}; correct",
+        "of container main: not found; correct",
         workload(),
         [pod(**container(waiting("ImagePullBackOff", 'Back-off pulling image "example.org/api:9"')))],
         [

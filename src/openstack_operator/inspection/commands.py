@@ -169,7 +169,7 @@ async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]
 def report_unreadable(snapshot: Snapshot) -> None:
     """Name on stderr what the user may not list."""
     for each in snapshot.unreadable:
-        print(f"not looked at: {printed(each)}", file=sys.stderr)
+        print(f"left out, since it may not be listed: {printed(each)}", file=sys.stderr)
 
 
 def _summary(live: Object) -> Object:

@@ -287,6 +287,8 @@ def _identity(pod: Object) -> Object:
 def _progress(ctx: Context[Any], rollout: NodeRollout, pods: Iterable[_NodePod]) -> str:
     release = ctx.release.name
     is_upgrade = any(pod.release not in ("", release) for pod in pods if not pod.is_current)
+    if rollout.nodes == 1 and not rollout.updated:
+        return f"the node does not {f'run {release}' if is_upgrade else 'have the change'} yet"
     return f"{rollout.updated} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..plan import Object
+from . import own_images
 from .log_lines import cause_line
 from .pod_causes import (
     STALLED_AFTER,
@@ -46,6 +47,11 @@ _LOGIN = re.compile(
 """Words of container runtimes for a registry that wants a login. Some registries use them, too, for an image that does
 not exist, since they tell strangers nothing.
 """
+_REPEATED = re.compile(
+    r"^(?:rpc error: code = \w+ desc = |failed to pull and unpack image \S+ "
+    r"|failed to resolve (?:reference|image) ?\S* |initializing source \S+ |reading manifest \S+ in \S+: )"
+)
+"""Beginnings of messages of containerd and CRI-O that only repeat what a condition says before."""
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 
 
@@ -97,9 +103,25 @@ def _image(
     if not said and (event := latest(pulls)):
         # Older kubelets say in the status only that they will try again.
         said = event["message"].partition(": ")[2]
-    text = f"cannot pull the image {container.get('image', '')} of container {container['name']}: {one_line(said)}"
-    stalls = timedelta(0) if reason in _NO_IMAGE else STALLED_AFTER
+    image = container.get("image", "")
+    stalls = timedelta(0) if reason in _NO_IMAGE or own_images.is_unbuilt(image) else STALLED_AFTER
+    if own_images.is_own(image):
+        # What the runtime says of a registry called localhost helps nobody.
+        text = f"cannot start container {container['name']}: its node lacks the image {image}, which no registry has"
+        return cause_of(pod, IMAGE_PULL, f"{text}; {own_images.advice(image)}", stalls)
+    text = f"cannot pull the image {image} of container {container['name']}: {one_line(_plainly(said, image))}"
     return cause_of(pod, IMAGE_PULL, f"{text}; {_pull_advice(workload, said)}", stalls)
+
+
+def _plainly(said: str, image: str) -> str:
+    """Return the words of a container runtime without what it says several times: that the image cannot be pulled, and
+    which one.
+    """
+    before = None
+    while before != said:
+        before, said = said, _REPEATED.sub("", said)
+    name = image.partition("@")[0]
+    return re.sub(rf"^\S*{re.escape(name)}\S*: ", "", said)
 
 
 def _pull_advice(workload: Mapping[str, Any], said: str) -> str:

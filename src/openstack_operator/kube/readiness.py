@@ -107,7 +107,9 @@ def _job(live: Object) -> Verdict:
     if ended := (live["metadata"].get("annotations") or {}).get(LAST_FAILURE):
         return failed(f"job {_name(live)} failed and is tried again{ended}", "JobFailed")
     tries = (live.get("status") or {}).get("failed", 0)
-    text = f"job {_name(live)} is running" + (f", {tries} tries failed" if tries else "")
+    # Kubernetes counts pods that run; its count is missing at first.
+    verb = "starts" if (live.get("status") or {}).get("ready") == 0 else "is running"
+    text = f"job {_name(live)} {verb}" + (f", {tries} tries failed" if tries else "")
     return Verdict(State.READY, text) if is_dispensable(live) else progressing(text)
 
 

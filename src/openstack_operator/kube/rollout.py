@@ -111,7 +111,8 @@ class Rollout:
             return f"{text}, {self.updated}/{desired} have the change"
         if older > 0:
             # Which of them are ready, Kubernetes does not say.
-            return f"{self.ready} of {existing} pods ready, old and new; {older} old still to end"
+            ends = "ends" if older == 1 else "end"
+            return f"{self.ready} of {existing} pods ready: {self.updated} new and {older} old, which {ends} next"
         return f"{text}, {_pods(existing - desired)} too many still to end" if existing > desired else text
 
     @property

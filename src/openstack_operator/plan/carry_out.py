@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ from .verdict import (
     waiting,
     worst,
 )
+
+_NO_LETTER = re.compile(r"[^a-z0-9]")
 
 Verdicts = dict[Step, Verdict]
 Apply = Callable[[Step], Awaitable[Sequence[Object]]]
@@ -171,4 +174,14 @@ def _text(causes: Mapping[str, Verdict]) -> str:
         if verdict.reason == UPGRADE_HELD:
             text = text.rpartition(f"{UPGRADE}: ")[2]
         names.setdefault(text, []).append(name)
-    return "; ".join(": ".join(filter(None, (", ".join(subjects), text))) for text, subjects in names.items())
+    return "; ".join(
+        text if _names_itself(subjects, text) else ": ".join(filter(None, (", ".join(subjects), text)))
+        for text, subjects in names.items()
+    )
+
+
+def _names_itself(subjects: Sequence[str], text: str) -> bool:
+    """Return True if a message begins with what it is about: `nova-conductor: …` of Conductor, `Nova/nova: …`."""
+    beginning, colon, _ = text.partition(": ")
+    letters = _NO_LETTER.sub("", beginning.lower())
+    return len(subjects) == 1 and bool(colon) and " " not in beginning and subjects[0].lower() in letters

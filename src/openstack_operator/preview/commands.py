@@ -29,11 +29,12 @@ from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
 from ..runtime.errors import Forbidden, Missing
-from ..runtime.kinds import JOB, SECRET, Kind
+from ..runtime.kinds import JOB, NODE, SECRET, Kind
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
 from .definitions import outdated
+from .images import missing_images
 from .outage import REPLICA_SET, last_durations, outages
 from .running import RunningOperator, read, write_releases
 from .text import as_json, lines
@@ -116,7 +117,11 @@ def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
     for each in documents:
         if each not in readable:
             print(
-                printed(f"not looked at: {each.resource or 'a document without a kind'} ({each.file})"), file=sys.stderr
+                printed(
+                    f"left out, since it is no resource of this operator: "
+                    f"{each.resource or 'a document without a kind'} ({each.file})"
+                ),
+                file=sys.stderr,
             )
     for each in readable:
         metadata = each.value.get("metadata")
@@ -270,6 +275,7 @@ def _remarks(preview: Preview) -> Iterator[str]:
 async def _print(options: Options, client: DryRunClient, namespace: str, foreseen: _Foreseen) -> None:
     differences, problems, definitions = foreseen
     stops = outages(differences, client.written)
+    problems = [*problems, *missing_images(client.written, await _nodes(client))]
     replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
     durations = last_durations(differences, client.written, replica_sets, jobs)
     if options.as_json:
@@ -283,6 +289,15 @@ async def _print(options: Options, client: DryRunClient, namespace: str, foresee
                 ("", f"Definitions to apply before version {__version__}:", *(f"  {each}" for each in definitions))
             )
         )
+
+
+async def _nodes(client: Client) -> list[Object]:
+    """Return the nodes; none without the right to them."""
+    try:
+        answer = msgspec.json.decode(await client.page(NODE, None, {}))
+    except (Forbidden, Transient):
+        return []
+    return answer.get("items") or []
 
 
 async def _list(client: Client, kind: Kind, namespace: str) -> list[Object]:

@@ -143,7 +143,9 @@ class Reconciler:
         names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
         child_names = [f"{kind.kind}/{child.meta.name}" for kind, child in inputs.children]
         recreated = self._engine.memo.recreations.note(resource.meta.uid, names, child_names, applier.changes)
-        await self._report_changes(request, resource, applier, diagnostician, recreated)
+        ready = condition_verdicts["Ready"]
+        serves = ready.ready or bool(ready.serves)
+        await self._report_changes(request, resource, applier, diagnostician, recreated, serves=serves)
         phase = self._service.phases(MappingProxyType(condition_verdicts)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(
@@ -243,14 +245,22 @@ class Reconciler:
             outdated.pop(resource.meta.uid, None)
 
     async def _report_changes(
-        self, request: Request, resource: Cached, applier: Applier, diagnosis: Diagnostician, recreated: Sequence[str]
+        self,
+        request: Request,
+        resource: Cached,
+        applier: Applier,
+        diagnosis: Diagnostician,
+        recreated: Sequence[str],
+        *,
+        serves: bool,
     ) -> None:
         """Log what this pass did, in one line, and write an Event for what users follow."""
         if applier.changes:
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("applied", objects=applier.changes, **where)
         events = {
-            "Rotated": ("renewed", applier.rotations),
+            # What a first installation writes a second time replaces nothing that anybody uses.
+            "Rotated": ("renewed", applier.rotations if serves else ()),
             "RolloutStarted": ("replacing the pods of", applier.rollouts),
             "RolloutFinished": ("replaced the pods of", diagnosis.rolled_out),
         }

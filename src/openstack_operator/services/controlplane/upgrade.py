@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
+from ...kube.own_images import BUILD
+from ...kube.pod_reasons import IMAGE_PULL
 from ...plan import (
     PREFLIGHT,
     UPGRADE,
@@ -153,8 +155,30 @@ def _checks(ctx: Context[ControlPlaneSpec], checking: list[Key], release: str) -
         warnings = [f"{name[1]}: {verdict.message}" for name, verdict in verdicts.items() if verdict.message]
         return Step(name=PREFLIGHT, verdict=Verdict(State.READY, "; ".join(warnings)))
     worst = max(verdict.state for verdict in pending.values())
+    if no_images := _without_images(pending, release):
+        return Step(name=PREFLIGHT, verdict=no_images)
     texts = [f"{name[1]}: {verdict.message}" for name, verdict in pending.items() if verdict.state is worst]
-    return Step(name=PREFLIGHT, verdict=Verdict(worst, f"check of release {release}: {'; '.join(texts)}"))
+    reason = next((v.reason for v in pending.values() if v.state is worst and v.reason), "")
+    return Step(name=PREFLIGHT, verdict=Verdict(worst, f"check of release {release}: {'; '.join(texts)}", reason))
+
+
+def _without_images(pending: Mapping[Key, Verdict], release: str) -> Verdict | None:
+    """Return one verdict on all services whose check cannot start, since the nodes lack its image; None without one."""
+    lacking = {name[1]: verdict for name, verdict in pending.items() if verdict.reason == IMAGE_PULL}
+    if not lacking:
+        return None
+    state = max(verdict.state for verdict in lacking.values())
+    message = next(iter(lacking.values())).message
+    if BUILD in message:
+        options = f"--release {release}"
+        message = (
+            f"build and load the images of {release}: `{BUILD} {options}`, then `python -m images load {options}`, or"
+            " push them to a registry (docs/how-to/upgrade.md)"
+        )
+    names = ", ".join(sorted(lacking))
+    return Verdict(
+        state, f"check of release {release}: the nodes cannot get its images, for {names}; {message}", IMAGE_PULL
+    )
 
 
 def _verdict(live: Object | None, release: str) -> Verdict:
