@@ -1,4 +1,5 @@
-"""Options of oslo.config that the Python packages of an image register, as JSON: a description by section and name.
+"""Options of oslo.config that the Python packages of an image register, as JSON: a description by section and name; and
+the names of their rules of oslo.policy.
 
 It runs in the image, with the interpreter and the packages there.
 """
@@ -15,6 +16,9 @@ from typing import Any
 
 PLUGINS = "(auth plugin)"
 """Key of the options that a section with a login may have, whichever way it logs in."""
+
+RULES = "(policy rules)"
+"""Key of the names of the rules of oslo.policy."""
 
 Description = dict[str, Any]
 """Description of an option: the `type` of its values with the limits of that type, and `multi` for one that may be
@@ -40,7 +44,17 @@ def main() -> None:
                 descriptions.append(description)
     sections[PLUGINS] = {name: [description] for name, description in plugin_options().items()}
     whole = {section: {name: _only(each) for name, each in names.items()} for section, names in sections.items()}
+    whole |= {RULES: {name: {} for name in policy_rules()}}
     json.dump(whole, output)
+
+
+def policy_rules() -> Iterator[str]:
+    """Yield the names of the rules by which the packages judge requests, each once or several times."""
+    for entry in entry_points(group="oslo.policy.policies"):
+        try:
+            yield from (rule.name for rule in entry.load()())
+        except Exception as error:
+            print(f"{entry.name}: {error!r}", file=sys.stderr)
 
 
 def _groups() -> Iterator[tuple[str, Iterable[Any]]]:

@@ -1,7 +1,8 @@
 """Lists of the options that OpenStack's programs know, from the built images: `python -m images.options`.
 
 Writes `releases/options/RELEASE.txt`: a line `[service]`, for each of its sections a line with the name, and for each
-option there a line with the name and what `images/list_options.py` says of it, as JSON.
+option there a line with the name and what `images/list_options.py` says of it, as JSON. The rules of oslo.policy are
+listed as a section, too.
 """
 
 from __future__ import annotations

@@ -330,6 +330,11 @@ OptionValue = Annotated[
 Options = Annotated[dict[str, OptionValue], Field(max_length=1024, json_schema_extra=dict(_ATOMIC))]
 """Options of a configuration file without sections."""
 
+Policies = Annotated[
+    dict[str, Annotated[str, Field(max_length=4096, pattern=r"^[^\x00-\x1f\x7f]*$")]], Field(max_length=1024)
+]
+"""Rules of oslo.policy by name."""
+
 Sections = Annotated[dict[str, Options], Field(max_length=256)]
 """oslo.config options: section, option, value. Booleans and numbers are written as oslo reads them; a list
 becomes one line an entry (MultiStrOpt)."""

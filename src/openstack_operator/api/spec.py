@@ -16,6 +16,7 @@ from .fields import (
     Name,
     Opaque,
     Opaques,
+    Policies,
     Port,
     Quantity,
     Region,
@@ -330,6 +331,14 @@ class Upgrade(Model):
     complete: bool = True
     """Run the last step of an upgrade once all programs have the new release. With false the upgrade waits before it,
     as long as you want to be able to go back: after it, only a backup leads back."""
+
+
+class UsesPolicies(Model):
+    """Mixed into the spec of a service whose API judges requests by rules of oslo.policy."""
+
+    policies: Policies = {}
+    """Rules of its API (policy.yaml) in place of its defaults: name and rule. The operator refuses a name that the
+    release does not know, a rule that oslo.policy does not understand, and a rule that it sets itself."""
 
 
 class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):

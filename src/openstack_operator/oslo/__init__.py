@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import options
+from . import options, policies
 from .known import Finding, NearestNames, examine
 from .sections import KnownOptions, merge, overlap, policy, render, value_text
 from .values import has_gap
@@ -16,6 +16,7 @@ __all__ = [
     "merge",
     "options",
     "overlap",
+    "policies",
     "policy",
     "render",
     "value_text",

@@ -10,12 +10,14 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from . import values
+from .policies import RULES
 from .sections import KnownOptions, value_text
 
 LOGIN = "(auth plugin)"
 """Section of a list with the options of every way to log in to Keystone."""
 _IN_SECTIONS = ("auth_type", "auth_section")
 """Options of a section that may have any of those."""
+_NO_SECTIONS = frozenset({LOGIN, RULES})
 
 _LONGEST = 200
 """Characters of a reason, of which some take a paragraph."""
@@ -70,7 +72,7 @@ def examine(
             if removed:
                 yield from (Finding("removed", section, option, "") for option in removed)
                 continue
-            near = nearest.of(_section(section), [each for each in names if each != LOGIN])
+            near = nearest.of(_section(section), [each for each in names if each not in _NO_SECTIONS])
             text = f"there is no section [{_short_name(section)}]{_proposal(f'[{names[near]}]' if near else '')}"
             yield Finding("unknown", section, "", text)
             continue
@@ -150,7 +152,7 @@ def _login_options(catalog: KnownOptions, section: str) -> Mapping[str, str]:
 def _meant(catalog: KnownOptions, section: str, option: str, choices: Iterable[str], nearest: NearestNames) -> str:
     """Return the option that is probably meant: one of another section with this very name, else the most similar."""
     plain = option.replace("-", "_")
-    if elsewhere := [name for name in catalog if name not in {section, LOGIN} and plain in catalog[name]]:
+    if elsewhere := [name for name in catalog if name not in {section, *_NO_SECTIONS} and plain in catalog[name]]:
         # Before a section that has only the old name of an option.
         best = min(elsewhere, key=lambda name: "now" in _parse(catalog[name][plain]))
         return f"{plain} in section [{best}]"

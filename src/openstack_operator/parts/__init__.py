@@ -11,6 +11,7 @@ from .connect.remote import remote
 from .connect.sources import Foundation, catalog, foundation
 from .expose.policies import IngressRule, policies
 from .names import release_entry
+from .run.api_policies import policy_files
 from .run.config import Config, config, options, written
 from .run.upgrades import completion, preflight, schema
 from .run.workloads import Api, ProgramSettings, Workers, api, job, state, worker
@@ -38,6 +39,7 @@ __all__ = [
     "job",
     "options",
     "policies",
+    "policy_files",
     "preflight",
     "release_entry",
     "remote",

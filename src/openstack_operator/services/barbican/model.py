@@ -25,6 +25,7 @@ from ...api import (
     UsesIdentity,
     UsesLogging,
     UsesMessaging,
+    UsesPolicies,
     immutable,
     rule,
     sent,
@@ -71,7 +72,7 @@ class ProjectPurge(Purge):
     """Number of days for which a project must be missing in Keystone before its secrets are removed. At least 7."""
 
 
-class BarbicanSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Barbican: secrets, keys and certificates of users and of other services. It encrypts them with a key
     for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
     can read them**: keep a copy outside of the cluster. With `vault`, secrets are in a Vault instead."""

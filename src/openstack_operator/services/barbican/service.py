@@ -67,4 +67,6 @@ def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -
         "queue": {"enable": True},
     }
     fixed_options = oslo.merge(base.sections, options, stores.sections(ctx))
-    return parts.config(ctx, FILE, fixed_options, defaults=_POLICY, extra_mounts=stores.trust(ctx))
+    return parts.config(
+        ctx, FILE, fixed_options, defaults=_POLICY, extra_files=parts.policy_files(ctx), extra_mounts=stores.trust(ctx)
+    )

@@ -15,7 +15,7 @@ from .model import CinderSpec
 
 FILE, DIRECTORY = "cinder.conf", "/etc/cinder"
 SHARES, LVM = "nfs_shares", "lvm.conf"
-POLICY = oslo.policy({"context_is_admin": "role:admin or role:service"})
+POLICIES = {"context_is_admin": "role:admin or role:service"}
 """A file: a rule of Cinder's API. A nova-compute that starts attaches volumes of all projects again, as its own user
 (nova.volume.cinder), and Cinder has no rule for that but the one for administrators.
 """

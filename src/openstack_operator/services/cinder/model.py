@@ -27,6 +27,7 @@ from ...api import (
     UsesKeyManager,
     UsesLogging,
     UsesMessaging,
+    UsesPolicies,
 )
 from .backend_model import Backend, BackendName, Backup, VolumeTypeName
 
@@ -74,7 +75,9 @@ class Coordination(Model):
     """Etcd for the locks, which several pods of one backend need; unset keeps them in files of each pod."""
 
 
-class CinderSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity, UsesKeyManager):
+class CinderSpec(
+    ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity, UsesKeyManager
+):
     """OpenStack Cinder: volumes, their snapshots and backups."""
 
     # A backend takes unset fields from here, and each has the configuration.

@@ -53,7 +53,12 @@ def plan(ctx: Context[CinderSpec], backend_entry: BackendEntry = status) -> Plan
     _check(spec)
     base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     common = config.shared_options(ctx, base)
-    conf = parts.config(ctx, config.FILE, oslo.merge(common, config.control_options(ctx)), extra_files=config.POLICY)
+    conf = parts.config(
+        ctx,
+        config.FILE,
+        oslo.merge(common, config.control_options(ctx)),
+        extra_files=parts.policy_files(ctx, config.POLICIES),
+    )
     sync = parts.schema(ctx, ["cinder-manage", "db", "sync"], conf, after=base.schema)
     glance = sources.requires(ctx, "Glance", spec.glance_ref)
     peers = (glance, *key_manager_steps(ctx))

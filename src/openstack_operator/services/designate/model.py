@@ -28,6 +28,7 @@ from ...api import (
     UsesIdentity,
     UsesLogging,
     UsesMessaging,
+    UsesPolicies,
     UsesVolume,
     immutable,
     lasting_count,
@@ -251,7 +252,9 @@ class Quotas(Model):
     """Number of records of a record set."""
 
 
-class DesignateSpec(ServiceSpec, UsesLogging, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class DesignateSpec(
+    ServiceSpec, UsesPolicies, UsesLogging, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity
+):
     """OpenStack Designate: zones and records of DNS. Its mini DNS hands zones to the servers, by transfers that a key
     signs. Central and producer always run one pod each, since several would need a coordination server."""
 

@@ -33,7 +33,9 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
     base = parts.foundation(ctx, *passwords, section=config.DATABASE, service_type=_SERVICE_TYPE)
     keys = parts.credentials(ctx, *(name for pool in pools for name in _KINDS[pool.spec.backend](pool)), suffix="keys")
     options = config.options(ctx, base)
-    conf = parts.config(ctx, config.FILE, options, defaults=config.defaults(ctx.spec))
+    conf = parts.config(
+        ctx, config.FILE, options, defaults=config.defaults(ctx.spec), extra_files=parts.policy_files(ctx)
+    )
     sync = parts.schema(ctx, ["designate-manage", "database", "sync"], conf, after=base.schema)
     after = (*base.steps, sync)
     alone = parts.ProgramSettings(alone=True, turn=HOSTS)

@@ -26,6 +26,7 @@ from ...api import (
     UsesKeyManager,
     UsesLogging,
     UsesNotifications,
+    UsesPolicies,
     UsesStorageClass,
     by_group,
     immutable,
@@ -173,7 +174,9 @@ def _immutable_location(change: str, field: str) -> Rule:
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
 
-class GlanceSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager):
+class GlanceSpec(
+    ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNotifications, UsesCache, UsesIdentity, UsesKeyManager
+):
     """OpenStack Glance: images instances boot from."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -38,7 +38,7 @@ def plan(ctx: Context[GlanceSpec]) -> Plan:
     """Return everything that a Glance consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, service_type=_SERVICE_TYPE)
     image_stores = store_plans(ctx, base.auth)
-    files = {name: text for store in image_stores for name, text in store.files.items()}
+    files = {**{name: text for store in image_stores for name, text in store.files.items()}, **parts.policy_files(ctx)}
     # Only signed images need Barbican, so that Glance does not wait for it.
     fixed_options = oslo.merge(
         base.sections, _glance_conf(ctx), sections(ctx, image_stores), key_manager(ctx, base.auth)

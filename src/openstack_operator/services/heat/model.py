@@ -18,6 +18,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesMessaging,
+    UsesPolicies,
 )
 
 PluginDirectory = Annotated[str, Field(min_length=2, max_length=255, pattern=r"^/[A-Za-z0-9_./-]+$")]
@@ -31,7 +32,7 @@ class StackPurge(Purge):
 
 
 # Not UsesLogging: the request in its objects of JSON holds passwords and EC2 credentials (heat.common.context.to_dict).
-class HeatSpec(ServiceSpec, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates. It encrypts logins and
     hidden parameters of stacks with a key in the Secret `<name>-encryption`. **Without this Secret no stack that exists
     can be updated or deleted**: keep a copy outside of the cluster."""

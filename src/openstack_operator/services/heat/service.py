@@ -36,17 +36,23 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
     domain = _domain(ctx, base.credentials)
     encryption, key = _encryption(ctx)
     shared = config.shared_options(ctx, base)
-    conf = parts.config(ctx, _FILE, shared)
+    rules = parts.policy_files(ctx)
+    conf = parts.config(ctx, _FILE, shared, extra_files=rules)
     # With the type of the other API, access rules for GET there would allow any action here, which is in the query.
     of_cfn = oslo.merge(shared, {"keystone_authtoken": {"service_type": _CFN_TYPE}})
-    cfn_conf = parts.config(ctx, _FILE, of_cfn, suffix=f"{config.CFN}-config")
+    cfn_conf = parts.config(ctx, _FILE, of_cfn, suffix=f"{config.CFN}-config", extra_files=rules)
     sync = parts.schema(ctx, ["heat-manage", "db_sync"], conf, after=base.schema)
     after = (*base.steps, sync)
     api = _api(ctx, "api", config.API_PORT, conf, after=after)
     cfn = _api(ctx, config.CFN, config.CFN_PORT, cfn_conf, after=after)
     engine_options = config.engine_options(ctx, cfn, trustee.options, _domain_options(ctx, base.credentials), key)
     engine_conf = parts.config(
-        ctx, _FILE, oslo.merge(shared, engine_options), defaults=config.DEFAULTS, suffix=_ENGINE_CONFIG
+        ctx,
+        _FILE,
+        oslo.merge(shared, engine_options),
+        defaults=config.DEFAULTS,
+        suffix=_ENGINE_CONFIG,
+        extra_files=rules,
     )
     engine = parts.worker(
         ctx,

@@ -25,6 +25,7 @@ from ...api import (
     UsesDatabase,
     UsesLogging,
     UsesNotifications,
+    UsesPolicies,
     immutable_optional,
     rule,
     validated,
@@ -97,7 +98,7 @@ class Catalog(Model):
     Secret `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
 
 
-class KeystoneSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesNotifications, CachesResults):
+class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNotifications, CachesResults):
     """OpenStack Keystone: users, projects, tokens and the service catalog."""
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -58,8 +58,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
     credential = _keys(ctx, "credential", spec.credential_keys, "spec.credentialKeys.rotationSchedule")
     fixed_options = oslo.merge(base.sections, keystone_conf(ctx), fed.fixed_options)
+    files = {**programs(), **parts.policy_files(ctx)}
     conf = parts.config(
-        ctx, "keystone.conf", fixed_options, defaults=oslo.merge(DEFAULTS, fed.defaults), extra_files=programs()
+        ctx, "keystone.conf", fixed_options, defaults=oslo.merge(DEFAULTS, fed.defaults), extra_files=files
     )
     mounts = [kube.folder(f"{ring}-keys", ctx.name(ring, "keys"), f"/etc/keystone/{ring}-keys") for ring in RINGS]
     setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))
@@ -70,7 +71,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     entry = delegated_entry(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
-    files = clouds_yaml(
+    clouds_files = clouds_yaml(
         admin.values,
         spec.region,
         internal=internal,
@@ -78,7 +79,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         authorities=api.certificate.authorities,
         proxied=exposure.through_proxy(spec.expose),
     )
-    clouds = parts.written(ctx, files, suffix="clouds", directory=FOLDER)
+    clouds = parts.written(ctx, clouds_files, suffix="clouds", directory=FOLDER)
     login = application(ctx, base.credentials, admin, api, internal) if logs_in else None
     korc = korc_steps(ctx, login, entry) if delegated and login else ()
     return Plan(

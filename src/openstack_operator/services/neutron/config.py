@@ -34,7 +34,7 @@ _OF_ADMINS = (
     "get_network:provider:physical_network",
     "get_network:provider:segmentation_id",
 )
-_FOR_NODES = {
+POLICIES = {
     **dict.fromkeys(_OF_ADMINS, "rule:admin_only or rule:service_api"),
     "update_port:device_id": "rule:admin_or_owner or rule:service_api",
     "get_floatingip": f"rule:admin_only or {_READS} or rule:service_api",
@@ -43,8 +43,7 @@ _FOR_NODES = {
         " or rule:shared or rule:external_network or rule:service_api"
     ),
 }
-POLICY = oslo.policy(_FOR_NODES)
-"""A file with rules for requests of nova-compute, as a user with the role `service`, that Neutron's defaults refuse.
+"""Rules for requests of nova-compute, as a user with the role `service`, that Neutron's defaults refuse.
 Its other rules for ports and networks admit it. `update_port:device_id` has no rule in 2025.1; the others are the
 defaults of neutron.conf.policies with that role.
 """

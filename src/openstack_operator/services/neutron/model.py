@@ -28,6 +28,7 @@ from ...api import (
     UsesIdentity,
     UsesLogging,
     UsesMessaging,
+    UsesPolicies,
     bounded,
     rule,
     validated,
@@ -185,7 +186,7 @@ class ExternalDNS(Model):
     and /116 of IPv6."""
 
 
-class NeutronSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
+class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Neutron: networks, routers and floating IPs."""
 
     # The metadata agent has it, too.

@@ -9,7 +9,7 @@ from ...parts.connect.moves import with_moves
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
 from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, out_of_service
 from .agent import metadata_agent
-from .config import DEFAULTS, POLICY, network, neutron_conf, service_plugins
+from .config import DEFAULTS, POLICIES, network, neutron_conf, service_plugins
 from .full_names import full_names
 from .model import NeutronSpec
 from .refill import db_resync, remark
@@ -38,7 +38,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
             {"DEFAULT": {"service_plugins": ",".join(service_plugins(ctx.spec))}},
             ovn_defaults(ovn_contract),
         ),
-        {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **POLICY},
+        {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **parts.policy_files(ctx, POLICIES)},
     )
     certificate = ovn_mounts(ovn_contract)
     conf = parts.config(

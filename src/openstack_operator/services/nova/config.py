@@ -49,8 +49,8 @@ _OF_NODES = (
     "os_compute_api:servers:detail:get_all_tenants",
     "os_compute_api:servers:allow_all_filters",
 )
-POLICY = oslo.policy(dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service"))
-"""A file: rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
+POLICIES = dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service")
+"""Rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
 ends there.
 """
 

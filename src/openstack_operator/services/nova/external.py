@@ -58,7 +58,7 @@ def scheduler(
     merged = oslo.merge(fixed_options, {"external_scheduler": plugin, "filter_scheduler": order})
     sections = parts.options(ctx, merged, defaults=config.DEFAULTS)
     text = oslo.render(oslo.merge(sections, {"filter_scheduler": _lists(ctx)})) + remark
-    files = {"nova.conf": text, **config.POLICY}
+    files = {"nova.conf": text, **parts.policy_files(ctx, config.POLICIES)}
     return parts.written(ctx, files, suffix="scheduler-config", directory=conf.directory, extra_mounts=trust)
 
 

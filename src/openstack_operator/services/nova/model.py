@@ -39,6 +39,7 @@ from ...api import (
     UsesKeyManager,
     UsesLogging,
     UsesMessaging,
+    UsesPolicies,
     immutable,
     immutable_optional,
     immutable_presence,
@@ -296,7 +297,7 @@ class MetadataApi(HttpApi):
     """Access for metadata agents of other Kubernetes clusters, at the Service `<name>-metadata`; unset is none."""
 
 
-class NovaSpec(ServiceSpec, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
+class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
     """OpenStack Nova: virtual machines, in cells."""
 
     rules: ClassVar[tuple[Rule, ...]] = tuple(map(_called_once, _CALLED))

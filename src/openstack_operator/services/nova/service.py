@@ -120,7 +120,8 @@ def _config(ctx: Context[NovaSpec], fixed_options: Sections) -> tuple[parts.Conf
     # The map of cells is read once, when a process starts (nova.context.load_cells): another cell, other pods.
     remark = f"# Cells: {', '.join(each.name for each in ctx.spec.cells)}\n"
     rendered = oslo.render(parts.options(ctx, fixed_options, defaults=config.DEFAULTS))
-    return parts.written(ctx, {"nova.conf": rendered + remark, **config.POLICY}, directory="/etc/nova"), remark
+    files = {"nova.conf": rendered + remark, **parts.policy_files(ctx, config.POLICIES)}
+    return parts.written(ctx, files, directory="/etc/nova"), remark
 
 
 def _worker(

@@ -20,6 +20,7 @@ from ...api import (
     UsesDatabase,
     UsesIdentity,
     UsesLogging,
+    UsesPolicies,
 )
 from .amphora_model import Amphora
 
@@ -48,7 +49,7 @@ class LoadBalancerPurge(Purge):
     """Time of the removal, as a cron expression in UTC."""
 
 
-class OctaviaSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
+class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Octavia: load balancers for TCP, UDP and SCTP. OVN carries them out on the nodes, so no servers run for
     them. For HTTP and TLS, there is the provider amphora, with a server for each load balancer. Members of a project
     may create and change its load balancers, readers may look at them."""

@@ -30,7 +30,10 @@ def plan(ctx: Context[OctaviaSpec]) -> Plan:
     amphora = provider(ctx, base)
     ovn = Step(name="OVNConnected", verdict=network(ctx).verdict)
     fixed_options, certificate = octavia_conf(ctx, base, amphora), ovn_mounts(network(ctx))
-    conf = parts.config(ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), extra_mounts=certificate)
+    rules = parts.policy_files(ctx)
+    conf = parts.config(
+        ctx, "octavia.conf", fixed_options, defaults=defaults(ctx), extra_files=rules, extra_mounts=certificate
+    )
     sync = parts.schema(ctx, ["octavia-db-manage", "upgrade", "head"], conf, after=base.schema)
     settings = parts.ProgramSettings(
         memory="256Mi",

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from ...api import Column, HttpApi, Resource, Scale, ServiceSpec, UsesCache, UsesDatabase, UsesIdentity, UsesLogging
+from ...api import (
+    Column,
+    HttpApi,
+    Resource,
+    Scale,
+    ServiceSpec,
+    UsesCache,
+    UsesDatabase,
+    UsesIdentity,
+    UsesLogging,
+    UsesPolicies,
+)
 
 
-class PlacementSpec(ServiceSpec, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
+class PlacementSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Placement: inventories of resources, and who has claimed them."""
 
     api: HttpApi = HttpApi()

@@ -12,7 +12,8 @@ _SERVICE_TYPE = "placement"
 def plan(ctx: Context[PlacementSpec]) -> Plan:
     """Return everything that a Placement consists of; published: internalURL, publicURL."""
     base = parts.foundation(ctx, section="placement_database", service_type=_SERVICE_TYPE)
-    conf = parts.config(ctx, "placement.conf", oslo.merge(base.sections, {"api": {"auth_strategy": "keystone"}}))
+    options = oslo.merge(base.sections, {"api": {"auth_strategy": "keystone"}})
+    conf = parts.config(ctx, "placement.conf", options, extra_files=parts.policy_files(ctx))
     sync = parts.schema(ctx, ["placement-manage", "db", "sync"], conf, after=base.schema)
     api = parts.api(ctx, "api", 8778, conf, settings=ctx.spec.api, health="/", after=(*base.steps, sync))
     entry = parts.catalog(ctx, _SERVICE_TYPE, "Placement", api, after=(*base.steps, api))
