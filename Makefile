@@ -59,6 +59,7 @@ style: venv
 	$(PY) -m pyrefly check --summary=none
 	$(VENV)/bin/lint-imports
 	$(PY) -m checks.language
+	$(PY) -m checks.names_in_strings
 	$(PY) -m checks.shell
 
 .PHONY: types

@@ -81,18 +81,23 @@ async def _rolled_out(cluster: Stage, instance: Operator, count: int) -> Rollout
 
 
 async def _writes_until_idle(instance: Operator) -> Writes:
-    """Return its writes until it rested. Raises RuntimeError if it never rests."""
-    before, now = None, await instance.writes()
+    """Return its writes until it rested: it wrote nothing but renewals of its lease for a while. Raises RuntimeError if
+    it never rests.
+    """
+    before, now = -1, await instance.writes()
     for _ in range(_LOOKS):
-        if now == before:
+        if now.requests - now.renewals == before:
             return now
+        before = now.requests - now.renewals
         await asyncio.sleep(_QUIET)
-        before, now = now, await instance.writes()
+        now = await instance.writes()
     raise RuntimeError(f"the operator writes without an end: {now.requests} requests so far; its log says what")
 
 
 async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
     restart = (await _writes_until_idle(alone)).requests
+    # Its start costs CPU, too, which is not that of an operator at rest.
+    await _writes_until_idle(leader)
     before, counted = await leader.writes(), await alone.writes()
     cpu, end = leader.cpu(), time.monotonic() + seconds
     while (remaining := end - time.monotonic()) > 0:

@@ -14,7 +14,9 @@ from .parts.expose.short_name import with_short_name
 from .parts.run.config_check import check_options
 from .parts.run.consistency import REVIEWS
 from .parts.run.environment import check_environment
-from .plan import C5C3, Listens, Service
+from .parts.run.new_images import with_image_trials
+from .parts.secrets.credentials import with_urgent_logins
+from .plan import C5C3, Listens, Planner, Service
 from .services import controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
 from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
@@ -47,11 +49,14 @@ def _as_c5c3(service: Service, variant: C5C3) -> Service:
     return replace(service, resource=resource, plan=with_short_name(variant.plan or service.plan))
 
 
-def _with_common_checks(service: Service) -> Service:
-    """Return a service with the checks of all of them."""
+def _completed(service: Service) -> Service:
+    """Return a service with what all of them have: checks, and a plan that follows new images and removed passwords."""
+    plan: Planner = with_urgent_logins(service.plan)
     environment = partial(check_environment, internal_overrides=service.internal_overrides)
     return replace(
         service,
+        # Of an image that a user chooses for a kind without images of the release, nobody knows a command.
+        plan=with_image_trials(plan) if service.has_release_images else plan,
         ignores=(*service.ignores, *IGNORED_IN_ALL),
         checks=(*service.checks, check_options),
         reviews=(*service.reviews, environment, *REVIEWS),
@@ -59,10 +64,11 @@ def _with_common_checks(service: Service) -> Service:
 
 
 SERVICES = tuple(
-    _with_common_checks(service)
+    _completed(service)
     for service in (
         *_SERVICES,
         controlplane.C5C3_SERVICE,
+        credentialrotation.C5C3_SERVICE,
         *(_as_c5c3(service, service.c5c3) for service in CLOUD_SERVICES if service.c5c3),
         ovnnetwork.CLUSTER_SERVICE,
     )

@@ -67,7 +67,7 @@ async def test_an_account_is_replaced_though_the_operator_ends_in_between(cluste
         before = (await data(cluster, "placement-credentials"))["database"]
         await running(cluster, "placement-config")
         whose = {"kind": "Placement", "name": "placement"}
-        await cluster.create(CREDENTIAL_ROTATION, "now", target="database", serviceRef=whose, reMint=True)
+        await cluster.create(CREDENTIAL_ROTATION, "now", target="database", serviceRef=whose, replaceNow=True)
         await eventually(waiting)
     held = await data(cluster, "placement-credentials")
     assert (held["database.a"], held["database.b"]) == (before, held["database"])

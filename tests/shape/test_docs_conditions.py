@@ -10,6 +10,7 @@ from pathlib import Path
 from openstack_operator.actuators import ovn
 from openstack_operator.kube import POD_REASONS
 from openstack_operator.manifests import load
+from openstack_operator.parts.run.new_images import NEW_IMAGES
 from openstack_operator.plan import (
     CONDITION_TYPES,
     CONFIG_VALID,
@@ -86,7 +87,7 @@ def test_fields_may_wait_for_each_condition() -> None:
 
 def test_the_conditions_of_all_kinds_are_described() -> None:
     assert set(conditions(Plan(), {})) == {"Ready"}
-    for name in ("Ready", "Reconciling", "Stalled", PAUSED, *OF_MANY_KINDS):
+    for name in ("Ready", "Reconciling", "Stalled", PAUSED, condition_type(NEW_IMAGES), *OF_MANY_KINDS):
         assert f"| `{name}` |" in PAGE
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.api import optional_ref
+from openstack_operator.api import Resource, optional_ref
 from openstack_operator.plan import Object, Plan, Release, ResolvedRef, SpecError, State, Verdict, conditions
-from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
+from openstack_operator.services.credentialrotation.model import C5C3_CREDENTIAL_ROTATION, CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import phase, plan
 from openstack_operator.testing import NOW, context
 from tests.fields import description
@@ -24,7 +24,8 @@ DAY = timedelta(days=1)
 class Cloud:
     """A CredentialRotation, what its service publishes, and time."""
 
-    def __init__(self, release: Release, **spec: Any) -> None:
+    def __init__(self, release: Release, resource: Resource[Any] = C5C3_CREDENTIAL_ROTATION, **spec: Any) -> None:
+        self.resource = resource
         self.release, self.spec, self.now, self.generation = release, {**DATABASE, **spec}, NOW, 1
         self.told: dict[str, Any] | None = {"step": "Idle"}
         self.children: dict[tuple[str, str], Object] = {}
@@ -35,7 +36,7 @@ class Cloud:
         refs = {optional_ref(kind, name): ResolvedRef(told) for kind, name in (there or {"Glance": "glance"}).items()}
         made = plan(
             context(
-                CREDENTIAL_ROTATION,
+                self.resource,
                 self.spec,
                 release=self.release,
                 refs=refs,
@@ -103,6 +104,20 @@ def test_it_says_until_when_the_old_account_lives_at_least(release: Release) -> 
     assert made.outcome.wake is None
     cloud.told |= {"order": "2025-12-01T00:00:00Z", "since": "9999-01-01T00:00:00Z"}
     assert "not before" not in told(cloud.look())["RotationReady"].message
+
+
+def test_both_groups_order_the_same(release: Release) -> None:
+    ours = Cloud(release, CREDENTIAL_ROTATION, replaceEvery="83d", keepOldFor="36h")
+    theirs = Cloud(release, intervalDays=90, preRotationDays=7, gracePeriodDays=2)
+    for now, is_due in ((NOW, False), (NOW + 82 * DAY, False), (NOW + 83 * DAY, True)):
+        for cloud in (ours, theirs):
+            cloud.now = now
+            cloud.look()
+        assert ours.order == theirs.order
+        assert ("at" in ours.order) == is_due
+    ordered = Cloud(release, CREDENTIAL_ROTATION, replaceNow=True)
+    ordered.look()
+    assert ordered.order["at"]
 
 
 @pytest.mark.proves("CredentialRotation", "spec.reMint", "status.lastTriggeredGeneration")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
+from openstack_operator.parts.expose.front import SERVES
 from openstack_operator.plan import Object, Plan, Release
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.glance.service import plan as glance
@@ -66,7 +68,8 @@ def test_an_api_listens_to_its_front_alone(release: Release) -> None:
     main, front = pod(found, "keystone-api")["containers"]
     assert "127.0.0.1:5000" in main["command"]
     assert "livenessProbe" not in main
-    assert main["readinessProbe"]["httpGet"] == {"path": "/healthcheck", "port": 5000, "scheme": "HTTPS"}
+    assert main["startupProbe"]["httpGet"] == {"path": "/healthcheck", "port": 5000, "scheme": "HTTPS"}
+    assert main["readinessProbe"]["httpGet"] == {"path": SERVES, "port": 5000, "scheme": "HTTPS"}
     assert front["livenessProbe"]["tcpSocket"] == {"port": 5000}
     own = {mount["mountPath"] for mount in main["volumeMounts"]}
     assert "/etc/openstack-front" not in own, "the key is the front's alone"
@@ -76,6 +79,32 @@ def test_an_api_listens_to_its_front_alone(release: Release) -> None:
     plain = context(KEYSTONE, release=release, published=CONTRACTS)
     (alone,) = pod(objects(keystone(plain)), "keystone-api")["containers"]
     assert "0.0.0.0:5000" in alone["command"]
+
+
+def config(found: Objects, name: str) -> str:
+    text: str = next(each["value"] for each in pod(found, name)["containers"][1]["env"] if each["name"] == "CONFIG")
+    return text
+
+
+@pytest.mark.parametrize(
+    ("resource", "plan", "spec", "concurrency"),
+    [(KEYSTONE, keystone, {}, 2), (NEUTRON, neutron, {}, 2), (NEUTRON, neutron, {"api": {"processes": 5}}, 5)],
+)
+def test_requests_that_the_workers_of_an_api_cannot_take_yet_wait_in_its_proxy(
+    release: Release, resource: Any, plan: Any, spec: dict[str, Any], concurrency: int
+) -> None:
+    text = config(objects(planned(release, resource, plan, **spec)), f"{resource.kind.lower()}-api")
+    assert text.count(f"monitor-uri {SERVES}\n") == 2
+    (line,) = re.findall("server api .*", text)
+    assert line.endswith(f" maxconn {concurrency}")
+    assert " check " in line
+
+
+def test_an_api_without_a_proxy_is_given_a_minute_to_answer(release: Release) -> None:
+    plain = context(KEYSTONE, release=release, published=CONTRACTS)
+    (alone,) = pod(objects(keystone(plain)), "keystone-api")["containers"]
+    assert alone["readinessProbe"]["httpGet"] == {"path": "/healthcheck", "port": 5000}
+    assert alone["readinessProbe"]["timeoutSeconds"] == 60
 
 
 def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: Release) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -133,6 +134,15 @@ async def test_a_workload_waits_for_what_was_written_in_the_same_pass(cloud: Clo
 def test_a_workload_that_rolls_out_may_change_again_and_one_that_keeps_its_pods_does_not_wait(cloud: Cloud) -> None:
     cloud.put(*SCHEDULER, rolls=True)
     assert blockers(nova(cloud, keeps="compute"), SCHEDULER, COMPUTE, API) == ["", "", "StatefulSet/scheduler"]
+
+
+def test_a_workload_whose_programs_are_refused_waits_for_no_other(cloud: Cloud) -> None:
+    cloud.put(DEPLOYMENT, "glance", rolls=True)
+    cloud.put(*SCHEDULER, rolls=True)
+    gate = nova(cloud)
+    assert gate.blocked_by(replace(step_of(API), urgent=True)) is None
+    assert gate.retry_after is None
+    assert blockers(nova(cloud), API) == ["StatefulSet/scheduler"]
 
 
 def test_no_workload_waits_for_nodes(cloud: Cloud) -> None:

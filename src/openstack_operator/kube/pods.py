@@ -87,11 +87,16 @@ class Probe:
     failures: int = 3
 
     @classmethod
-    def of_api(cls, path: str, port: int, *, tls: bool) -> Probe:
+    def of_api(cls, path: str, port: int, *, tls: bool = False) -> Probe:
         """Return the probe of an API. Its few processes answer earlier requests first, so a busy one needs its time.
         Taken out of its Service, it would leave clients refused where it is the only one, and other pods busier still.
         """
-        return cls(http=(path, port), tls=tls, timeout=15, failures=2)
+        return cls(http=(path, port), tls=tls, timeout=60)
+
+    @classmethod
+    def of_proxy(cls, path: str, port: int) -> Probe:
+        """Return the probe of an API whose TLS proxy asks it, and says at this path whether it works."""
+        return cls(http=(path, port), tls=True, failures=2)
 
     @classmethod
     def of_worker(cls, command: Sequence[str], timeout: int = 5) -> Probe:

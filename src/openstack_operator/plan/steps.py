@@ -53,6 +53,8 @@ class Step:
     copied: bool = False
     """True if a copy of its programs may run beside them, since they share only a database: it serves the first broker
     during a move to another one."""
+    urgent: bool = False
+    """True if its programs are refused until their pods are replaced, so that they wait for no other roll-out."""
     ends: tuple[Object, ...] = ()
     """Pods to delete, by name and uid, so that their workload makes them again. They run on until all steps that this
     one comes after are ready."""

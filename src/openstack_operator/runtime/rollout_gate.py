@@ -189,10 +189,10 @@ class RolloutGate:
 
     def blocked_by(self, step: Step) -> Predecessor | None:
         """Return the workload, or the resource, that has to change before this step; None if the step may go. A step
-        that may go has the turn until `apply` ends.
+        that may go has the turn until `apply` ends. An urgent one may always go.
         """
         to_replace = {key(obj): live for obj in step.workloads if (live := self._live_with_older_pods(obj))}
-        for live in to_replace.values():
+        for live in () if step.urgent else to_replace.values():
             if blocker := self._same_resource(live) or self._of_required() or self._of_namespace():
                 return blocker
         if to_replace:

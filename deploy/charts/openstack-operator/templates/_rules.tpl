@@ -131,6 +131,7 @@
   - cinderquotas/finalizers
   - cinders/finalizers
   - cindervolumetypes/finalizers
+  - credentialrotations/finalizers
   - designates/finalizers
   - etcds/finalizers
   - glances/finalizers
@@ -167,6 +168,7 @@
   - cinderquotas/status
   - cinders/status
   - cindervolumetypes/status
+  - credentialrotations/status
   - designates/status
   - etcds/status
   - glances/status
@@ -216,6 +218,15 @@
   verbs:
   - create
   - delete
+  - get
+  - list
+  - patch
+  - watch
+- apiGroups:
+  - openstack.k8s.io
+  resources:
+  - credentialrotations
+  verbs:
   - get
   - list
   - patch

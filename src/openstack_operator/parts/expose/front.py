@@ -21,6 +21,9 @@ _PROGRAMS = ("tls/reload_on_change.sh", "tls_proxy/start.sh")
 _ADDRESS = {"POD_IP": {"fieldRef": {"fieldPath": "status.podIP"}}}
 _PROXY_ENV = {**_ADDRESS, "TLS_FOLDER": _CERTIFICATE, "RUN_FOLDER": _RUN}
 _PLAIN = Certified()
+SERVES = "/tls-proxy/serves"
+"""Path at which the TLS proxy of an API answers 200 while the API works, also while all its workers are busy; else 503.
+"""
 _PROXIED = {"OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING": "true"}
 """Environment of an API that trusts a proxy's headers about the client's scheme."""
 
@@ -48,6 +51,20 @@ class Front:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Queue:
+    """The requests of an API that wait in its TLS proxy, so that the API's own question whether it works waits only for
+    one that is being answered, however many clients there are.
+    """
+
+    health: str
+    """Path that the API answers with a status below 400 while it works."""
+    concurrency: int
+    """Requests that the API answers at the same time."""
+    slowest: int
+    """Seconds that one request may take while the API works."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Clients:
     """Clients of an API."""
 
@@ -57,6 +74,8 @@ class Clients:
     """True if clients outside connect through a proxy that has terminated their TLS."""
     tunnels: bool = False
     """True if a connection may be silent for a day, as that of a console."""
+    queue: Queue | None = None
+    """Unset where the program itself takes all of them."""
 
 
 def front(
@@ -72,8 +91,8 @@ def front(
 ) -> Front:
     """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `lifecycle` holds the
     hooks of the program behind it; `self_url_env` is a variable of an API whose pods call each other: the URL at which
-    others call this one; `service` is the Service of the pods, if it has another name. Raises SpecError as `certified`
-    does.
+    others call this one; `service` is the Service of the pods, if it has another name. If clients have a
+    queue, the proxy answers at the path SERVES whether the API works. Raises SpecError as `certified` does.
 
     It treats a connection that begins as TLS does as TLS, and each other one as plain HTTP, so that clients can move
     from one to the other while both are in use; plain HTTP until TLS is required.
@@ -143,7 +162,8 @@ def _error(status: int, title: str, message: str) -> str:
 
 
 _ERRORS = (
-    _error(502, "Bad Gateway", "The service ended the connection without an answer.")
+    "    http-request set-var(txn.id) uuid\n"
+    + _error(502, "Bad Gateway", "The service ended the connection without an answer.")
     + _error(503, "Service Unavailable", "The service takes no connections now. Try again.")
     + _error(504, "Gateway Timeout", "The service did not answer in ten minutes.")
 )
@@ -156,6 +176,7 @@ def _config(port: int, *, plain: bool, clients: Clients, logged: str) -> str:
     # A header that a proxy before this one set for its client stays.
     unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if clients.proxied else ""
     accepted = "req.len gt 0" if plain else "req.payload(0,1) -m bin 16"
+    queue, monitor = clients.queue, _MONITOR if clients.queue else ""
     return f"""\
 global
     maxconn 4000
@@ -193,12 +214,12 @@ backend plain
 
 frontend encrypted
     bind unix@{_RUN}/encrypted mode 600 accept-proxy ssl crt {_CERTIFICATE}/tls.crt alpn http/1.1
-{logged}    http-request set-header X-Forwarded-Proto https
+{monitor}{logged}    http-request set-header X-Forwarded-Proto https
     default_backend api
 
 frontend plain
     bind unix@{_RUN}/plain mode 600 accept-proxy
-{logged}    http-request set-header X-Forwarded-Proto http{unknown}
+{monitor}{logged}    http-request set-header X-Forwarded-Proto http{unknown}
     default_backend api
 
 backend api
@@ -206,8 +227,29 @@ backend api
     http-request del-header X-Forwarded-Host
     http-request del-header X-Forwarded-Prefix
     http-request set-header X-Forwarded-For %[src]
-    http-request set-var(txn.id) uuid
-{_ERRORS}    server api 127.0.0.1:{port}
+{_ERRORS}{_checked(queue, port) if queue else ""}    server api 127.0.0.1:{port}{_CHECK if queue else ""}{_limit(queue)}
+"""
+
+
+_MONITOR = f"    monitor-uri {SERVES}\n    monitor fail if {{ nbsrv(api) eq 0 }}\n"
+# A program that has just started is asked each second; one of which a question failed, until it is clear what it is.
+_CHECK = " check inter 10s fastinter 1s downinter 1s fall 2 rise 1"
+
+
+def _limit(queue: Queue | None) -> str:
+    return f" maxconn {queue.concurrency}" if queue and queue.concurrency else ""
+
+
+def _checked(queue: Queue, port: int) -> str:
+    """Lines by which haproxy asks the API itself, beside the clients that wait. They name themselves as kubelet does,
+    whose questions an API does not log.
+    """
+    return f"""\
+    timeout queue 10m
+    timeout check {queue.slowest}s
+    option httpchk
+    http-check send meth GET uri {queue.health} ver HTTP/1.1 hdr Host 127.0.0.1:{port} hdr User-Agent kube-probe/proxy
+    http-check expect rstatus ^[23]
 """
 
 

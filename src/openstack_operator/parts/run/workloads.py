@@ -11,7 +11,7 @@ from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
 from ...plan import CLIENTS, RELEASE_ANNOTATION, SERVERS, Context, Key, Step, UnsupportedError
 from ..expose.exposure import last_public_url, public_endpoint, public_host, public_url, service_type, through_proxy
-from ..expose.front import Clients, front
+from ..expose.front import SERVES, Clients, Queue, front
 from ..expose.policies import api_ingress, ingress_policies
 from ..names import release_entry, title
 from ..secrets.tls import Certified
@@ -156,21 +156,21 @@ def api(
     after: Sequence[Step] = (),
     program: ProgramSettings = ProgramSettings(),
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path of its readiness probe.
-    Its HOME is a scratch folder unless it is a mount. Raises UnsupportedError where the image takes no number of
-    processes.
+    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path at which it answers that
+    it works. The kernel takes connections even while every worker is busy; only a dead master refuses them. Its HOME is
+    a scratch folder unless it is a mount. Raises UnsupportedError where the image takes no number of processes.
     """
-    spec, name = ctx.spec, ctx.name(component)
-    entry = release_entry(ctx, program.release_component or component)
+    spec, name, entry = ctx.spec, ctx.name(component), release_entry(ctx, program.release_component or component)
     expose: Expose = program.expose or (spec.expose if program.exposed else Expose())
     homes = () if any(mount.path == state(ctx) for mount in program.mounts) else (state(ctx),)
     size = size_of(ctx, "Deployment", component, settings)
     ending, last = ({"preStop": _hook(name, port)} for name in ("await_clients", "await_proxy"))
-    clients, proxy = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose)), program.reverse_proxy
+    proxy = program.reverse_proxy
+    words = entry.commands[proxy.command] if proxy else entry.command
+    queue = _queue(health, words, program, settings)
+    clients = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose), queue=queue)
     tls = front(ctx, component, port, entry, clients=clients, lifecycle=ending, self_url_env=program.self_url_env)
-    words, at = entry.commands[proxy.command] if proxy else entry.command, f"{tls.listens}:{port}"
-    # A connection is accepted by the kernel even while every worker is busy; only a dead master refuses it, and
-    # that ends the container.
+    at = f"{tls.listens}:{port}"
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         entry=entry,
@@ -178,7 +178,8 @@ def api(
         env={"OS_OSLO_MESSAGING_RABBIT__PROCESSNAME": f"{ctx.kind.lower()}-{component}", **tls.env, **program.env},
         ports={"http": port},
         mounts=(*config.mounts, *kube.scratch("/tmp", "/run", *homes, large=program.large), *program.mounts),  # noqa: S108
-        ready=kube.Probe.of_api(health, port, tls=bool(tls)),
+        started=(started := kube.Probe.of_api(health, port, tls=bool(tls))),
+        ready=kube.Probe.of_proxy(SERVES, port) if tls else started,
         alive=None if proxy else alive,
         lifecycle=last if tls or proxy else ending,
         memory=program.memory,
@@ -186,8 +187,7 @@ def api(
         cpu=program.workers.cpu,
     )
     beside = (*tls.containers, *_served(proxy, at, alive, last if tls else ending), *program.containers)
-    workload = ("Deployment", component)
-    pods = _pods(ctx, workload, (main, *beside), config, settings, size, program, **_SURGING)
+    pods = _pods(ctx, ("Deployment", component), (main, *beside), config, settings, size, program, **_SURGING)
     internal = f"{tls.scheme}://{ctx.host(name)}:{port}"
     return Api(
         name=title(component),
@@ -255,6 +255,25 @@ def _pods(
     return kube.workload(ctx, kind, name, template, replicas=size.replicas, **spec)
 
 
+_SLOWEST, _SLOWEST_IMAGE = 90, 600
+"""Seconds that one request to an API may take: one that waits a minute for a compute node that is lost, and one that
+sends or takes an image, for which the TLS proxy waits ten minutes."""
+
+
+def _queue(health: str, words: Sequence[str], program: ProgramSettings, settings: Settings | None) -> Queue:
+    """Return what the TLS proxy of an API has to know of it; no number of workers for one that serves by itself."""
+    takes = any("{processes}" in word for word in words)
+    return Queue(
+        health=health,
+        concurrency=_processes(program.workers, settings) * program.workers.threads if takes else 0,
+        slowest=_SLOWEST_IMAGE if program.large else _SLOWEST,
+    )
+
+
+def _processes(workers: Workers, settings: Settings | None) -> int:
+    return (settings.processes if isinstance(settings, HttpApi) else None) or workers.processes
+
+
 def _command(
     component: str, words: Sequence[str], workers: Workers, settings: Settings | None, listens: str
 ) -> list[str]:
@@ -264,7 +283,7 @@ def _command(
     if setting and not takes:
         message = "the program of this image serves by itself; set its workers in spec.config"
         raise UnsupportedError(f"spec.{component}.processes", message)
-    processes = setting or workers.processes
+    processes = _processes(workers, settings)
     command = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
     return [*command, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import wraps
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Step
-from .rotation import Account, Replaced, replaced
+from ...plan import Context, Object, Plan, Step
+from ...plan.times import valid_time
+from .rotation import Account, Replaced, replaced, stamp
+
+REDRAWN_AT = "openstack.k8s.io/redrawn-at"
+"""Annotation of a Secret: the time (RFC 3339) at which a password was drawn in place of one that was removed. Accounts
+follow within seconds, and refuse programs that run with the removed one."""
+_URGENT = timedelta(minutes=30)
+"""Time after that in which the programs go before others, at most."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,6 +71,8 @@ def credentials(
     values = {**replacement.values, **(extra_values or {})}
     new_secret = kube.secret(ctx, secret, values)
     marked_secret = kube.irreplaceable(new_secret) if of_data else kube.remembered(new_secret)
+    if redrawn_at := _redrawn_at(ctx, live, names):
+        marked_secret = kube.annotated(marked_secret, {REDRAWN_AT: redrawn_at})
     return Credentials(
         name="Credentials",
         objects=(kube.retained(marked_secret) if retain else marked_secret,),
@@ -72,3 +83,33 @@ def credentials(
         published=replacement.published,
         wake=replacement.wake,
     )
+
+
+def _redrawn_at(ctx: Context[Any], live: Object | None, names: Sequence[str]) -> str:
+    """Return the time of the last draw in place of a removed password; empty if there was none."""
+    if live is None:
+        return ""
+    if set(names) - kube.secret_data(live).keys():
+        return stamp(ctx.now)
+    return (live["metadata"].get("annotations") or {}).get(REDRAWN_AT, "")
+
+
+def with_urgent_logins(planner: Callable[[Context[Any]], Plan]) -> Callable[[Context[Any]], Plan]:
+    """Return the function that plans a service, with its programs before those of others while they may run with a
+    password that was removed from its Secret.
+    """
+
+    @wraps(planner)
+    def planned(ctx: Context[Any]) -> Plan:
+        plan = planner(ctx)
+        if not any(_is_redrawn(ctx, obj) for obj in plan.objects):
+            return plan
+        urgent = {step: replace(step, urgent=True) for step in plan if step.workloads}
+        return plan.rearranged(urgent, name="")
+
+    return planned
+
+
+def _is_redrawn(ctx: Context[Any], obj: Object) -> bool:
+    at = valid_time((obj["metadata"].get("annotations") or {}).get(REDRAWN_AT))
+    return at is not None and ctx.now < at + _URGENT

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from ... import kube
-from ...api import PodSettings, Resources, ServiceSpec, Template
+from ...api import PodSettings, ServiceSpec, Template
+from ...parts.run.new_images import image_container
 from ...plan import (
     Context,
     IgnoredFields,
     Object,
     Plan,
-    ReleaseEntry,
     Service,
     SpecError,
     State,
@@ -28,9 +28,6 @@ CONDITION = "ImagesCached"
 _COMPONENT = "images"
 _NODES = (kube.CONTROL_PLANE, kube.COMPUTE, kube.NETWORK)
 """Labels of the nodes that run pods of a cloud, unless its templates choose others."""
-_USER = 65534
-"""User of no file and no other program."""
-_TINY = PodSettings(resources=Resources(limits={"memory": "64Mi"}))
 
 Services = Iterable[tuple[Service, Template]]
 """Services that a cloud runs, with their templates."""
@@ -44,7 +41,7 @@ def image_cache(ctx: Context[ControlPlaneSpec], services: Services, *, encrypted
     images = _images(ctx, services, encrypted=encrypted) if ctx.spec.image_precaching.enabled else []
     if not images:
         return ()
-    *earlier, last = (_container(index, image, ctx.release.name) for index, image in enumerate(images))
+    *earlier, last = (image_container(f"image-{index}", image, ctx.release.name) for index, image in enumerate(images))
     template = kube.pod(
         ctx, _COMPONENT, _sleeping(last), settings=_settings(ctx), node_selector={}, init=earlier, grace=0
     )
@@ -109,11 +106,6 @@ def _settings(ctx: Context[ControlPlaneSpec]) -> PodSettings:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     affinity = {"nodeAffinity": required} if spec.node_selector is None else None
     return PodSettings(node_selector=spec.node_selector, tolerations=spec.tolerations, affinity=affinity)
-
-
-def _container(index: int, image: str, version: str) -> kube.Container:
-    entry = ReleaseEntry(image, _USER, _USER, {"run": ("true",)}, version=version)
-    return kube.Container(name=f"image-{index}", entry=entry, memory="4Mi", cpu="1m", settings=_TINY)
 
 
 def _sleeping(container: kube.Container) -> kube.Container:

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import ROTATING_KINDS, Column, Model, Name, Ref, Resource, Rule, optional_ref, rule
+from ...api import (
+    DURATION,
+    ROTATING_KINDS,
+    Column,
+    Model,
+    Name,
+    Ref,
+    Resource,
+    Rule,
+    lasts,
+    optional_ref,
+    rule,
+    seconds,
+)
 
 if TYPE_CHECKING:
     Kind = str
@@ -25,12 +39,75 @@ class NamedService(Model):
 
 
 _KEYSTONES = "['admin', 'fernet', 'adminApplicationCredential']"
+_OF_KEYSTONE = rule(
+    f"!(self.target in {_KEYSTONES}) || !has(self.serviceRef) || self.serviceRef.kind == 'Keystone'",
+    "this is a Keystone's; name one, or none for `keystone`",
+    ".serviceRef.kind",
+)
+Target = Literal["database", "messaging", "serviceAccountPassword", "admin", "fernet", "adminApplicationCredential"]
+_DAY = timedelta(days=1)
 
 
 class CredentialRotationSpec(Model):
     """CredentialRotation: replaces credentials of a service, on a schedule and on request. The operator creates a
     second account beside the one in use; the service's programs switch to it; when no pod can know the first one any
     more, the operator removes that."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            f"self.target in {_KEYSTONES} || has(self.serviceRef)",
+            "say whose account it is; set serviceRef",
+            ".serviceRef",
+        ),
+        _OF_KEYSTONE,
+    )
+
+    target: Target
+    """Credential to replace: accounts of a service in its databases or its broker, its user in Keystone, the
+    administrator's password or application credential, or the key that signs tokens."""
+    service_ref: NamedService | None = None
+    """Service of the credential; for `admin`, `adminApplicationCredential` and `fernet` the Keystone, by default the
+    one called `keystone`."""
+    replace_every: Annotated[str, DURATION, lasts("1d", "3650d")] | None = None
+    """Time between replacements, such as 90d; if unset, the operator replaces the credential only on request. It counts
+    from when you create this resource."""
+    keep_old_for: Annotated[str, DURATION, lasts("0s", "3650d")] | None = None
+    """Minimum time for which the old account stays, in whole days, for clients outside this cluster; unset is none. The
+    operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
+    stay as long as Keystone keeps them."""
+    replace_now: bool = False
+    """Replace the credential now: once for each change of this spec that sets this field."""
+
+    @property
+    def candidates(self) -> tuple[Ref, ...]:
+        """The service that the spec means."""
+        service = self.service_ref
+        return (optional_ref(service.kind, service.name) if service else optional_ref("Keystone", "keystone"),)
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the service that the spec means, by kind."""
+        return {f"serviceRef.{ref.kind}": ref for ref in self.candidates}
+
+    @property
+    def interval(self) -> timedelta | None:
+        """Time between the beginnings of two replacements; None if only an order begins one."""
+        return seconds(self.replace_every) if self.replace_every else None
+
+    @property
+    def grace_days(self) -> int:
+        """Minimum number of days for which the old account stays."""
+        return -(-seconds(self.keep_old_for) // _DAY) if self.keep_old_for else 0
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if this generation of the spec orders a replacement."""
+        return self.replace_now
+
+
+class C5C3CredentialRotationSpec(Model):
+    """CredentialRotation: replaces credentials of a service, on a schedule and on request, by the names that c5c3's
+    manifests have. The operator creates a second account beside the one in use; the service's programs switch to it;
+    when no pod can know the first one any more, the operator removes that."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -48,11 +125,7 @@ class CredentialRotationSpec(Model):
             "say whose account it is; set serviceRef",
             ".serviceRef",
         ),
-        rule(
-            f"!(self.target in {_KEYSTONES}) || !has(self.serviceRef) || self.serviceRef.kind == 'Keystone'",
-            "this is a Keystone's; name one, or none for `keystone`",
-            ".serviceRef.kind",
-        ),
+        _OF_KEYSTONE,
         rule(
             "!has(self.preRotationDays) || !has(self.intervalDays) || self.preRotationDays < self.intervalDays",
             "it would be due before it was done; choose fewer days than intervalDays",
@@ -60,7 +133,7 @@ class CredentialRotationSpec(Model):
         ),
     )
 
-    target: Literal["database", "messaging", "serviceAccountPassword", "admin", "fernet", "adminApplicationCredential"]
+    target: Target
     """Credential to replace: accounts of a service in its databases or its broker, its user in Keystone, the
     administrator's password or application credential, or the key that signs tokens."""
     service_ref: NamedService | None = None
@@ -96,6 +169,23 @@ class CredentialRotationSpec(Model):
         """Return the services that the spec may mean, by kind."""
         return {f"serviceRef.{ref.kind}": ref for ref in self.candidates}
 
+    @property
+    def interval(self) -> timedelta | None:
+        """Time between the beginnings of two replacements; None if only an order begins one."""
+        return (
+            None if self.interval_days is None else timedelta(days=self.interval_days - (self.pre_rotation_days or 0))
+        )
+
+    @property
+    def grace_days(self) -> int:
+        """Minimum number of days for which the old account stays."""
+        return self.grace_period_days or 0
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if this generation of the spec orders a replacement."""
+        return self.re_mint
+
 
 class CredentialRotationStatus(Model):
     """Status of a CredentialRotation besides its conditions and its phase."""
@@ -105,13 +195,12 @@ class CredentialRotationStatus(Model):
     next_rotation: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the next replacement is due."""
     last_triggered_generation: int | None = None
-    """Generation of the spec whose reMint the operator followed last."""
+    """Generation of the spec whose order (`replaceNow`, of c5c3 `reMint`) the operator followed last."""
 
 
 CREDENTIAL_ROTATION = Resource(
     kind="CredentialRotation",
     plural="credentialrotations",
-    group="c5c3.io",
     spec=CredentialRotationSpec,
     status=CredentialRotationStatus,
     columns=(
@@ -120,4 +209,12 @@ CREDENTIAL_ROTATION = Resource(
         Column("Last", ".status.lastRotation", "date"),
         Column("Next", ".status.nextRotation", priority=1),
     ),
+)
+C5C3_CREDENTIAL_ROTATION = Resource(
+    kind=CREDENTIAL_ROTATION.kind,
+    plural=CREDENTIAL_ROTATION.plural,
+    group="c5c3.io",
+    spec=C5C3CredentialRotationSpec,
+    status=CredentialRotationStatus,
+    columns=CREDENTIAL_ROTATION.columns,
 )

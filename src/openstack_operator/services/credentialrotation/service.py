@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ... import kube
@@ -12,7 +12,9 @@ from ...api import Ref
 from ...parts.secrets import rotation
 from ...parts.secrets.rotation import order_name
 from ...plan import Context, Plan, SpecError, State, Step, Verdict, failed, waiting
-from .model import CredentialRotationSpec
+from .model import C5C3CredentialRotationSpec, CredentialRotationSpec
+
+Spec = CredentialRotationSpec | C5C3CredentialRotationSpec
 
 PENDING = "Pending"
 _CREDENTIAL_KINDS = {"serviceAccountPassword": "identity", "adminApplicationCredential": "application"}
@@ -25,7 +27,7 @@ _PHASE_MESSAGES = {
 }
 
 
-def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
+def plan(ctx: Context[Spec]) -> Plan:
     """Return the Secret that orders the service to replace its credential; the service publishes its progress."""
     spec = ctx.spec
     kind = _CREDENTIAL_KINDS.get(spec.target, spec.target)
@@ -40,7 +42,7 @@ def plan(ctx: Context[CredentialRotationSpec]) -> Plan:
     phase = _phase(order.get("at", ""), report)
     is_idle = phase == rotation.IDLE
     kept_until = _kept_until(ctx, order, report)
-    # The Secret remembers the reMint that was followed, so the operator writes it completely or not at all.
+    # The Secret remembers the order that was followed, so the operator writes it completely or not at all.
     step = Step(
         name="Rotation",
         objects=(kube.secret(ctx, name, order),),
@@ -68,7 +70,7 @@ def phase(verdicts: Mapping[str, Verdict]) -> str:
     return progress.cause
 
 
-def _service(ctx: Context[CredentialRotationSpec]) -> tuple[Ref, Verdict]:
+def _service(ctx: Context[Spec]) -> tuple[Ref, Verdict]:
     """Return the service and a verdict that it exists. Raise SpecError if several services have the same name."""
     refs = ctx.spec.candidates
     existing = [ref for ref in refs if ref in ctx.refs]
@@ -81,13 +83,13 @@ def _service(ctx: Context[CredentialRotationSpec]) -> tuple[Ref, Verdict]:
     return refs[0], waiting(f"waiting for {label}, which has not reported yet", "Waiting")
 
 
-def _report(ctx: Context[CredentialRotationSpec], service: Ref, name: str) -> dict[str, Any] | None:
+def _report(ctx: Context[Spec], service: Ref, name: str) -> dict[str, Any] | None:
     """Return the progress that the service publishes; None if it has no such credential."""
     text = ctx.refs[service].published.get(name)
     return json.loads(text) if text else None
 
 
-def _none(spec: CredentialRotationSpec, service: Ref) -> str:
+def _none(spec: Spec, service: Ref) -> str:
     if spec.target == "adminApplicationCredential":
         return f"spec.target: {service.kind}/{service.name} has none; set bootstrap.applicationCredential there"
     return (
@@ -113,36 +115,32 @@ def _phase(at: str, report: Mapping[str, Any] | None) -> str:
     return PENDING if step == rotation.IDLE and _is_pending(at, report) else step
 
 
-def _due(
-    ctx: Context[CredentialRotationSpec], live: Mapping[str, str], report: Mapping[str, Any] | None
-) -> datetime | None:
+def _due(ctx: Context[Spec], live: Mapping[str, str], report: Mapping[str, Any] | None) -> datetime | None:
     """Return the time of the next replacement on schedule."""
-    spec = ctx.spec
-    if spec.interval_days is None or report is None:
+    interval = ctx.spec.interval
+    if interval is None or report is None:
         return None
     since = [rotation.time(live.get("since")) or ctx.now, rotation.time(report.get("done"))]
-    return max(at for at in since if at) + timedelta(days=spec.interval_days - (spec.pre_rotation_days or 0))
+    return max(at for at in since if at) + interval
 
 
 def _order(
-    ctx: Context[CredentialRotationSpec], old: Mapping[str, str], report: Mapping[str, Any] | None, due: datetime | None
+    ctx: Context[Spec], old: Mapping[str, str], report: Mapping[str, Any] | None, due: datetime | None
 ) -> dict[str, str]:
     """Return the order for the service: with a new time if a replacement is due, or requested."""
-    since, days = old.get("since") or rotation.stamp(ctx.now), ctx.spec.grace_period_days or 0
+    since, days = old.get("since") or rotation.stamp(ctx.now), ctx.spec.grace_days
     latest = {name: old[name] for name in ("at", "generation") if name in old}
     order = {**latest, "since": since, "graceDays": str(days)}
     if report is None:
         return order
     now = {"at": rotation.stamp(ctx.now)}
-    if ctx.spec.re_mint and old.get("generation") != str(ctx.generation):
+    if ctx.spec.is_ordered and old.get("generation") != str(ctx.generation):
         return {**order, **now, "generation": str(ctx.generation)}
     is_idle = _phase(latest.get("at", ""), report) == rotation.IDLE
     return {**order, **now} if is_idle and due and due <= ctx.now else order
 
 
-def _kept_until(
-    ctx: Context[CredentialRotationSpec], order: Mapping[str, str], report: Mapping[str, Any] | None
-) -> datetime | None:
+def _kept_until(ctx: Context[Spec], order: Mapping[str, str], report: Mapping[str, Any] | None) -> datetime | None:
     """Return the time until which the service keeps the old account by this order at least; None if that is over, or
     if it follows another order, whose grace period it does not report.
     """

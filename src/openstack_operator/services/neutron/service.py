@@ -56,7 +56,8 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     program = parts.ProgramSettings(
         memory="224Mi",
         mounts=ml2,
-        workers=parts.Workers(threads=1, as_needed=False, cpu="50m"),
+        # One waits for OVN most of the time that a request takes, while the other one uses the CPU.
+        workers=parts.Workers(processes=2, threads=1, as_needed=False, cpu="50m"),
         wrapper=names.wrapper,
         env=names.env,
     )

@@ -1,0 +1,36 @@
+"""Names in strings that nothing has."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from checks.names_in_strings import of_code, of_page, problems
+
+
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        ("getattr(one, 'made')", ["made"]),
+        ("x = [getattr(one.writes, name) for name in ('made', 'created')]", ["made"]),
+        ("for name in ('made',):\n    print(getattr(one, name))", ["made"]),
+        ("getattr(one, 'created')", []),
+        ("getattr(one, 'made', None)", []),
+        ("for name in ('made',):\n    print(name)\nfor name in others:\n    getattr(one, name)", []),
+    ],
+)
+def test_an_attribute_that_is_read_by_its_name_exists(code: str, missing: list[str]) -> None:
+    lines = list(of_code("a.py", ast.parse(code), {"created"}))
+    assert [line.split("'")[1] for line in lines] == missing
+
+
+def test_a_page_names_files_that_exist() -> None:
+    files = ["src/openstack_operator/runtime/health.py"]
+    assert list(of_page("a.md", "see `runtime/health.py` and `health.py`", files)) == []
+    (line,) = of_page("a.md", "\nsee `runtime/healthy.py`", files)
+    assert line == "a.md:2: there is no file runtime/healthy.py"
+
+
+def test_the_project_has_none() -> None:
+    assert list(problems()) == []
