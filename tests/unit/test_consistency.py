@@ -22,7 +22,8 @@ from openstack_operator.testing import NOW
 from tests.world import RELEASES, SERVED
 
 RULES = evaluator()
-BY_KIND = {resource.kind: resource for resource in reversed(RESOURCES)}
+BY_KIND = {resource.handle: resource for resource in RESOURCES}
+NAME = "one"
 GIB: Mapping[str, Any] = {"resources": {"limits": {"memory": "1Gi"}}}
 TOKENS = {"expiration": 86400, "allow_expired_window": 172800}
 
@@ -156,6 +157,12 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "CredentialRotation",
+        {"target": "fernet", "replaceEvery": "7d", "keepOldFor": "7d"},
+        "spec.keepOldFor",
+        "the old account stays for 7 days, and the next replacement is due after 7 (replaceEvery)",
+    ),
+    (
+        "CredentialRotation.c5c3.io",
         {"target": "fernet", "intervalDays": 7, "gracePeriodDays": 7},
         "spec.gracePeriodDays",
         "the old account stays for 7 days, and the next replacement is due after 7 (intervalDays)",
@@ -164,10 +171,10 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 def manifest(kind: str, spec: Mapping[str, Any]) -> Object:
-    """Return a resource called after its kind."""
+    """Return a resource of a kind, by its handle."""
     resource = BY_KIND[kind]
-    metadata = {"name": kind.lower(), "namespace": "openstack"}
-    return {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata, "spec": dict(spec)}
+    metadata = {"name": NAME, "namespace": "openstack"}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": dict(spec)}
 
 
 @pytest.mark.parametrize(
@@ -177,7 +184,7 @@ def test_fields_that_do_not_go_together_are_named_with_their_numbers(
     kind: str, spec: dict[str, Any], field: str, words: str
 ) -> None:
     paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
-    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == kind.lower())
+    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == NAME)
     assert planned.plan
     verdict = planned.plan.outcome.extra_conditions[FIELDS_INCONSISTENT]
     assert verdict.state is State.READY
@@ -197,14 +204,14 @@ FINE: list[tuple[str, dict[str, Any]]] = [
     ("Placement", {"resources": {"requests": {"memory": "1Gi"}, "limits": {"memory": "1024Mi"}}}),
     ("MariaDB", {**GIB, "config": {"mysqld": {"innodb_buffer_pool_size": "800M"}}}),
     ("Memcached", {"memory": "8Gi"}),
-    ("CredentialRotation", {"target": "fernet", "intervalDays": 7, "gracePeriodDays": 6}),
+    ("CredentialRotation", {"target": "fernet", "replaceEvery": "7d", "keepOldFor": "6d"}),
 ]
 
 
 @pytest.mark.parametrize(("kind", "spec"), FINE)
 def test_fields_that_go_together_are_not_named(kind: str, spec: dict[str, Any]) -> None:
     paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
-    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == kind.lower())
+    planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == NAME)
     assert planned.plan
     assert FIELDS_INCONSISTENT not in planned.plan.outcome.extra_conditions
 

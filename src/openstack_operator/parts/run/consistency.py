@@ -237,11 +237,12 @@ def inconsistent_periods(ctx: Context[Any], plan: Plan) -> IgnoredFields:
     spec, faults = ctx.spec, dict[str, str]()
     match ctx.kind:
         case "CredentialRotation":
-            grace, interval = spec.grace_period_days, spec.interval_days
-            if grace and interval and grace >= interval:
-                faults["spec.gracePeriodDays"] = (
-                    f"the old account stays for {grace} days, and the next replacement is due after {interval}"
-                    " (intervalDays): it comes late; choose fewer days than intervalDays"
+            is_ours = "replace_every" in type(spec).model_fields
+            old, every = ("keepOldFor", "replaceEvery") if is_ours else ("gracePeriodDays", "intervalDays")
+            if spec.interval and 0 < spec.interval.days <= spec.grace_days:
+                faults[f"spec.{old}"] = (
+                    f"the old account stays for {spec.grace_days} days, and the next replacement is due after"
+                    f" {spec.interval.days} ({every}): it comes late; choose fewer days than {every}"
                 )
         case "PKI":
             authority, certificate = seconds(spec.authority_lifetime), seconds(spec.certificate_lifetime)
