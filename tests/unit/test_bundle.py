@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from live_objects import NOW, deployment, pod, resource
@@ -213,3 +215,56 @@ def test_names_stay_and_secrets_go() -> None:
         "text": "***",
     }
     assert redacted(live, mask)["metadata"] == {"name": "keystone"}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("key", ["config.json", "clouds.yaml", "script"])
+def test_no_form_of_a_secret_of_the_namespace_is_in_it(write: Any, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """In a value of several lines, short, encoded, behind an option, or with another ending."""
+    value = "s3cr't/ä"
+    contents = {
+        "config.json": json.dumps({"auths": {"r": {"password": value}}}),
+        "clouds.yaml": f"clouds:\n  x:\n    password: {value}\n",
+        "script": f"#!/bin/sh\nlogin --as x\nexport DB_PASS={value}\n",
+    }
+    mine = {"metadata": {"name": "other"}, "data": {key: base64.b64encode(contents[key].encode()).decode()}}
+    login = base64.b64encode(f"x:{value}".encode()).decode()
+    forms = [value, quote(value, safe=""), json.dumps(value), login]
+    event = {**EVENT, "message": " ".join(["cannot log in:", *forms, "--password hunter2 ADMIN_PW=hunter2"])}
+
+    class Other(FakeClient):
+        def __init__(self, refused: Sequence[str] = ()) -> None:
+            super().__init__(refused)
+            self.lists = {**self.lists, "events": [event], "secrets": [mine]}
+
+        async def log(self, *_: Any, **__: Any) -> str:
+            return "\n".join(forms)
+
+    monkeypatch.setattr(sys.modules[__name__], "FakeClient", Other)
+    status, files = write()
+    everything = "".join(text for name, text in files.items() if name != "about.txt")
+    assert status == 0
+    assert [each for each in [*forms, "hunter2"] if each in everything] == []
+
+
+@pytest.mark.security
+def test_nothing_in_it_moves_a_terminal_or_turns_text_around(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hostile = "\u202egnp.exe\u2066 \u200f\x1b]0;title\x07\x9b2J\x1b[31m\u2028\x00\x7f"
+
+    class Hostile(FakeClient):
+        def __init__(self, refused: Sequence[str] = ()) -> None:
+            super().__init__(refused)
+            named = {**NODE, "metadata": {"name": "n1", "labels": {"zone": hostile}}}
+            self.lists = {**self.lists, "events": [{**EVENT, "message": hostile}], "nodes": [named]}
+
+        async def server_version(self) -> str:
+            return hostile
+
+        async def log(self, *_: Any, **__: Any) -> str:
+            return hostile
+
+    monkeypatch.setattr(sys.modules[__name__], "FakeClient", Hostile)
+    _, files = write()
+    for name, text in files.items():
+        assert name.isprintable()
+        assert [letter for letter in text if letter != "\n" and not letter.isprintable()] == [], name

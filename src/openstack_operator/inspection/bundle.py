@@ -39,10 +39,17 @@ _CONCURRENCY = 8
 _OPERATOR = f"{NAME}={MANAGED_BY}"
 _ABOUT = """Support bundle of the OpenStack in namespace {namespace}, made at {time} by openstack-operator {version}.
 
-It has no data of Secrets. In specs, pods, Events and logs, passwords in URLs, behind settings that are called so, in
-HTTP headers and in fields and variables that are called so are replaced by ***{known}.
-A secret in another form may be left, and names of hosts, users and servers are not hidden: read it before you give it
-to others.
+It has no data of Secrets. Replaced by *** are, in specs, pods, Events and logs:
+
+- what a name calls a secret: passwords in URLs, values behind settings and options (`db_password = X`, `DB_PASS=X`,
+  `ADMIN_PW: X`, `--password X`), HTTP's Authorization, fields and variables with such a name
+{known}
+Not replaced are: secrets that are in no Secret of the namespace and have no such name; values of 1 or 2 characters, and
+short ones that are words of names of objects; parts of a value that somebody cut; values that are compressed,
+encrypted, or encoded otherwise; values of less than 5 bytes within longer base64 or hexadecimal text. Names of hosts,
+users and servers are not hidden. Read it before you give it to others.
+
+Letters that a terminal takes for orders, or that change the direction of text, are replaced by a question mark.
 
 status.txt, why.txt    what `openstack-operator status` and `why` print
 versions.txt           of the operator, Kubernetes and all images
@@ -55,6 +62,13 @@ nodes.yaml             labels, taints, conditions and versions of the nodes
 secrets.txt            names and types of Secrets
 
 {notes}"""
+
+_KNOWN = """\
+- each value of the namespace's Secrets, of 3 characters or more: as it is, each line of it, each value in it if it is
+  JSON or has lines of `name: value`. A value of less than 8 characters is replaced where it is a word of its own
+- the same values percent-encoded, with escapes of JSON (`\\u0041`), shells or HTML, in base64 of any kind (also of
+  `user:password`, or wrapped), in hexadecimal digits, and one encoding in another, three times
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +138,7 @@ class _Collector:
         snapshot = await read(self.client, namespace)
         self.refusals += snapshot.unreadable
         secrets = await self._list(SECRET, namespace)
-        mask = Mask(masked_values(secrets))
+        mask = Mask(masked_values(secrets), _names(snapshot, secrets))
         operators = self.options.operator_namespace
         operator = await self._list(POD, operators, labelSelector=_OPERATOR)
         deployments = await self._list(DEPLOYMENT, operators, labelSelector=_OPERATOR)
@@ -142,13 +156,14 @@ class _Collector:
             **await self._logs("logs", namespace, snapshot.pods, _LINES, mask),
             **await self._logs("operator/logs", operators, operator, _OPERATOR_LINES, mask),
         }
-        return {"about.txt": self._about(has_secrets=bool(secrets)), **files}
+        contents = {"about.txt": self._about(has_secrets=bool(secrets)), **files}
+        return {name: plain(text) for name, text in contents.items()}
 
     async def _list(self, kind: Kind, namespace: str, **params: str) -> list[Object]:
         return await list_objects(self.client, kind, namespace, params, self.refusals)
 
     def _about(self, *, has_secrets: bool) -> str:
-        masked_too = ", and so is each value of the namespace's Secrets" if has_secrets else ""
+        masked_too = _KNOWN if has_secrets else "- no value by itself: the Secrets could not be read\n"
         notes = [*self.notes, *(f"not readable: {each}" for each in sorted(set(self.refusals)))]
         text = "".join(f"{printed(each)}\n" for each in notes)
         return _ABOUT.format(
@@ -213,6 +228,12 @@ class _Collector:
             )
         )
         return {name: text for name, text in texts if text}
+
+
+def _names(snapshot: Snapshot, secrets: Iterable[Object]) -> set[str]:
+    """Return names of objects, which are no secrets though a short value of a Secret may be one of them."""
+    objects = [*snapshot.resources, *snapshot.workloads, *snapshot.pods, *secrets]
+    return {snapshot.namespace, *(live["metadata"]["name"] for live in objects), *(each.kind for each in RESOURCES)}
 
 
 def _is_ready(pod: Object) -> bool:

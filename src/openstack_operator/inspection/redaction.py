@@ -11,19 +11,24 @@ from ..plan import Object
 
 _OPEN_KEYS = frozenset(
     {"username", "user", "default_user", "project", "host", "since", "generation", "ca.crt", "tls.crt", "clouds.yaml"}
+    | {"database", "vhost", "port", "region", "domain", "protocol", "type"}
 )
-"""Keys of Secrets whose values are no secrets, or hold names that are everywhere."""
+"""Keys of Secrets whose values are no secrets, or hold names that are everywhere. What has the name of a secret within
+such a value is one.
+"""
 _BOOKS = ("kubectl.kubernetes.io/last-applied-configuration",)
 """Annotations that repeat the object in another form."""
-_SECRET_FIELD = re.compile(r"(?i)(password|passwd|passphrase|token|hmac_?key|private_?key|api_?key|secret_?key)$")
-_SECRET_VARIABLE = re.compile(r"(?i)password|passwd|passphrase|token|secret|credential|key")
+_SECRET_FIELD = re.compile(
+    r"(?i)(password|passwd|passphrase|token|hmac_?key|private_?key|api_?key|secret_?key|_pass|_pwd?)$"
+)
+_SECRET_OPTION = re.compile(r"--?[\w-]{1,80}")
+"""A word of a command before the value of an option."""
 
 
 def masked_values(secrets: Iterable[Object]) -> Iterator[str]:
     """Yield the values of Secrets that must be shown nowhere."""
     for each in secrets:
-        data = {key: text for key, text in (each.get("data") or {}).items() if key not in _OPEN_KEYS}
-        yield from secret_values({**each, "data": data})
+        yield from secret_values(each, _OPEN_KEYS)
 
 
 def redacted(live: Object, mask: Mask) -> Object:
@@ -41,7 +46,11 @@ def redacted_value(value: Any, mask: Mask, *, in_config: bool) -> Any:
 
 def _redacted(value: Any, mask: Mask, *, in_config: bool) -> Any:
     if isinstance(value, list):
-        return [_redacted(each, mask, in_config=in_config) for each in cast("list[Any]", value)]
+        entries = cast("list[Any]", value)
+        return [
+            MASK if _is_of_option(last, each) else _redacted(each, mask, in_config=in_config)
+            for last, each in zip([None, *entries], entries, strict=False)
+        ]
     if not isinstance(value, Mapping):
         return mask.over(value)
     fields = cast("Object", value)
@@ -57,5 +66,12 @@ def _is_secret(fields: Object, name: str, *, in_config: bool) -> bool:
     """Return True if a field holds a secret, as far as its name says, or that of the environment variable it sets."""
     if isinstance(fields[name], (Mapping, list, bool, type(None))):
         return False
-    is_variable = name == "value" and bool(_SECRET_VARIABLE.search(str(fields.get("name", ""))))
+    is_variable = name == "value" and is_secret_option(str(fields.get("name", "")))
     return is_variable or bool(_SECRET_FIELD.search(name)) or (in_config and is_secret_option(name))
+
+
+def _is_of_option(option: object, value: object) -> bool:
+    """Return True for the word of a command that is a secret, by the option before it."""
+    if not isinstance(option, str) or not isinstance(value, str) or value.startswith("-"):
+        return False
+    return bool(_SECRET_OPTION.fullmatch(option)) and is_secret_option(option)

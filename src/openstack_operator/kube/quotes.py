@@ -15,10 +15,15 @@ of them, it cuts what it quotes at its end, too."""
 _URL = re.compile(r"://\S+")
 _USER = re.compile(r"://[^\s:/@]*:")
 _SETTING = re.compile(
-    r"(?i)((?:password|passwd|secret|token|api_?key)\w{0,40}[\"']?\s{0,9}[:=]\s{0,9})"
+    r"(?i)((?:pass(?:word|wd|phrase)|secret|token|api_?key|(?<=_)(?:pass|pw|pwd)|\bpwd)\w{0,40}[\"']?\s{0,9}[:=]\s{0,9})"
     # MariaDB says only whether there was a password.
     r"(?!(?:yes|no)\b)"
     r"(?:\"[^\"]+\"|'[^']+'|[\"']?[^\s\"',;]+)"
+)
+# `--password X`, also as a list of JSON or Python has it.
+_OPTION = re.compile(
+    r"(?i)(--[\w-]{0,40}(?:pass(?:word|wd|phrase)?|secret|token|api-?key|pwd?)[\"']?(?:,\s{0,9}|\s{1,9}))"
+    r"(?!-)(?:\"[^\"]+\"|'[^']+'|[\"']?[^\s\"',;]+)"
 )
 _HEADER = re.compile(r"(?i)(authorization[\"']?\s{0,9}[:=]\s{0,9}[\"']?(?:basic|bearer)\s{1,9})[^\s\"']+")
 
@@ -39,11 +44,17 @@ def plain(text: str) -> str:
     return "".join(each if each.isprintable() or each == "\n" else "?" for each in lines)
 
 
+def without_escapes(text: str) -> str:
+    """Return a text without escape sequences of terminals."""
+    return _ESCAPE.sub("", text)
+
+
 def mask_passwords(text: str) -> str:
     """A log without the passwords in URLs, behind settings that are called so, and in HTTP headers; and without the
     colors of a terminal, since one between a setting and its value would hide both.
     """
-    return _HEADER.sub(r"\1***", _SETTING.sub(r"\1***", _URL.sub(_mask_url, _ESCAPE.sub("", text))))
+    settings = _SETTING.sub(r"\1***", _URL.sub(_mask_url, without_escapes(text)))
+    return _HEADER.sub(r"\1***", _OPTION.sub(r"\1***", settings))
 
 
 def _mask_url(url: re.Match[str]) -> str:
