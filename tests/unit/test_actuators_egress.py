@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from openstack_operator.actuators import egress, ovsdb
 from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.sql import connected
 from openstack_operator.cli import main
+from openstack_operator.kube import may_be_server, refused_kind
+from openstack_operator.kube.egress import NETWORKS
 from openstack_operator.plan import Transient
 from tests.conftest import LOOPBACK
 
@@ -50,6 +55,29 @@ def server() -> Iterator[int]:
         ("0.0.0.0", "unspecified"),
         ("::", "unspecified"),
         ("224.0.0.1", "multicast"),
+        ("255.255.255.255", "broadcast"),
+        ("0.1.2.3", "unspecified"),
+        ("::127.0.0.1", "translated"),
+        ("::169.254.169.254", "translated"),
+        ("::a00:1", "translated"),
+        ("::ffff:0:169.254.169.254", "translated"),
+        ("64:ff9b::7f00:1", "loopback"),
+        ("64:ff9b::169.254.169.254", "link-local"),
+        ("64:ff9b::168.63.129.16", "metadata"),
+        ("64:ff9b::100.100.100.200", "metadata"),
+        ("64:ff9b::", "unspecified"),
+        ("64:ff9b:1::169.254.169.254", "translated"),
+        ("64:ff9b:1:a9fe:a9:fe00::", "translated"),
+        ("2002:a9fe:a9fe::1", "translated"),
+        ("2002:7f00:1::", "translated"),
+        ("2001:0:4136:e378:8000:63bf:5601:5601", "translated"),
+        ("168.63.129.16", "metadata"),
+        ("100.100.100.200", "metadata"),
+        ("::ffff:100.100.100.200", "metadata"),
+        ("fd00:ec2::254", "metadata"),
+        ("fd00:ec2::23", "metadata"),
+        ("fd20:ce::254", "metadata"),
+        ("fd00:c1::a9fe:a9fe", "metadata"),
     ],
 )
 @pytest.mark.usefixtures("strict")
@@ -58,10 +86,44 @@ def test_addresses_of_this_machine_and_of_the_link_are_refused(address: str, kin
         egress.check(address)
 
 
-@pytest.mark.parametrize("address", ["10.96.0.10", "192.168.1.1", "8.8.8.8", "fd00::1", "2001:db8::1"])
+OTHERS = ["10.96.0.10", "192.168.1.1", "8.8.8.8", "fd00::1", "2001:db8::1", "64:ff9b::8.8.8.8", "::ffff:10.0.0.1"]
+
+
+@pytest.mark.parametrize("address", OTHERS)
 @pytest.mark.usefixtures("strict")
 def test_others_are_not(address: str) -> None:
     egress.check(address)
+
+
+EDGES = [
+    str(edge)
+    for block in NETWORKS
+    for network in map(ip_network, block["ipBlock"]["except"])
+    for edge in (
+        network.network_address,
+        network.broadcast_address,
+        network.network_address - 1 if int(network.network_address) else network.network_address,
+    )
+]
+
+
+@given(st.ip_addresses() | st.sampled_from(EDGES).map(ip_address))
+def test_the_operator_and_policies_refuse_the_same(ip: IPv4Address | IPv6Address) -> None:
+    """One list: what a NetworkPolicy keeps pods from, the operator does not connect to either, and no more."""
+    assume(not getattr(ip, "ipv4_mapped", None))
+    [block] = [each["ipBlock"] for each in NETWORKS if ip in ip_network(each["ipBlock"]["cidr"])]
+    is_refused = any(ip in ip_network(network) for network in block["except"])
+    assert bool(refused_kind(ip)) == is_refused
+    assert may_be_server(str(ip)) == (not is_refused)
+    egress.allow(())
+    try:
+        egress.check(str(ip))
+    except egress.AddressRefused:
+        assert is_refused
+    else:
+        assert not is_refused
+    finally:
+        egress.allow(LOOPBACK)
 
 
 @pytest.mark.usefixtures("strict")

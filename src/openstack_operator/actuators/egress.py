@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
+from ..kube import plain_address, refused_kind
 from . import budget
 
-_Address = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
 
 _allowed: tuple[_Network, ...] = ()
@@ -43,7 +43,7 @@ def connect(host: str, port: int, timeout: float | None) -> socket.socket:
 
 def addresses(host: str, port: int) -> list[str]:
     """The addresses of a server to connect to. They are to be used instead of the name, which may have others the next
-    time. Raises AddressRefused where one is of this machine or of the link, and OSError for a name without any.
+    time. Raises AddressRefused where one is in the list of `kube/addresses.py`, and OSError for a name without any.
     """
     ips = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     for address in ips:
@@ -53,17 +53,8 @@ def addresses(host: str, port: int) -> list[str]:
 
 def check(address: str) -> None:
     """Raises AddressRefused where the operator connects to no such address."""
-    ip = ip_address(address.partition("%")[0])
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    if (kind := _kind(ip)) and not any(ip in network for network in _allowed):
+    ip = plain_address(address)
+    if (kind := refused_kind(ip)) and not any(ip in network for network in _allowed):
         raise AddressRefused(
             f"the operator does not connect to {ip}, a {kind} address; start it with --allow-address {ip} if it should"
         )
-
-
-def _kind(ip: _Address) -> str:
-    """Return the kind of an address of this machine or of the link; empty for other addresses."""
-    kinds = {"loopback": ip.is_loopback, "link-local": ip.is_link_local, "multicast": ip.is_multicast}
-    # Linux takes 0.0.0.0 for this machine.
-    kinds["unspecified"] = ip.is_unspecified
-    return next((name for name, is_one in kinds.items() if is_one), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
 from ..plan.times import valid_time
+from .addresses import plain_address, refused_kind
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
 from .node_rollout import (
@@ -194,11 +195,13 @@ __all__ = [
     "peak",
     "placed",
     "plain",
+    "plain_address",
     "pod",
     "pods_of",
     "quote",
     "recreated",
     "referent_verdict",
+    "refused_kind",
     "remembered",
     "replicas",
     "reporting",
