@@ -186,6 +186,17 @@ def test_a_node_that_is_too_old_fails_by_name(check: Check) -> None:
     )
 
 
+def test_a_node_without_a_version_is_too_old_and_other_programs_have_none(check: Check) -> None:
+    status, lines, _ = nova(
+        check,
+        f"('node-1', 'nova-compute', 'a', NULL, '{NOW}', '{YESTERDAY}', 0)",
+        f"('node-2', 'nova-conductor', 'b', 1, '{NOW}', '{YESTERDAY}', 0)",
+        f"('node-3', 'nova-compute', 'c', 67, '{NOW}', '{YESTERDAY}', 0)",
+    )
+    assert status == 2
+    assert "takes on node-1 (ID a), node-3 (ID c). Bring" in lines[-1]
+
+
 def test_records_of_services_that_are_away_are_a_warning(check: Check) -> None:
     rows = [f"('node-{n}', 'nova-compute', 'id{n}', 68, '{YESTERDAY}', '{YESTERDAY}', 0)" for n in range(7)]
     status, _, message = nova(check, *rows)

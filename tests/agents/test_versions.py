@@ -83,6 +83,14 @@ def test_a_server_does_not_read_data_of_a_later_version(server: Server) -> None:
     assert server.machine.calls("mariadb-start") == []
 
 
+@pytest.mark.parametrize(("note", "is_later"), [("11.10.1-MariaDB", True), ("9.9.1-MariaDB", False)])
+def test_versions_are_compared_by_their_numbers(server: Server, note: str, *, is_later: bool) -> None:
+    server.holds(note, "mariadb_upgrade_info")
+    status, errors = server.run()
+    assert (status, "cannot read" in errors) == ((1, True) if is_later else (0, False))
+    assert bool(server.machine.calls("mariadb-start")) == (not is_later)
+
+
 def test_the_probe_fails_as_long_as_system_tables_are_old(server: Server) -> None:
     probe = server.container["readinessProbe"]["exec"]["command"]
     assert probe[:2] == ["sh", "-c"]

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
+import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 
 import pytest
 from speaking import serving
 
+from openstack_operator import pki
 from openstack_operator.actuators import sql, sql_connection
 from openstack_operator.plan import Transient
 
@@ -159,3 +164,76 @@ def test_no_words_of_a_foreign_server_are_told(code: int) -> None:
     for speech in speeches:
         assert MARK.decode() not in outcome(speech)[0]
     assert f"MariaDB: error {code}" in outcome(after_login)[0]
+
+
+AUTHORITY = pki.authority("x", "x", datetime.now(UTC)).cert
+
+
+def asked_with_trust(speak: Callable[[Talk], object]) -> tuple[str, bytes]:
+    """The error of one who trusts an authority, and what the server got to hear."""
+    talks: list[Talk] = []
+
+    def one(connection: socket.socket) -> None:
+        talks.append(Talk(connection))
+        speak(talks[-1])
+
+    with serving(one) as port, pytest.raises(Transient) as error, sql.connected("127.0.0.1", port, PASSWORD, AUTHORITY):
+        pass
+    return str(error.value), talks[0].heard
+
+
+def test_no_login_goes_to_a_server_without_tls_where_there_is_an_authority() -> None:
+    def speak(talk: Talk) -> None:
+        talk.greet()
+        talk.hear()
+
+    error, heard = asked_with_trust(speak)
+    assert "it offers no TLS" in error
+    assert b"root" not in heard
+
+
+def test_a_login_waits_for_tls_where_there_is_an_authority(monkeypatch: pytest.MonkeyPatch) -> None:
+    tls = 0x00000800
+    monkeypatch.setattr(sys.modules[__name__], "CAPABILITIES", CAPABILITIES | tls)
+
+    def speak(talk: Talk) -> None:
+        talk.greet()
+        while len(talk.heard) < 50:
+            talk.hear()
+
+    error, heard = asked_with_trust(speak)
+    assert "MariaDB" in error
+    assert struct.unpack("<I", heard[4:8])[0] & tls
+    # A packet of 32 bytes asks for TLS. A handshake follows.
+    assert (heard[:4], heard[36:38]) == (b"\x20\x00\x00\x01", b"\x16\x03")
+    assert b"root" not in heard
+
+
+def test_rows_come_through_tls(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    ours = pki.authority("ours", "ours", now)
+    pair = pki.issue(ours, pki.Request(common="db", names=frozenset({"127.0.0.1"})), "db", now)
+    (tmp_path / "crt").write_text(pair.cert)
+    (tmp_path / "key").write_text(pair.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+
+    def speak(connection: socket.socket) -> None:
+        plain = Talk(connection)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys.modules[__name__], "CAPABILITIES", CAPABILITIES | 0x800)
+            plain.greet()
+        assert len(connection.recv(36)) == 36
+        with context.wrap_socket(connection, server_side=True) as secured:
+            talk = Talk(secured)
+            talk.hear()
+            talk.say(3, OK)
+            talk.hear()
+            talk.say(1, OK)
+            columns(talk)
+            talk.say(4, b"\x03abc")
+            talk.say(5, b"\xfe\x00\x00\x02\x00")
+            talk.hear()
+
+    with serving(speak) as port, sql.connected("127.0.0.1", port, PASSWORD, ours.cert) as server:
+        assert server.rows(1, "SELECT x") == [("abc",)]

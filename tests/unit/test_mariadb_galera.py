@@ -16,6 +16,7 @@ from openstack_operator.agents.mariadb.galera import (
     NON_PRIMARY,
     PRIMARY,
     RECOVERY,
+    REJOIN,
     STUCK,
     Act,
     Decision,
@@ -392,6 +393,31 @@ def test_what_runs_is_left_alone_as_long_as_it_may_come_back_by_itself() -> None
     assert decide(alone, [], formed(), waited=LONG, since_whole=LONG, stage_age=LONG).act is Act.STAY, (
         "the others may have gone on"
     )
+
+
+def test_one_that_joins_and_one_that_looks_for_others_have_times_of_their_own() -> None:
+    me, other, _ = crashed(5, 7, 9).values()
+    starting = replace(me, stage=Stage.STARTING)
+    primary = replace(other, stage=Stage.SERVING, status=PRIMARY)
+    for peers, longest in (([primary], REJOIN), ([], STUCK)):
+        acts = [
+            decide(starting, peers, formed(), waited=LONG, since_whole=LONG, stage_age=longest + more).act
+            for more in (-1, 0, 1)
+        ]
+        assert acts == [Act.STAY, Act.STAY, Act.RESTART]
+
+
+def test_a_component_is_not_whole_while_another_member_is_ahead() -> None:
+    """Its members may start together only if nobody has later transactions."""
+    members = crashed(5, 7, 9)
+    me, *others = members.values()
+    assert galera.is_whole(me, [me, *others])
+    assert not galera.is_whole(me, [me, others[0]]), "one of it is not heard"
+    ahead = Member("mariadb-server-3", data=True, uuid=OURS, seqno=10, view=View("w", frozenset({"9"})))
+    assert not galera.is_whole(me, [me, *others, ahead])
+    assert galera.is_whole(me, [me, *others, replace(ahead, seqno=9)])
+    # It left gracefully, and has no view.
+    assert not galera.is_whole(me, [me, *others, replace(ahead, view=None)])
 
 
 def test_what_is_published_is_understood() -> None:
