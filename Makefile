@@ -61,6 +61,7 @@ style: venv
 	$(PY) -m checks.language
 	$(PY) -m checks.names_in_strings
 	$(PY) -m checks.shell
+	$(PY) -m checks.advisories
 
 .PHONY: types
 types: venv ## The slower type checker, which finds more
