@@ -1,4 +1,4 @@
-"""What an exchange with a server may take: time, bytes and CPU, however the server answers.
+"""Limits of an exchange with a server: time, bytes and CPU, however the server answers.
 
 Timeouts of sockets count from one byte to the next, so a server that sends one now and then holds its client without
 end. One that sends all the time costs the work of reading it, which keeps the threads of other resources waiting.
@@ -45,12 +45,12 @@ class Budget:
             timeout = self._outer.wait(timeout)
         if self._cpu_clock() > self._cpu_end:
             raise ExhaustedError(f"its answers take more than {self._cpu:g} s of CPU to read")
-        left = self._end - self._clock()
-        if left <= 0:
+        remaining = self._end - self._clock()
+        if remaining <= 0:
             raise ExhaustedError(f"its answers take longer than {self._seconds:g} s as a whole")
-        if left == UNLIMITED:
+        if remaining == UNLIMITED:
             return timeout
-        return left if timeout is None else min(timeout, left)
+        return remaining if timeout is None else min(timeout, remaining)
 
     def count(self, size: int) -> None:
         """Take so many bytes from it. Raises ExhaustedError if they are more than are left."""

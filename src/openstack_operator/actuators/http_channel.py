@@ -24,7 +24,7 @@ class Backend(httpcore2.SyncBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
-        """Return a connection. Nobody asks for an address or options of its own."""
+        """Return a connection. The library asks for no address or options of its own."""
         with _errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
             return _Stream(Channel.connect(host, port, timeout))
 
@@ -74,11 +74,11 @@ class _Stream(httpcore2.NetworkStream):
 
 
 @contextmanager
-def _errors(timeout: type[Exception], other: type[Exception]) -> Generator[None]:
+def _errors(timeout: type[Exception], failure: type[Exception]) -> Generator[None]:
     """Raise errors of the system as those of the library."""
     try:
         yield
     except TimeoutError as error:
         raise timeout(str(error)) from error
     except OSError as error:
-        raise other(str(error)) from error
+        raise failure(str(error)) from error

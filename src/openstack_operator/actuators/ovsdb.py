@@ -23,17 +23,17 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _PATIENCE = 5.0
 """Seconds in which a member takes a connection, or says the next word."""
 _WHOLE = 20.0
-"""Seconds that a transaction may take with all members that are asked."""
+"""Seconds that a transaction may take with all members."""
 _MOST = 1 << 20
 """Bytes that all members may send for a transaction. Answers to the operator's queries have a few hundred."""
 _LONGEST = 512 * 1024
 """Bytes of a message."""
 _LEVELS = 16
 """Levels of a message; those of answers have seven."""
-_OTHERS = 8
+_NOTIFICATIONS = 8
 """Messages that are no answer. A server asks once in five seconds whether its client is still there."""
 _MEMBERS = 16
-"""Members that are asked."""
+"""Members that a transaction tries at most."""
 
 _ERRORS = frozenset(
     {
@@ -134,7 +134,7 @@ def _send(channel: Channel, message: Mapping[str, Any]) -> None:
 def _answer(channel: Channel) -> dict[str, Any]:
     """Return the answer to the request. Raises OSError or ValueError if there is none."""
     frames = Frames(longest=_LONGEST, levels=_LEVELS)
-    others = 0
+    notifications = 0
     while True:
         if not (piece := channel.read()):
             raise OSError("closed the connection")
@@ -142,8 +142,8 @@ def _answer(channel: Channel) -> dict[str, Any]:
             message: dict[str, Any] = json.loads(frame)
             if message.get("method") is None and message.get("id") == 0:
                 return message
-            others += 1
-            if others > _OTHERS:
+            notifications += 1
+            if notifications > _NOTIFICATIONS:
                 raise OSError("says much, and does not answer")
             if message.get("method") == "echo":
                 _send(channel, {"result": message.get("params"), "error": None, "id": message.get("id")})

@@ -56,7 +56,7 @@ def limits() -> Generator[None]:
 
 
 class _Securing:
-    """What the driver secures a connection with."""
+    """Stand-in for the context by which the driver begins TLS."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context

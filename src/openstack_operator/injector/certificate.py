@@ -84,9 +84,9 @@ async def _register(client: Client, authorities: str, caller: str) -> None:
     live = _need(await client.get(CONFIGURATION, None, INJECTOR), f"{CONFIGURATION.kind} {INJECTOR}")
     hook = next((each for each in live.get("webhooks") or () if each["name"] == WEBHOOK), None)
     config = _need(hook, f"webhook {WEBHOOK} of {CONFIGURATION.kind} {INJECTOR}")["clientConfig"]
-    wanted: Object = {"caBundle": bundle, **_address(config, caller)}
-    if any(not _has(config.get(name), value) for name, value in wanted.items()):
-        changes = {"webhooks": [{"name": WEBHOOK, "clientConfig": wanted}]}
+    fields: Object = {"caBundle": bundle, **_address(config, caller)}
+    if any(not _has(config.get(name), value) for name, value in fields.items()):
+        changes = {"webhooks": [{"name": WEBHOOK, "clientConfig": fields}]}
         await client.patch(CONFIGURATION, None, INJECTOR, changes, manager=INJECTOR)
         _log.info("authorities told", configuration=INJECTOR)
 
@@ -98,10 +98,10 @@ def _address(config: Object, caller: str) -> Object:
     return {"service": {"path": f"/{caller}"}}
 
 
-def _has(live: object, wanted: object) -> bool:
-    if isinstance(live, dict) and isinstance(wanted, dict):
-        return {**live, **wanted} == live
-    return live == wanted
+def _has(live: object, fields: object) -> bool:
+    if isinstance(live, dict) and isinstance(fields, dict):
+        return {**live, **fields} == live
+    return live == fields
 
 
 def _need(live: Object | None, name: str) -> Object:

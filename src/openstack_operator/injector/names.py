@@ -13,7 +13,7 @@ HOST = f"{INJECTOR}.{INJECTOR}.svc"
 PORT, HEALTH = 9443, 8080
 CERTIFICATE = "/etc/labels-injector"
 CALLER = "caller"
-"""Key of the Secret: the path at which the API server calls, which nobody else is told. Its certificate for clients
+"""Key of the Secret: the path at which the API server calls, which no other client knows. Its certificate for clients
 cannot be relied on, because few API servers have one.
 """
 

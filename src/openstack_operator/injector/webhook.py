@@ -108,7 +108,7 @@ class Webhook:
         return keep_alive
 
     def _is_caller(self, head: bytes) -> bool:
-        """Return True if a request is for the path that only the API server was told."""
+        """Return True if a request is for the path that the API server alone knows."""
         method, path, _ = head.partition(b"\r\n")[0].split(b" ", 2)
         if method != b"POST":
             return False

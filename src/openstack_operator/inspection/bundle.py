@@ -63,7 +63,7 @@ secrets.txt            names and types of Secrets
 
 {notes}"""
 
-_KNOWN = """\
+_OF_SECRETS = """\
 - each value of the namespace's Secrets, of 3 characters or more: as it is, each line of it, each value in it if it is
   JSON or has lines of `name: value`. A value of less than 8 characters is replaced where it is a word of its own
 - the same values percent-encoded, with escapes of JSON (`\\u0041`), shells or HTML, in base64 of any kind (also of
@@ -163,7 +163,7 @@ class _Collector:
         return await list_objects(self.client, kind, namespace, params, self.refusals)
 
     def _about(self, *, has_secrets: bool) -> str:
-        masked_too = _KNOWN if has_secrets else "- no value by itself: the Secrets could not be read\n"
+        masked_too = _OF_SECRETS if has_secrets else "- no value by itself: the Secrets could not be read\n"
         notes = [*self.notes, *(f"not readable: {each}" for each in sorted(set(self.refusals)))]
         text = "".join(f"{printed(each)}\n" for each in notes)
         return _ABOUT.format(

@@ -1,4 +1,4 @@
-"""Where values that are secret stand in a text, in whatever encoding programs write them."""
+"""A search for secret values in a text, in each encoding that programs write."""
 
 from __future__ import annotations
 
@@ -72,17 +72,17 @@ class HiddenValues:
         """Return where values stand, in order and apart from each other."""
         return _merged(self._ranges(text, _ROUNDS, set()))
 
-    def _ranges(self, text: str, rounds: int, seen: set[str]) -> Iterator[Range]:
-        """`seen` has the texts that were looked through already."""
+    def _ranges(self, text: str, rounds: int, visited: set[str]) -> Iterator[Range]:
+        """`visited` has the texts that were looked through already."""
         yield from self._plain(text)
         if self._encoded:
             view = _View(text, _WRAPPED, lambda _: "")
             for start, end in self._digits(view.text.translate(_TO_STANDARD)):
                 yield view.place(start, end)
         for view in _decoded_views(text, rounds):
-            if view.text not in seen:
-                seen.add(view.text)
-                for start, end in _merged(self._ranges(view.text, rounds - 1, seen)):
+            if view.text not in visited:
+                visited.add(view.text)
+                for start, end in _merged(self._ranges(view.text, rounds - 1, visited)):
                     yield view.place(start, end)
 
     def _plain(self, text: str) -> Iterator[Range]:
@@ -122,9 +122,9 @@ class _View:
     def __init__(self, text: str, pattern: re.Pattern[str], replace: Callable[[str], str]) -> None:
         pieces: list[str] = []
         self._starts = [0]
-        """Where pieces begin in the view."""
+        """Positions in the view at which pieces begin."""
         self._places: list[Range] = []
-        """Where they stand in the text. What was replaced is a piece of its own."""
+        """Their positions in the text. Each replacement is a piece of its own."""
         size = position = 0
         for match in pattern.finditer(text):
             for piece, place in (

@@ -49,7 +49,7 @@ class _Connection:
 
 
 class Listener:
-    """A server that has `answer` speak to each client. It may raise what a client causes that is slow, goes away, or
+    """A server that has `answer` speak to each client. It may raise what a client causes that is slow, disconnects, or
     says something else than expected.
     """
 
