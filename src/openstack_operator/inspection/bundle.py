@@ -233,7 +233,8 @@ class _Collector:
 def _names(snapshot: Snapshot, secrets: Iterable[Object]) -> set[str]:
     """Return names of objects, which are no secrets though a short value of a Secret may be one of them."""
     objects = [*snapshot.resources, *snapshot.workloads, *snapshot.pods, *secrets]
-    return {snapshot.namespace, *(live["metadata"]["name"] for live in objects), *(each.kind for each in RESOURCES)}
+    kinds = {live.get("kind", "") for live in objects}
+    return {snapshot.namespace, *(live["metadata"]["name"] for live in objects), *kinds}
 
 
 def _is_ready(pod: Object) -> bool:
