@@ -27,11 +27,12 @@ _PERCENT = r"(?:%[0-9A-Fa-f]{2})+"
 _BACKSLASH = r"(?:\\u[0-9A-Fa-f]{4})+|(?:\\x[0-9A-Fa-f]{2})+|(?:\\[0-7]{3})+|\\U[0-9A-Fa-f]{8}|\\[^\n]"
 _SHELL = r"'\\''|'\"'\"'"
 _HTML = r"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|[A-Za-z]{2,8});"
-_ENCODINGS = tuple(re.compile(each) for each in (_PERCENT, _SHELL, _BACKSLASH, _HTML))
+_YAML = r"''"
+_ENCODINGS = tuple(re.compile(each) for each in (_PERCENT, _SHELL, _BACKSLASH, _HTML, _YAML))
 """One at a time: what is an escape of one is plain text of another, such as a password with a backslash in a URL."""
-_ANY = re.compile("|".join((_PERCENT, _SHELL, _BACKSLASH, _HTML)))
+_ANY = re.compile("|".join((_PERCENT, _SHELL, _BACKSLASH, _HTML, _YAML)))
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "0": "\0"}
-_WRAPPED = re.compile(r"[ \t]*\r?\n[ \t>|]*")
+_WRAPPED = re.compile(r"\r?\n[ \t>|]*")
 _RUN = re.compile(r"[A-Za-z0-9+/]{6,}=*")
 _TO_STANDARD, _TO_URL = str.maketrans("-_", "+/"), str.maketrans("+/", "-_")
 
