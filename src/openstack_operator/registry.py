@@ -9,7 +9,7 @@ from .actuators import ACTUATORS
 from .api import UsesCloudPKI
 from .parts.connect.ceph import ignored_clients
 from .parts.connect.external import external_kinds
-from .parts.expose.ignored import ignored_exposure, ignored_monitoring
+from .parts.expose.ignored import ignored_exposure, ignored_monitoring, ignored_proxy
 from .parts.expose.short_name import with_short_name
 from .parts.run.config_check import check_options
 from .parts.run.consistency import REVIEWS
@@ -21,7 +21,7 @@ from .services import controlplane, credentialrotation, hypervisorcluster, ovnne
 from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
 
-IGNORED_IN_ALL = (ignored_exposure, ignored_monitoring, ignored_clients)
+IGNORED_IN_ALL = (ignored_exposure, ignored_proxy, ignored_monitoring, ignored_clients)
 """Functions that name fields without effect in the specs of all kinds."""
 
 _SERVICES = (

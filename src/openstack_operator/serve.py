@@ -17,7 +17,7 @@ from . import __version__
 from .actuators import egress
 from .admission.names import NAMESPACE
 from .admission.presence import policies, watch_policies
-from .cluster_domain import cluster_domain
+from .cluster_domain import cluster_domain, is_ipv6
 from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .registry import ACTUATORS, SERVICES
 from .release_files import ReleaseFiles, packaged
@@ -31,8 +31,8 @@ from .runtime.process import any_of
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-# All addresses: the kubelet and Prometheus ask from outside the pod.
-_ANY = "0.0.0.0"  # noqa: S104
+# All addresses of each family that the kernel has: the kubelet and Prometheus ask from outside the pod.
+_ANY = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +109,7 @@ def make_manager(client: Client, settings: Settings, actuators: Sequence[Actuato
         leader=leader,
         ports=ports,
         domain=settings.cluster_domain or cluster_domain(),
+        is_ipv6=is_ipv6(os.environ),
         version=settings.version,
         release_versions=releases.versions,
         permissions=settings.permissions,

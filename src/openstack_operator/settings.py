@@ -20,6 +20,8 @@ PERMISSIONS = {
     "issuer-hosts": ("a name or network that issuers of the whole cluster may certify", "*.cloud.example.org"),
     "secret-store-keys": ("a key of ClusterSecretStores, beside those below the namespace", "shared/clouds/*"),
     "ingress-annotations": ("an annotation of Ingresses, beside the harmless ones", "example.org/*"),
+    "service-annotations": ("an annotation of Services, beside those of load balancers", "example.org/*"),
+    "pod-metadata": ("an annotation or label of pods, beside the harmless ones", "example.org/*"),
     "allow-plain-text-to": ("a host or network that logins may be sent to without TLS", "192.0.2.0/24"),
     "priority-classes": ("a PriorityClass, beside those that do not begin with system-", "system-cluster-critical"),
 }
@@ -150,6 +152,8 @@ def permissions(options: argparse.Namespace) -> Permissions:
         issuer_hosts=entries_by_option["issuer-hosts"],
         secret_store_keys=entries_by_option["secret-store-keys"],
         ingress_annotations=entries_by_option["ingress-annotations"],
+        service_annotations=entries_by_option["service-annotations"],
+        pod_metadata=entries_by_option["pod-metadata"],
         plain_text_to=entries_by_option["allow-plain-text-to"],
         priority_classes=entries_by_option["priority-classes"],
     )

@@ -31,6 +31,8 @@ MORE = (
 INSTALLED = (
     POD,
     Kind("v1", "ServiceAccount", "serviceaccounts"),
+    Kind("v1", "ResourceQuota", "resourcequotas"),
+    Kind("v1", "LimitRange", "limitranges"),
     Kind("rbac.authorization.k8s.io/v1", "Role", "roles"),
     Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings"),
 )
@@ -78,6 +80,11 @@ class Rest:
         # The field manager of the project's own client, for whoever else brought a definition.
         manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
+
+    def report(self, obj: Object, status: Mapping[str, Any]) -> tuple[int, Object]:
+        """Set the status of an object, as its controller does, which does not run here."""
+        path = kind_of(obj).path(self.namespace, obj["metadata"]["name"], "status")
+        return self._ask("PATCH", path, {"status": status}, "application/merge-patch+json")
 
     def scale(self, kind: Kind, name: str, replicas: int | None = None) -> tuple[int, Object]:
         """What the subresource `scale` shows, once it was set to that many replicas; of None as it is."""

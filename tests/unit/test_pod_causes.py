@@ -392,7 +392,7 @@ def test_what_lasts_does_not_get_better_by_itself(name: str) -> None:
     ("said", "advice"),
     [
         (QUOTA, "raise that quota"),
-        ("failed quota: small: must specify limits.memory", "say in the spec what that quota wants to know"),
+        ("failed quota: small: must specify limits.memory", "set what it must specify in spec.defaultResources"),
         ('violates PodSecurity "baseline:latest": host namespaces', "label the namespace pod-security"),
         ('Internal error occurred: failed calling webhook "v.example.org": no route', "let the API server reach"),
         ('admission webhook "v.example.org" denied the request: no', "change the policy of that webhook"),

@@ -15,6 +15,7 @@ from .fields import (
     DatabaseName,
     HostAddress,
     Hostname,
+    HostOrAddress,
     Image,
     InterfaceName,
     Labels,
@@ -73,6 +74,7 @@ from .node_fields import (
     node_values,
 )
 from .observability import Logging, Monitoring, UsesLogging, UsesMonitoring
+from .pod_extras import Proxy, Resources, UsesEnvironment, UsesPodExtras, pod_extras
 from .providers import PROVIDED, ExternalBroker, ExternalCache, ExternalServer
 from .refs import (
     ANY_PURPOSE,
@@ -123,6 +125,7 @@ from .refs import (
 from .remote_access import RemoteAccess
 from .resource import Column, Resource, Scale, handle
 from .schema import STATUS, crd, model_schema, structural
+from .service_access import ServiceAccess
 from .spec import (
     AGENT,
     AgentSettings,
@@ -138,7 +141,6 @@ from .spec import (
     NetworkPolicies,
     PodSettings,
     Purge,
-    Resources,
     RunSpec,
     Scalable,
     ServiceSpec,
@@ -238,6 +240,7 @@ __all__ = [
     "GatewayParent",
     "GlanceRef",
     "HostAddress",
+    "HostOrAddress",
     "Hostname",
     "HttpApi",
     "IdentitySource",
@@ -281,6 +284,7 @@ __all__ = [
     "PoolName",
     "Port",
     "ProviderName",
+    "Proxy",
     "Purge",
     "Quantity",
     "QuorumReplicas",
@@ -305,6 +309,7 @@ __all__ = [
     "SecretRef",
     "SecretUse",
     "Sections",
+    "ServiceAccess",
     "ServiceKind",
     "ServiceMessaging",
     "ServiceSpec",
@@ -318,12 +323,14 @@ __all__ = [
     "UsesCache",
     "UsesCloudPKI",
     "UsesDatabase",
+    "UsesEnvironment",
     "UsesIdentity",
     "UsesKeyManager",
     "UsesLogging",
     "UsesMessaging",
     "UsesMonitoring",
     "UsesNotifications",
+    "UsesPodExtras",
     "UsesPolicies",
     "UsesStorageClass",
     "UsesTLS",
@@ -358,6 +365,7 @@ __all__ = [
     "node_fields",
     "node_values",
     "optional_ref",
+    "pod_extras",
     "references",
     "rule",
     "seconds",

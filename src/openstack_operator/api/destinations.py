@@ -19,6 +19,7 @@ UNKNOWN = ""
 _ADDRESS = re.compile(
     r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?(?:[/?#].*)?"
 )
+_IPV6 = re.compile("[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")
 
 
 def sent(refs: Mapping[str, SecretRef | SecretKeyRef | None], *addresses: str | None) -> list[Destination]:
@@ -63,14 +64,18 @@ def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
 
 def host_of(address: str) -> str:
     """The host of a URL, of `host:port` or of a bare name; UNKNOWN for what is written in another way."""
-    match = _ADDRESS.fullmatch(address)
+    match = _ADDRESS.fullmatch(f"[{address}]" if _IPV6.fullmatch(address) else address)
     return match[1].lower().rstrip(".") if match else UNKNOWN
 
 
 def allowed_hosts(annotations: Mapping[str, str]) -> tuple[str, ...]:
     """Return the hosts that the annotation of a Secret allows."""
     entries = (entry.strip().lower() for entry in annotations.get(ALLOWED_HOSTS, "").split(","))
-    return tuple(entry.removesuffix(".") for entry in entries if entry not in ("", ".", "*."))
+    return tuple(
+        f"[{entry}]" if _IPV6.fullmatch(entry) else entry.removesuffix(".")
+        for entry in entries
+        if entry not in ("", ".", "*.")
+    )
 
 
 def is_allowed(host: str, allowed: tuple[str, ...]) -> bool:

@@ -234,8 +234,23 @@ PhysicalNetwork = Annotated[
 ]
 """Name of a physical network in Neutron."""
 
-Hostname = Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$")]
+_HOST = "[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
+
+Hostname = Annotated[str, Field(max_length=253, pattern=f"^{_HOST}$")]
 """A DNS name or an IPv4 address."""
+
+HostOrAddress = Annotated[
+    str,
+    Field(max_length=253),
+    validated(
+        rule(
+            f"self.matches('^{_HOST}$') || isIP(self)",
+            "neither a DNS name nor an address; write one such as cloud.example.org, 192.0.2.10 or 2001:db8::10, "
+            "without brackets, scheme, zone or port",
+        )
+    ),
+]
+"""A DNS name, or an IPv4 or IPv6 address, which has no brackets."""
 
 Url = Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
 """URL of a server, with or without a path."""
@@ -243,16 +258,16 @@ Url = Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s/?#@]+(/[^\s?
 Port = Annotated[int, Field(ge=1, le=65535)]
 """A port of TCP."""
 
-_SERVER = "[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?"
+_SERVER = r"([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
 
 Server = Annotated[
     str,
     Field(max_length=260, pattern=f"^{_SERVER}$"),
     validated(
-        rule(f"self.matches('^{_SERVER}$')", "not a server; write host:port, such as rabbitmq-0.rabbitmq:5672"),
+        rule(f"self.matches(r'^{_SERVER}$')", "not a server; write host:port, such as rabbitmq-0.rabbitmq:5672"),
     ),
 ]
-"""A DNS name or an IPv4 address, and a port if it is not the default: rabbitmq-0.rabbitmq:5672."""
+"""A DNS name or an address, that of IPv6 in brackets, and a port if it is not the default: rabbitmq-0.rabbitmq:5672."""
 
 _HTTP = "https?://[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[-A-Za-z0-9._~/]*)?"
 

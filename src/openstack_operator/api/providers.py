@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from .destinations import sent
-from .fields import Hostname, Port, Server, Url
+from .fields import HostOrAddress, Port, Server, Url
 from .model import Destination, Model, Rule, rule
 from .refs import LoginSecretRef
 
@@ -32,8 +32,8 @@ PROVIDED: tuple[Rule, ...] = (
 class ExternalServer(Model):
     """An external server, and its administrator."""
 
-    host: Hostname
-    """DNS name or IPv4 address."""
+    host: HostOrAddress
+    """DNS name or address."""
     port: Port | None = None
     """Port of the server; unset is the default of its protocol."""
     secret_ref: LoginSecretRef

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from .fields import Hostname
-from .model import Model, Rule, rule
+from .fields import HostOrAddress
+from .model import Rule, rule
+from .service_access import ServiceAccess
 
 
-class RemoteAccess(Model):
+class RemoteAccess(ServiceAccess):
     """A Service for clients outside the Kubernetes cluster, beside the one for clients within."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -21,5 +22,5 @@ class RemoteAccess(Model):
 
     type: Literal["NodePort", "LoadBalancer"] = "NodePort"
     """Type of the Service."""
-    host: Hostname | None = None
+    host: HostOrAddress | None = None
     """Name or address by which these clients call the Service; unset is what the load balancer reports."""

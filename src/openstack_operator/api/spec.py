@@ -10,7 +10,7 @@ from pydantic import Field
 from .fields import (
     Annotations,
     Cidr,
-    Hostname,
+    HostOrAddress,
     Image,
     Labels,
     Name,
@@ -18,7 +18,6 @@ from .fields import (
     Opaques,
     Policies,
     Port,
-    Quantity,
     Region,
     ReleaseName,
     Replicas,
@@ -31,16 +30,9 @@ from .fields import (
 )
 from .model import CalledOtherwise, Model, Rule, by_group, rule
 from .observability import UsesMonitoring
+from .pod_extras import Resources, UsesEnvironment, UsesPodExtras
 from .refs import Dependency, PKIRef, SecretRef
-
-
-class Resources(Model):
-    """Resources a container requests, and its limits."""
-
-    requests: dict[Literal["cpu", "memory"], Quantity] = {}
-    """Resources the scheduler reserves."""
-    limits: dict[Literal["cpu", "memory"], Quantity] = {}
-    """Maximum the container may use."""
+from .service_access import ServiceAccess
 
 
 class PodSettings(Model):
@@ -185,13 +177,16 @@ class Gateway(Model):
 
     parent_refs: Annotated[list[GatewayParent], Field(min_length=1, max_length=8)]
     """Gateways that clients call; they hold the certificate of the host."""
+    annotations: Annotations = {}
+    """Annotations of the route, as external-dns reads them. Those of other controllers need the operator's flag
+    `--service-annotations`."""
 
 
 # A control plane's template leaves out what is not set.
 _PROXIED = "(has(self.type) && self.type in ['Ingress', 'Gateway'])"
 
 
-class Exposure(Model):
+class Exposure(ServiceAccess):
     """Access for clients outside the Kubernetes cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -239,7 +234,7 @@ class Expose(Exposure):
 
     rules: ClassVar[tuple[Rule, ...]] = host_rules("host")
 
-    host: Hostname | None = None
+    host: HostOrAddress | None = None
     """Name or address that outside clients use; becomes the public endpoint in the catalog. With Ingress and Gateway
     only the API has it: with `nova.example.org` the consoles of a cell are at `nova-cell1-novncproxy.example.org`."""
 
@@ -281,7 +276,7 @@ def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in converted.items()}
 
 
-class RunSpec(PodSettings):
+class RunSpec(PodSettings, UsesPodExtras):
     """Fields of everything that runs pods."""
 
     release: ReleaseName = "2025.1"
@@ -341,7 +336,7 @@ class UsesPolicies(Model):
     release does not know, a rule that oslo.policy does not understand, and a rule that it sets itself."""
 
 
-class ServiceSpec(RunSpec, UsesTLS, UsesMonitoring):
+class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     """Fields every OpenStack service has."""
 
     replicas: Replicas = 1

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from .destinations import sent
-from .fields import AuthUrl, DatabaseName, Hostname, Name, Port, Server, immutable_optional
+from .fields import AuthUrl, DatabaseName, HostOrAddress, Name, Port, Server, immutable_optional
 from .model import Destination, Model, Rule, rule
 from .refs import AppSecretRef, BarbicanRef, KeystoneRef, LoginSecretRef, MariaDBRef, MemcachedRef, RabbitMQRef, Ref
 
@@ -57,7 +57,7 @@ class DatabaseSource(Model):
     """Login of an external server: a Secret with `username` and `password`, and with `host`, `port` and `database` if
     the spec does not set them; with `ca.crt`, connections use TLS and verify the server with it. Create the schema and
     grant that account its rights yourself."""
-    host: Hostname | None = None
+    host: HostOrAddress | None = None
     """Host of the external server; unset takes the Secret's, and without that the Service `mariadb` of this namespace.
     Only with secretRef."""
     port: Port | None = None

@@ -22,8 +22,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 Program = Callable[[Client], Coroutine[Any, Any, None]]
 
-# All addresses: the API server and the kubelet ask from outside the pod.
-_ANY = "0.0.0.0"  # noqa: S104
+# All addresses of each family that the kernel has: the API server and the kubelet ask from outside the pod.
+_ANY = ""
 
 
 async def inject(client: Client, *, certificate: Path, port: int, health_port: int) -> None:

@@ -20,7 +20,13 @@ NEW_CLAIM = "once that claim is gone, Kubernetes makes a new one, which is empty
 """Advice about a claim that is being deleted."""
 _ADVICE = (
     ("exceeded quota", "raise that quota, or let the pods ask for less"),
-    ("failed quota", "say in the spec what that quota wants to know of the pods, or change the quota"),
+    (
+        "failed quota",
+        (
+            "set what it must specify in spec.defaultResources, such as {limits: {cpu: 500m}}, or create a LimitRange"
+            " with such a default for containers in this namespace, or change the quota"
+        ),
+    ),
     ("violates PodSecurity", "label the namespace pod-security.kubernetes.io/enforce=privileged"),
     ("failed calling webhook", "let the API server reach that webhook, or remove its configuration"),
     ("denied the request", "change the policy of that webhook, or what the pods ask"),

@@ -11,6 +11,7 @@ from .. import agents
 from ..api import ComponentSettings, PodSettings
 from ..plan import Context, Object, ReleaseEntry
 from .objects import NAME, VERSION, drop_none, fitting, labels
+from .pod_extras import PodExtras, pod_extras
 from .resources import resources, storage_limit
 
 CONTROL_PLANE = {"openstack-control-plane": "enabled"}
@@ -219,7 +220,7 @@ def _security(container: Container) -> Object:
     )
 
 
-def _container(container: Container, settings: PodSettings) -> Object:
+def _container(container: Container, settings: PodSettings, user_env: Mapping[str, Any]) -> Object:
     ready, alive = container.ready, container.alive
     started = container.started or ready
     return drop_none(
@@ -228,7 +229,7 @@ def _container(container: Container, settings: PodSettings) -> Object:
             "image": settings.image or container.entry.image,
             "imagePullPolicy": "IfNotPresent",
             "command": list(container.command or container.entry.command) or None,
-            "env": _env({**container.entry.env, **container.env}),
+            "env": _env({**user_env, **container.entry.env, **container.env}),
             "ports": [{"name": name, "containerPort": port} for name, port in container.ports.items()] or None,
             "resources": resources(
                 settings,
@@ -247,6 +248,10 @@ def _container(container: Container, settings: PodSettings) -> Object:
             "volumeMounts": [_mount(mount) for mount in container.mounts] or None,
         }
     )
+
+
+def _containers(containers: Sequence[Container], settings: PodSettings, extras: PodExtras) -> list[Object]:
+    return [_container(each, extras.completed(each.settings or settings), extras.env) for each in containers]
 
 
 def _storage(mounts: Sequence[Mount]) -> str:
@@ -314,11 +319,15 @@ def pod(
         NAME: fitting(f"{ctx.kind.lower()}-{component}"),
         VERSION: version_label(containers[0].entry, containers[0].settings or settings),
     }
+    own_labels = labels(ctx, component) | recommended_labels
+    own_variables = {name for c in everyone for name in (*c.entry.env, *c.env)}
+    is_root_on_node = bool(host_network) or any(map(_reaches_node, everyone))
+    extras = pod_extras(ctx, own_labels, own_variables, is_root_on_node=is_root_on_node)
     return drop_none(
         {
             "metadata": {
-                "labels": labels(ctx, component) | recommended_labels,
-                "annotations": dict(annotations) if annotations else None,
+                "labels": {**extras.labels, **own_labels},
+                "annotations": {**extras.annotations, **(annotations or {})} or None,
             },
             "spec": {
                 "automountServiceAccountToken": False,
@@ -334,19 +343,22 @@ def pod(
                 "dnsPolicy": "ClusterFirstWithHostNet" if host_network else None,
                 # Names are written in full; a search through every domain would triple the lookups.
                 "dnsConfig": {"options": [{"name": "ndots", "value": "2"}]},
-                "initContainers": [
-                    _container(c, c.settings or settings.model_copy(update={"resources": None})) for c in init
-                ]
-                or None,
+                # They run the image of the program.
+                "initContainers": _containers(init, _without_size(settings), extras) or None,
                 "containers": [
-                    _container(c, c.settings or (settings if i == 0 else _shared(settings)))
-                    for i, c in enumerate(containers)
+                    *_containers(containers[:1], settings, extras),
+                    *_containers(containers[1:], _shared(settings), extras),
                 ],
                 "volumes": list(volumes.values()) or None,
                 **spec,
             },
         }
     )
+
+
+def _reaches_node(container: Container) -> bool:
+    """Return True if a container is privileged, or has a folder of its node."""
+    return container.privileged or any("hostPath" in mount.volume for mount in container.mounts)
 
 
 _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
@@ -368,3 +380,8 @@ def running_version(live: Object | None) -> str:
 def _shared(pod_settings: PodSettings) -> PodSettings:
     """Return the settings of containers beside the main one: all but its image and size."""
     return pod_settings.model_copy(update={"image": None, "resources": None})
+
+
+def _without_size(pod_settings: PodSettings) -> PodSettings:
+    """Return the settings of containers that run the main one's image before it."""
+    return pod_settings.model_copy(update={"resources": None})

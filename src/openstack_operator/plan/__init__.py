@@ -40,7 +40,7 @@ from .ignored import (
 )
 from .image_profile import IMAGE_PROFILE, spec_images
 from .kind import Kind
-from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest
+from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest, split_port, url_host
 from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import NO_RELEASE, Release, ReleaseEntry, check_version, is_earlier, major, parse
@@ -198,7 +198,9 @@ __all__ = [
     "shared_fields",
     "single_copy_verdict",
     "spec_images",
+    "split_port",
     "unused",
+    "url_host",
     "waiting",
     "whom_to_ask",
     "with_entry",

@@ -141,6 +141,8 @@ class Context(Generic[SpecT]):
     """A new random password, 32 URL-safe characters."""
     domain: str = "cluster.local"
     """The DNS domain of the Kubernetes cluster."""
+    is_ipv6: bool = False
+    """True if the first address of pods is of IPv6: that of their Services, too, and the one that kubelets ask."""
     operator_namespace: str = "openstack-operator"
     """Namespace of the operator's own pods."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
@@ -162,6 +164,13 @@ class Context(Generic[SpecT]):
         """Earlier release that runs until an upgrade is completed; empty without an upgrade, and on a way back."""
         release = self.running_release
         return release if release and is_earlier(release, self.release.name) else ""
+
+    @property
+    def any_address(self) -> str:
+        """Address at which a program of a pod listens for all clients. That of IPv6 takes IPv4 as well, but there are
+        nodes whose kernel has none.
+        """
+        return "::" if self.is_ipv6 else "0.0.0.0"  # noqa: S104
 
     def name(self, *parts: str) -> str:
         """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""

@@ -23,6 +23,20 @@ def keyed_digest(key: str, value: Any) -> str:
     return hmac.new(key.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
 
 
+def url_host(host: str) -> str:
+    """The host as it stands before a port, and in URLs: an IPv6 address in brackets, anything else as it is."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
+
+
+def split_port(server: str) -> tuple[str, str]:
+    """The host, without brackets, and the port of `host:port`; without one, that is empty."""
+    if server.startswith("["):
+        host, _, rest = server[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, _, port = server.partition(":")
+    return host, port
+
+
 def fitting(name: str, limit: int = NAME_LIMIT) -> str:
     """The name itself, or its beginning and a digest of the whole where it exceeds the limit."""
     return name if len(name) <= limit else f"{name[: limit - 9].rstrip('-.')}-{digest(name)}"

@@ -30,6 +30,10 @@ class Permissions:
     """Keys of ClusterSecretStores."""
     ingress_annotations: tuple[str, ...] = ()
     """Names of annotations of Ingresses."""
+    service_annotations: tuple[str, ...] = ()
+    """Names of annotations of Services and routes."""
+    pod_metadata: tuple[str, ...] = ()
+    """Names of annotations and labels of pods."""
     plain_text_to: tuple[str, ...] = ()
     """Hosts and networks that logins may be sent to without TLS."""
     priority_classes: tuple[str, ...] = ()
@@ -61,6 +65,17 @@ class Permissions:
         if not _allows(self.ingress_annotations, namespace, name):
             text = "a controller of the whole cluster obeys it; remove it, or write a value that everybody may write"
             self._lacks(path, text, "ingress-annotations", namespace, name)
+
+    def check_service_annotation(self, path: str, namespace: str, name: str) -> None:
+        """Refuses an annotation of a Service or a route that is not on the list."""
+        if not _allows(self.service_annotations, namespace, name):
+            text = "it may be an order to a proxy of the whole cluster; remove it"
+            self._lacks(path, text, "service-annotations", namespace, name)
+
+    def check_pod_metadata(self, path: str, namespace: str, name: str, reason: str) -> None:
+        """Refuses an annotation or a label of pods that is not on the list, for that reason."""
+        if not _allows(self.pod_metadata, namespace, name):
+            self._lacks(path, f"{reason}; remove it", "pod-metadata", namespace, name)
 
     def allows_plain_text(self, namespace: str, host: str) -> bool:
         """Return True if logins may be sent to the host without TLS."""

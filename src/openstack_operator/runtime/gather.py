@@ -120,11 +120,13 @@ class Gatherer:
         operator_namespace: str = MANAGED_BY,
         permissions: Permissions = NO_PERMISSIONS,
         services: Sequence[Service] = (),
+        *,
+        is_ipv6: bool = False,
     ) -> None:
         """Take from the `services` the ports at which they serve others, and the Secrets that they share."""
         self._world = world
         self._releases: Releases = releases or (lambda _: NO_RELEASE)
-        self._domain = domain
+        self._domain, self._is_ipv6 = domain, is_ipv6
         self._operator_namespace = operator_namespace
         self._permissions = permissions
         self._servers = {each.resource.role: each.listens for each in services if each.listens}
@@ -180,6 +182,7 @@ class Gatherer:
             now=datetime.now(UTC),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
+            is_ipv6=self._is_ipv6,
             operator_namespace=self._operator_namespace,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
             servers=self._servers,

@@ -70,7 +70,7 @@ class Listener:
 
     async def serve(self, address: tuple[str, int]) -> None:
         """Serve until canceled. Raises OSError where the port is taken."""
-        listener = socket.create_server(address, backlog=self._bounds.connections)
+        listener = _listening(address, self._bounds.connections)
         listener.setblocking(False)
         try:
             await self._accept(listener)
@@ -147,3 +147,10 @@ class Listener:
             pass
         finally:
             transport.abort()
+
+
+def _listening(address: tuple[str, int], backlog: int) -> socket.socket:
+    """Return a socket that listens; an empty host is all addresses of each family that the kernel has."""
+    if not address[0] and socket.has_dualstack_ipv6():
+        return socket.create_server(address, family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server(address, backlog=backlog)

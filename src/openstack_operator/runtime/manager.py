@@ -65,6 +65,7 @@ class Manager:
         ports: Ports = NO_PORTS,
         workers: int = 16,
         domain: str = "cluster.local",
+        is_ipv6: bool = False,
         patience: Patience = PATIENCE,
         version: str = __version__,
         release_versions: Callable[[], object] = tuple,
@@ -95,7 +96,7 @@ class Manager:
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
-        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
+        gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services, is_ipv6=is_ipv6)
         reporter = Reporter(self.world, Recorder(client), self._wake, patience, version)
         engine = self.engine = Engine(self.world, gatherer, reporter)
         self._rewinds = Rewinds(self.world, self._judge_anew)

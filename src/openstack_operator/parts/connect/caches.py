@@ -26,6 +26,7 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
     if not isinstance(spec, (UsesCache, CachesResults)):
         return oslo.options.Memcached()
     if servers := spec.cache.servers:
+        check_servers("spec.cache.servers", servers)
         return oslo.options.Memcached(",".join(server if ":" in server else f"{server}:11211" for server in servers))
     ref = _server(spec)
     if ref is None:
@@ -38,6 +39,12 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
             f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
         )
     return oslo.options.Memcached(at["servers"], trust, _CERTIFICATE if CACHE_CLIENT in at.published else "")
+
+
+def check_servers(path: str, servers: Iterable[str]) -> None:
+    """Raise UnsupportedError for an address of IPv6, for which the clients of OpenStack have a spelling each."""
+    if wrong := next((server for server in servers if server.startswith("[")), ""):
+        raise UnsupportedError(path, f"{wrong}: Memcached is called by a DNS name or an IPv4 address; write one")
 
 
 def _server(spec: Any) -> MemcachedRef | None:

@@ -63,14 +63,14 @@ def login(ctx: Context[Any], ref: LoginSecretRef, field: str) -> Login:
     return Login(field, ref.name, ctx.secrets[ref.name])
 
 
-_HOST = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?"
+_HOST = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 
 
 def address(at: Login, host: str | None, port: int | None, otherwise: tuple[str, int]) -> tuple[str, int]:
     """(host, port) of the spec, or else of the Secret, or else `otherwise`. Raises SpecError."""
     port_text = at.matching("port", "[0-9]{1,5}", "a number of a port")
     return (
-        host or at.matching("host", _HOST, "a DNS name or an IPv4 address") or otherwise[0],
+        host or at.matching("host", _HOST, "a DNS name or an address") or otherwise[0],
         port or int(port_text or otherwise[1]),
     )
 

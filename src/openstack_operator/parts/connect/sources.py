@@ -23,7 +23,7 @@ from ...api import (
     UsesMessaging,
     UsesNotifications,
 )
-from ...plan import Context, SpecError, State, Step, Verdict, condition_fault, fitting, worst
+from ...plan import Context, SpecError, State, Step, Verdict, condition_fault, fitting, split_port, url_host, worst
 from ..delegate.korc import KORC, managed, service_user
 from ..run.workloads import Api, connected
 from ..secrets.credentials import Credentials, credentials
@@ -75,7 +75,9 @@ def database(
 
 def _mysql(account: str, host: str, port: object, schema: str, trust: str) -> str:
     # With an authority the driver verifies the chain, and the name it called.
-    return f"mysql+pymysql://{account}@{host}:{port}/{schema}?charset=utf8" + (f"&ssl_ca={trust}" if trust else "")
+    return f"mysql+pymysql://{account}@{url_host(host)}:{port}/{schema}?charset=utf8" + (
+        f"&ssl_ca={trust}" if trust else ""
+    )
 
 
 def messaging(
@@ -95,10 +97,10 @@ def messaging(
         return _vhost(ctx, creds, password, broker=source.rabbitmq_ref or RABBITMQ, name=name)
     at = login(ctx, source.secret_ref, f"{path}.secretRef")
     usual = 5671 if at.trust else 5672
-    hosts = [host.partition(":") for host in source.hosts or ()]
+    hosts = [split_port(host) for host in source.hosts or ()]
     secret_address = address(at, None, None, (ctx.host(RABBITMQ.name), usual))
-    members = [(host, int(port or usual)) for host, _, port in hosts] or [secret_address]
-    listed = ",".join(f"{at.account}@{host}:{port}" for host, port in members)
+    members = [(host, int(port or usual)) for host, port in hosts] or [secret_address]
+    listed = ",".join(f"{at.account}@{url_host(host)}:{port}" for host, port in members)
     vhost = ctx.name(name) if name else at.get("vhost") or "/"
     return Messaging(
         name="Messaging",
@@ -115,7 +117,9 @@ def _vhost(
     vhost = ctx.name(name) if name else ctx.owner
     objects = vhost_on(ctx, broker, vhost, name or "messaging", creds, password, limit=limit)
     at = ctx.refs[broker]
-    host = f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{at['host']}:{at['port']}"
+    host = (
+        f"{creds.of(password)[0].called(vhost)}:{quote(creds[password], safe='')}@{url_host(at['host'])}:{at['port']}"
+    )
     url = rabbit_url(host, vhost, trust_of(at.published))
     clustered = at.published.get("clustered") == "true"
     server = f"RabbitMQ/{broker.name}"

@@ -98,7 +98,9 @@ def ignored_when_delegated(plan: Plan, operator: str, kind: str, **advice: str) 
     if not any(key(obj)[0] == kind for obj in plan.objects):
         return {}
     text = f"no policy of this operator selects the pods of {operator}; write a NetworkPolicy for them"
-    return {"networkPolicies": text, **{name.replace("_", "."): advice[name] for name in advice}}
+    pods = f"the pods are those of {operator}; set resources in place of defaultResources, or choose provider builtin"
+    ignored = {"networkPolicies": text, **dict.fromkeys(("podAnnotations", "podLabels", "defaultResources"), pods)}
+    return {**ignored, **{name.replace("_", "."): advice[name] for name in advice}}
 
 
 def image(ctx: Context[Any], component: str, version: str = "") -> str | None:

@@ -1,4 +1,5 @@
-"""Annotations of Ingresses that every user may write: a controller obeys them beyond the namespace they are in."""
+"""Annotations of Ingresses, routes and Services that every user may write: a controller obeys them beyond the namespace
+they are in."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ...kube.pod_metadata import check_name
 from ...plan import Context
 from ..secrets.issued import CERT_MANAGER, check_issuer, serves_cluster
 
@@ -67,6 +69,28 @@ def check_annotations(ctx: Context[Any], path: str, annotations: Mapping[str, st
     # The installation of cert-manager sets which issuer that is.
     elif annotations.get("kubernetes.io/tls-acme", "false") != "false" and not issuer:
         check_issuer(ctx, f"{path}.kubernetes.io/tls-acme", "ClusterIssuer", group, "the default one", [host])
+
+
+_BALANCERS = re.compile(
+    # One address for several APIs, networks, health checks and the like, of the load balancer alone.
+    r"(metallb\.io|metallb\.universe\.tf|lbipam\.cilium\.io|kube-vip\.io|purelb\.io|openelb\.kubesphere\.io"
+    r"|loadbalancer\.openstack\.org|load-balancer\.hetzner\.cloud|networking\.gke\.io|cloud\.google\.com"
+    r"|service\.(beta\.)?kubernetes\.io)/.+"
+    # Cilium's earlier names.
+    r"|io\.cilium/lb-ipam-[a-z-]+"
+)
+_DNS = "external-dns.alpha.kubernetes.io/"
+"""Of external-dns, which has filters of its own for names that it may write."""
+
+
+def check_service_annotations(ctx: Context[Any], path: str, annotations: Mapping[str, str]) -> None:
+    """Raises SpecError for an annotation of a Service or a route that is not a load balancer's or external-dns's, or
+    that has no name of Kubernetes: some proxies paste others into the configuration of the whole cluster.
+    """
+    for name, value in annotations.items():
+        check_name(f"{path}.{name}", name)
+        if not (_BALANCERS.fullmatch(name) or name.startswith(_DNS)) or not value.isprintable():
+            ctx.permissions.check_service_annotation(f"{path}.{name}", ctx.namespace, name)
 
 
 def _is_harmless(ctx: Context[Any], name: str, value: str) -> bool:

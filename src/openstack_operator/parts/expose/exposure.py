@@ -9,11 +9,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube
-from ...api import Expose, Gateway, Ingress, RemoteAccess, UsesTLS
-from ...plan import Context, Kind, Object, SpecError, Step
+from ...api import Expose, Gateway, Ingress, RemoteAccess, ServiceAccess, UsesTLS
+from ...plan import Context, Kind, Object, SpecError, Step, url_host
 from ..secrets.issued import CERT_MANAGER, check_issuer
 from ..secrets.tls import TRUSTED, Certified
-from .annotations import HAPROXY, HAPROXY_ORG, NGINX, check_annotations
+from .annotations import HAPROXY, HAPROXY_ORG, NGINX, check_annotations, check_service_annotations
 
 _GATEWAY_API = "gateway.networking.k8s.io/v1"
 KINDS = (
@@ -35,8 +35,8 @@ def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, sch
     host = public_host(ctx, service, expose)
     if expose.type == "NodePort" and host:
         ports = [entry["nodePort"] for entry in live.get("spec", {}).get("ports", ()) if entry.get("nodePort")]
-        return f"{scheme}://{host}:{ports[0]}" if ports else None
-    return f"{scheme}://{host}:{port}" if expose.type == "LoadBalancer" and host else None
+        return f"{scheme}://{url_host(host)}:{ports[0]}" if ports else None
+    return f"{scheme}://{url_host(host)}:{port}" if expose.type == "LoadBalancer" and host else None
 
 
 def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
@@ -49,15 +49,50 @@ def public_host(ctx: Context[Any], service: str, expose: Expose) -> str:
 
 
 def entrance(
-    ctx: Context[Any], component: str, ports: Mapping[str, int], target: Mapping[str, str], at: RemoteAccess
+    ctx: Context[Any],
+    component: str,
+    ports: Mapping[str, int],
+    target: Mapping[str, str],
+    at: RemoteAccess,
+    path: str = "spec.remoteAccess",
 ) -> tuple[Object, str]:
     """Service `<owner>-<component>` for clients outside, with one port, and `HOST:PORT` by which they call it; an empty
     string until Kubernetes has assigned a port or address.
     """
     [port] = ports.values()
     url = public_url(ctx, component, port, Expose(type=at.type, host=at.host), "any")
-    service = kube.service(ctx, ctx.name(component), dict(ports), dict(target), type_=at.type)
+    service = outside_service(ctx, ctx.name(component), dict(ports), dict(target), at, at.type, path)
     return service, (url or "").removeprefix("any://")
+
+
+def api_service(
+    ctx: Context[Any], name: str, ports: Mapping[str, int], target: Mapping[str, str], expose: Expose
+) -> Object:
+    """The Service of an API, as `spec.expose` wants it. Raises SpecError for an annotation that needs a permission."""
+    return outside_service(ctx, name, ports, target, expose, service_type(expose), "spec.expose")
+
+
+def outside_service(
+    ctx: Context[Any],
+    name: str,
+    ports: Mapping[str, int],
+    target: Mapping[str, str],
+    at: ServiceAccess,
+    type_: str,
+    path: str,
+) -> Object:
+    """The Service with what the spec at `path` tells load balancers. What they write on it themselves is theirs."""
+    check_service_annotations(ctx, f"{path}.annotations", at.annotations)
+    service = kube.service(ctx, name, ports, target, type_=type_)
+    balanced = type_ == "LoadBalancer"
+    settings = {
+        "loadBalancerClass": at.load_balancer_class if balanced else None,
+        "loadBalancerIP": at.load_balancer_ip if balanced else None,
+        "loadBalancerSourceRanges": at.load_balancer_source_ranges or None if balanced else None,
+        "externalTrafficPolicy": at.external_traffic_policy if type_ != "ClusterIP" else None,
+    }
+    service = {**service, "spec": {**service["spec"], **kube.drop_none(settings)}}
+    return kube.annotated(service, at.annotations) if at.annotations else service
 
 
 def last_public_url(ctx: Context[Any], component: str, expose: Expose) -> str:
@@ -182,6 +217,7 @@ def _route(ctx: Context[Any], component: str, port: int, expose: Expose, certifi
             "spec.expose.gateway", "type Gateway needs the Gateway that clients outside call; set parentRefs"
         )
     name, gateway = ctx.name(component), expose.gateway
+    check_service_annotations(ctx, "spec.expose.gateway.annotations", gateway.annotations)
     route = kube.obj(
         ctx,
         "HTTPRoute",
@@ -200,6 +236,7 @@ def _route(ctx: Context[Any], component: str, port: int, expose: Expose, certifi
             ],
         },
     )
+    route = kube.annotated(route, gateway.annotations) if gateway.annotations else route
     return (route, *_checked(ctx, name, certificate))
 
 

@@ -33,7 +33,7 @@ class Front:
     """The TLS proxy between an API and its clients, or none."""
 
     certificate: Certified = _PLAIN
-    listens: str = "0.0.0.0"  # noqa: S104  (of a pod)
+    listens: str
     """Address at which the API listens."""
     containers: Sequence[kube.Container] = ()
     env: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -100,10 +100,12 @@ def front(
     service, workload = service or ctx.name(component), ("Deployment", ctx.name(component))
     also = (clients.host,) if clients.host else ()
     certificate = certified(ctx, service, workloads=(workload,), name=f"{component}-tls", also=also)
-    self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://$(POD_IP):{port}"
+    own_host = "[$(POD_IP)]" if ctx.is_ipv6 else "$(POD_IP)"
+    self_url = f"http://127.0.0.1:{_PEERS}/$(POD_IP)" if certificate.published else f"http://{own_host}:{port}"
     env = {**_ADDRESS, self_url_env: self_url} if self_url_env else {}
     if not certificate:
-        return Front(certificate=certificate, env={**env, **(_PROXIED if clients.proxied else {})})
+        proxied = _PROXIED if clients.proxied else {}
+        return Front(certificate=certificate, listens=ctx.any_address, env={**env, **proxied})
     entry, logged = ctx.release["haproxy"], _LOGGED_AS_JSON if logs_json(ctx) else _LOGGED
     beside = kube.Container(
         # In the group of the API, so that the pod has one group for its volumes.

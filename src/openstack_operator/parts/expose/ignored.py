@@ -1,16 +1,18 @@
-"""Settings of access from outside, and of metrics, that a plan does not use."""
+"""Settings of access from outside and to the outside, and of metrics, that a plan does not use."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ...api import Exposure
+from ...api import Exposure, RemoteAccess, UsesEnvironment, models_in
+from ...kube.environment import has_proxy
 from ...plan import WORKLOADS, Context, IgnoredFields, Plan, unused
 from ..run.monitoring import METRICS, POD_MONITOR
 
+_BALANCED = ("loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges")
 _USES = {
-    "NodePort": ("expose.host",),
-    "LoadBalancer": ("expose.host",),
+    "NodePort": ("expose.host", "expose.externalTrafficPolicy"),
+    "LoadBalancer": ("expose.host", "expose.externalTrafficPolicy", *(f"expose.{name}" for name in _BALANCED)),
     "Ingress": ("expose.host", "expose.domain", "expose.ingress"),
     "Gateway": ("expose.host", "expose.domain", "expose.gateway"),
 }
@@ -18,9 +20,23 @@ _USES = {
 
 
 def ignored_exposure(ctx: Context[Any], plan: Plan) -> IgnoredFields:
-    """Return the fields of `spec.expose` that its type does not use."""
+    """Return the fields of `spec.expose`, and of access for remote programs, that its type does not use."""
     expose = getattr(ctx.spec, "expose", None)
-    return unused("expose.type", _USES, expose.type) if isinstance(expose, Exposure) else {}
+    ignored = unused("expose.type", _USES, expose.type) if isinstance(expose, Exposure) else {}
+    for path, at in models_in(ctx.spec):
+        if isinstance(at, RemoteAccess):
+            field = path.removeprefix("spec.")
+            uses = {"LoadBalancer": [f"{field}.{name}" for name in _BALANCED]}
+            ignored |= unused(f"{field}.type", uses, at.type)
+    return ignored
+
+
+def ignored_proxy(ctx: Context[Any], plan: Plan) -> IgnoredFields:
+    """Return `spec.proxy.noProxy` of a service without a proxy."""
+    spec = ctx.spec
+    if not isinstance(spec, UsesEnvironment) or spec.env_secret_ref or has_proxy(spec):
+        return {}
+    return {"proxy.noProxy": "no proxy is set; set proxy.httpProxy or proxy.httpsProxy"}
 
 
 def ignored_monitoring(ctx: Context[Any], plan: Plan) -> IgnoredFields:

@@ -159,16 +159,22 @@ def written(
     key = {} if whole else {DIGEST_KEY: stored.get(DIGEST_KEY) or ctx.draw()}
     secret = kube.secret(ctx, name, {**data, **key})
     trusted = trusts(ctx)
+    variables = ctx.secrets.get(ref.name, {}) if (ref := getattr(ctx.spec, "env_secret_ref", None)) else {}
     return Config(
         name="Config",
         objects=(secret if whole else kube.remembered(secret),),
         secret=name,
-        # Programs read the authorities they trust when they start.
-        digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted}),
+        # Programs read the authorities they trust, and their environment, when they start.
+        digest=kube.keyed_digest(key.get(DIGEST_KEY, ""), {**data, **trusted, **_prefixed(variables)}),
         directory=directory,
         files=tuple(data),
         extra_mounts=(*extra_mounts, *_trusted(ctx, trusted), *cache_mounts(ctx, data.values())),
     )
+
+
+def _prefixed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by names that no file has."""
+    return {f"env/{name}": value for name, value in variables.items()}
 
 
 def _trusted(ctx: Context[Any], secrets: Iterable[str]) -> Iterator[kube.Mount]:

@@ -9,8 +9,8 @@ from typing import Any
 from ... import agents, kube
 from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
-from ...plan import CLIENTS, RELEASE_ANNOTATION, SERVERS, Context, Key, Step, UnsupportedError
-from ..expose.exposure import last_public_url, public_endpoint, public_host, public_url, service_type, through_proxy
+from ...plan import CLIENTS, RELEASE_ANNOTATION, SERVERS, Context, Key, Step, UnsupportedError, url_host
+from ..expose.exposure import api_service, last_public_url, public_endpoint, public_host, public_url, through_proxy
 from ..expose.front import SERVES, Clients, Queue, front
 from ..expose.policies import api_ingress, ingress_policies
 from ..names import release_entry, title
@@ -170,7 +170,7 @@ def api(
     queue = _queue(health, words, program, settings)
     clients = Clients(host=public_host(ctx, name, expose), proxied=through_proxy(expose), queue=queue)
     tls = front(ctx, component, port, entry, clients=clients, lifecycle=ending, self_url_env=program.self_url_env)
-    at = f"{tls.listens}:{port}"
+    at = f"{url_host(tls.listens)}:{port}"
     alive = None if tls else kube.Probe(tcp=port)
     main = kube.Container(
         entry=entry,
@@ -222,7 +222,7 @@ def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, ex
     name, target = ctx.name(component), kube.selector(ctx, component)
     short_names = [ctx.api_service] if ctx.api_service and component == "api" else []
     return (
-        kube.service(ctx, name, {"http": port}, target, type_=service_type(expose)),
+        api_service(ctx, name, {"http": port}, target, expose),
         *(kube.service(ctx, each, {"http": port}, target) for each in short_names),
         kube.disruption_budget(ctx, name, target),
         *(ingress_policies(ctx, api_ingress(component, port, expose)) if exposed else ()),

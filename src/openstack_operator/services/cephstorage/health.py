@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import READY, Context, Object, State, Step, Verdict, failed, out_of_service, progressing
+from ...plan import READY, Context, Object, State, Step, Verdict, failed, out_of_service, progressing, url_host
 
 WATCHER = "status"
 """Component of the status pod."""
@@ -23,7 +23,7 @@ UNREACHABLE, REFUSED, POOL, UNHEALTHY = "Unreachable", "KeyRefused", "MissingPoo
 def questions(ctx: Context[Any]) -> dict[str, str]:
     """Return the URL of the facts that the status pod serves, by its address."""
     addresses = [pod["status"].get("podIP", "") for pod in ctx.pods if "deletionTimestamp" not in pod["metadata"]]
-    return {f"{WATCHER}-{address}": f"http://{address}:{PORT}/" for address in addresses if address}
+    return {f"{WATCHER}-{address}": f"http://{url_host(address)}:{PORT}/" for address in addresses if address}
 
 
 def status_facts(ctx: Context[Any]) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from ...api import (
     ExistingCephStorageRef,
     Exposure,
     Hostname,
+    HostOrAddress,
     Labels,
     Logging,
     Model,
@@ -20,6 +21,7 @@ from ...api import (
     Name,
     NetworkPolicies,
     Opaques,
+    Proxy,
     Ref,
     Region,
     ReleaseName,
@@ -27,6 +29,7 @@ from ...api import (
     Rule,
     Template,
     Upgrade,
+    UsesPodExtras,
     bounded,
     host_rules,
     rule,
@@ -86,7 +89,7 @@ class CloudExpose(Exposure):
         ),
     )
 
-    host: Hostname | None = None
+    host: HostOrAddress | None = None
     """Name or address that outside clients use, with types NodePort and LoadBalancer; becomes part of the public
     endpoints in the catalog."""
     domain: Hostname | None = None
@@ -234,7 +237,7 @@ OTHER_GROUPS = {
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
 
 
-class ControlPlaneSpec(Model):
+class ControlPlaneSpec(UsesPodExtras):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
     node_agents = {"storageBackend": (("lvm",), "")}
@@ -271,6 +274,8 @@ class ControlPlaneSpec(Model):
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     logging: Logging = Logging()
     """Logs of all services."""
+    proxy: Proxy = Proxy()
+    """Proxy for requests of all services to servers outside the cluster."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
     mariadb: MariaDBTemplate = MariaDBTemplate()

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube
-from ...api import ServiceSpec, Template, UsesMessaging, UsesNotifications, UsesTLS, as_c5c3, handle
+from ...api import ServiceSpec, Template, UsesMessaging, UsesNotifications, UsesTLS, as_c5c3, handle, pod_extras
 from ...parts.connect.remote import API
 from ...parts.delegate.korc import KORC, MANAGED_KINDS
 from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
@@ -195,6 +195,7 @@ def _child(
     spec = template.model_dump(by_alias=True, exclude_unset=True, exclude={"enabled", "per_service"})
     if service.kind in api.groups:
         spec = as_c5c3(template, spec)
+    spec |= {field: common[field] | spec[field] for field in _MERGED if field in common and field in spec}
     if messaging := _messaging(ctx.spec, service, template):
         spec["messaging"] = messaging | spec.get("messaging", {})
     if service.field == "nova" and (disks := disk_storage(ctx, live)):
@@ -323,8 +324,13 @@ def _fields(template: Template) -> set[str]:
 
 def _expose(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
     """Return `expose` of a service: the cloud's, with a name of its own in the domain, if the cloud has one."""
-    expose = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
+    fields = spec.expose.model_dump(by_alias=True, exclude_none=True, exclude={"domain"})
+    expose = {name: value for name, value in fields.items() if value not in ({}, [])}
     return expose | ({"host": f"{service.field}.{spec.expose.domain}"} if spec.expose.domain else {})
+
+
+_MERGED = ("podAnnotations", "podLabels")
+"""Fields that a template adds to the cloud's, in place of replacing them."""
 
 
 def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
@@ -340,6 +346,7 @@ def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, A
         "expose": _expose(spec, service),
         "mechanism": spec.network_backend,
         **({"networkPolicies": policies} if policies else {}),
+        **pod_extras(spec, spec.proxy),
         **({"monitoring": metrics} if spec.monitoring.enabled else {}),
         **({"logging": {"format": spec.logging.format}} if spec.logging.format != "text" else {}),
     }

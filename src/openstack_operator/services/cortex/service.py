@@ -12,7 +12,7 @@ from ...api import OptionalSecretRef
 from ...parts.connect.sources import waits
 from ...parts.expose.front import front
 from ...parts.expose.short_name import with_cloud_pki
-from ...plan import READY, Context, MissingReference, Plan, SpecError, State, Step, Verdict
+from ...plan import READY, Context, MissingReference, Plan, SpecError, State, Step, Verdict, url_host
 from .model import CortexSpec, Pipeline
 
 PORT = 8080
@@ -38,7 +38,8 @@ def plan(ctx: Context[CortexSpec]) -> Plan:
     # It waits until no node sends new connections, and answers open requests after that.
     lifecycle = {"preStop": {"sleep": {"seconds": 3}}}
     tls = front(ctx, "api", PORT, entry, lifecycle=lifecycle, service=service)
-    data = {"listen": f"{tls.listens}:{PORT}", "pipelines": _dump(enabled), **(_inputs(spec) if spec.image else {})}
+    listen = f"{url_host(tls.listens)}:{PORT}"
+    data = {"listen": listen, "pipelines": _dump(enabled), **(_inputs(spec) if spec.image else {})}
     conf = parts.written(ctx, {"cortex.json": json.dumps(data, indent=2) + "\n"}, directory=FOLDER)
     main = kube.Container(
         entry=entry,

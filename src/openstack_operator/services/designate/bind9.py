@@ -48,7 +48,7 @@ def backend(
     folder = f"{config.FOLDER}/{pool.prefixed(RNDC)}"
     rndc = {name: key_file(_rndc_key(root, name)) for name in names}
     file = parts.written(ctx, rndc, suffix=pool.prefixed(RNDC), directory=folder)
-    named_conf = {"named.conf": _named_conf(tsig)}
+    named_conf = {"named.conf": _named_conf(tsig, ctx.any_address)}
     conf = parts.written(ctx, named_conf, suffix=f"{component}-config", directory=_FOLDER)
     main = _container(ctx, conf, file, root)
     servers = cluster.step(
@@ -120,7 +120,7 @@ def key_file(key: Tsig) -> str:
     return f'key "{key.name}" {{\n    algorithm {key.algorithm};\n    secret "{key.secret}";\n}};\n'
 
 
-def _named_conf(tsig: Tsig) -> str:
+def _named_conf(tsig: Tsig, any_address: str) -> str:
     """Return named.conf: a server that only answers for the zones that rndc adds, and transfers them by a signed
     request.
     """
@@ -151,7 +151,7 @@ include "{_RNDC_FILE}";
     hostname none;
 }};
 controls {{
-    inet 0.0.0.0 port {CONTROL_PORT} allow {{ any; }} keys {{ "{RNDC}"; }};
+    inet {any_address} port {CONTROL_PORT} allow {{ any; }} keys {{ "{RNDC}"; }};
 }};
 server 0.0.0.0/0 {{ keys {{ "{tsig.name}"; }}; }};
 server ::/0 {{ keys {{ "{tsig.name}"; }}; }};

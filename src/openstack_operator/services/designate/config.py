@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import oslo, parts
 from ...api import Sections
-from ...plan import Context
+from ...plan import Context, url_host
 from .model import DesignateSpec, Pool, PoolServers
 
 API_PORT, MDNS_PORT = 9001, 5354
@@ -72,7 +72,7 @@ def options(ctx: Context[DesignateSpec], base: parts.Foundation) -> Sections:
             },
             "service:api": {"auth_strategy": "keystone", "enable_host_header": True, "enable_api_v2": True},
             "service:central": {"default_pool_id": POOL},
-            "service:mdns": {"listen": f"0.0.0.0:{MDNS_PORT}", "query_enforce_tsig": True},
+            "service:mdns": {"listen": f"{url_host(ctx.any_address)}:{MDNS_PORT}", "query_enforce_tsig": True},
             # Floating IPs, whose owners may set PTR records.
             "network_api:neutron": {
                 "endpoint_type": "internalURL",

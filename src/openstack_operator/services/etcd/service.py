@@ -9,7 +9,7 @@ from ... import agents, kube, parts
 from ...api import mebibytes
 from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
 from ...parts.run.monitoring import METRICS, monitored, watched
-from ...plan import Context, Object, Plan, Step
+from ...plan import Context, Object, Plan, Step, url_host
 from .model import EtcdSpec
 
 CLIENT, PEER, PEER_TLS = 2379, 2380, 2382
@@ -25,6 +25,8 @@ class Listeners:
     certificate: parts.Certified
     peer_tls: str
     """As `Cluster.peer_tls` says."""
+    any_host: str
+    """Host of URLs at which members listen."""
 
     @property
     def requires_tls(self) -> bool:
@@ -34,6 +36,10 @@ class Listeners:
     @property
     def scheme(self) -> str:
         return "https" if self.certificate.published else "http"
+
+    @property
+    def metrics_scheme(self) -> str:
+        return "https" if self.certificate else "http"
 
     def peer_url(self, host: str) -> str:
         """Return the URL by which the others know a member."""
@@ -54,7 +60,7 @@ class Listeners:
     @property
     def env(self) -> dict[str, str]:
         """Environment for TLS: etcd tells it from plain text on the port for clients; peers need a port for each."""
-        anywhere, tls = "//0.0.0.0", bool(self.certificate)
+        anywhere, tls = f"//{self.any_host}", bool(self.certificate)
         clients = {f"http:{anywhere}:{CLIENT}": not self.requires_tls, f"https:{anywhere}:{CLIENT}": tls}
         # Not both for longer than it takes: a member that starts calls the others as it did first, if they listen.
         peers = {f"http:{anywhere}:{PEER}": self.peer_tls != "only", f"https:{anywhere}:{PEER_TLS}": tls}
@@ -86,7 +92,7 @@ def plan(ctx: Context[EtcdSpec]) -> Plan:
     certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], also=[cluster.wildcard], calls=True)
     stored = ctx.secret("record")
     peer_tls = cluster.peer_tls(certificate, closes=True, plain=stored.get("state") == "existing")
-    listeners = Listeners(certificate, peer_tls)
+    listeners = Listeners(certificate, peer_tls, url_host(ctx.any_address))
     record = _record(cluster, stored, [listeners.peer_url(host) for host in hosts])
     host, scheme = cluster.host, listeners.scheme
     return Plan(
@@ -159,7 +165,7 @@ def _server(
             "ETCD_LOG_LEVEL": "warn",
             # By TLS with the same certificate; etcd also answers at the port of clients.
             **(
-                {"ETCD_LISTEN_METRICS_URLS": f"{'https' if listeners.certificate else 'http'}://0.0.0.0:{_METRICS}"}
+                {"ETCD_LISTEN_METRICS_URLS": f"{listeners.metrics_scheme}://{listeners.any_host}:{_METRICS}"}
                 if metrics
                 else {}
             ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import kube
 from ...agents.mariadb import galera
-from ...plan import Context, Object
+from ...plan import Context, Object, url_host
 
 ROLE = "openstack.k8s.io/role"
 PRIMARY, BACKUP = "primary", "backup"
@@ -20,7 +20,7 @@ def questions(ctx: Context[Any]) -> dict[str, str]:
     if ctx.spec.replicas == 1:
         return {}
     addresses = {pod["metadata"]["name"]: pod["status"].get("podIP", "") for pod in ctx.pods}
-    return {name: f"http://{address}:{galera.PORT}/" for name, address in addresses.items() if address}
+    return {name: f"http://{url_host(address)}:{galera.PORT}/" for name, address in addresses.items() if address}
 
 
 def members(facts: Mapping[str, Any]) -> dict[str, galera.Member]:

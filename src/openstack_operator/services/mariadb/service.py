@@ -146,5 +146,6 @@ def _with_programs(
         programs.append("mariadb/run.sh")
     if not programs:
         return main
-    command = agents.shell(*programs, words=main.command or main.entry.command, options="-c")
+    family = [f"--bind-address={ctx.any_address}"] if ctx.is_ipv6 and is_single else []
+    command = agents.shell(*programs, words=[*(main.command or main.entry.command), *family], options="-c")
     return replace(main, command=command, env={**main.env, **env})

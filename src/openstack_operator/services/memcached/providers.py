@@ -7,6 +7,7 @@ from typing import Any
 from ... import parts
 from ...api import mebibytes
 from ...parts import delegate
+from ...parts.connect.caches import check_servers
 from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
 from .clients import servers
 from .model import MemcachedSpec
@@ -68,6 +69,7 @@ def _external(ctx: Context[MemcachedSpec]) -> Plan:
     server = delegate.declared_server(ctx.spec.external)
     if ctx.spec.tls:
         raise SpecError("spec.tls", "clients speak plain text to external servers; remove it")
+    check_servers("spec.external.servers", server.servers)
     servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in server.servers)
     return Plan(endpoint=servers, published={"servers": servers})
 

@@ -52,8 +52,11 @@ def _server(
 ) -> kube.Container:
     spec, entry = ctx.spec, ctx.release["memcached"]
     # A server takes plain text from itself in any case, for orders to reload its certificate and for probes.
-    plain = "127.0.0.1" if certificate.required else "0.0.0.0"  # noqa: S104
-    listen = f"notls:{plain}:{PORT},0.0.0.0:{TLS_PORT}" if certificate else plain
+    # It keeps the families apart, and commands of the pod itself come by IPv4.
+    hosts = ["[::]", "0.0.0.0"] if ctx.is_ipv6 else ["0.0.0.0"]  # noqa: S104
+    plain = ["127.0.0.1"] if certificate.required else hosts
+    encrypted = [f"{host}:{TLS_PORT}" for host in hosts]
+    listen = ",".join([*(f"notls:{host}:{PORT}" for host in plain), *encrypted] if certificate else hosts)
     command = [
         *(word.format(listen=listen, port=PORT) for word in entry.command),
         *("-m", str(mebibytes(spec.memory))),

@@ -91,7 +91,8 @@ def plan_cell(ctx: Context[NovaSpec], cell: Cell, inputs: CellInputs) -> CellPla
     tls = front(ctx, component, CONSOLE, entry, clients=clients)
     console_tls = consoles.options(required=tls.certificate.required)
     # The last two are for the proxy, which has a file of its own. They stay: a changed file replaces the conductor.
-    fixed_options = oslo.merge(options, config.clients(ctx, inputs.identity), config.novncproxy(), console_tls)
+    console = config.novncproxy(ctx.any_address)
+    fixed_options = oslo.merge(options, config.clients(ctx, inputs.identity), console, console_tls)
     conf = parts.config(ctx, "nova.conf", fixed_options, defaults=config.DEFAULTS, suffix=f"{name}-config")
     after = (*inputs.dependencies, *inputs.newer_nodes, bus, *setup)
     conductor = parts.worker(
@@ -154,9 +155,7 @@ def _console(
             containers=tls.containers,
         ),
     )
-    address = kube.service(
-        ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), type_=exposure.service_type(expose)
-    )
+    address = exposure.api_service(ctx, service, {"http": CONSOLE}, kube.selector(ctx, component), expose)
     url = exposure.public_url(ctx, component, CONSOLE, expose, tls.scheme)
     substeps = (*tls.certificate.steps, *exposure.public_endpoint(ctx, component, CONSOLE, expose, tls.certificate))
     policies = ingress_policies(ctx, api_ingress(component, CONSOLE, expose))

@@ -100,9 +100,9 @@ def shared_secret(ctx: Context[NovaSpec]) -> str:
         raise MissingReference("spec.neutronRef", f"Secret {secret} of that Neutron has no key 'metadata'") from None
 
 
-def novncproxy() -> Sections:
+def novncproxy(any_address: str) -> Sections:
     """Return the options of the proxy, which listens for every client and checks tokens in the cell's schema."""
-    return {"vnc": {"novncproxy_host": "0.0.0.0", "novncproxy_port": 6080}}  # noqa: S104
+    return {"vnc": {"novncproxy_host": any_address, "novncproxy_port": 6080}}
 
 
 def compute(

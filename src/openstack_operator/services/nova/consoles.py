@@ -143,7 +143,8 @@ def console_conf(
 ) -> parts.Config:
     """Return nova.conf of a cell's proxy: no user of Keystone, since it calls no API."""
     replies = {"oslo_messaging_rabbit": {"processname": _PROCESS}}
-    fixed_options = oslo.merge(config.database(db.url), bus.options(), replies, config.novncproxy(), console_tls)
+    console = config.novncproxy(ctx.any_address)
+    fixed_options = oslo.merge(config.database(db.url), bus.options(), replies, console, console_tls)
     return parts.config(ctx, "nova.conf", fixed_options, suffix=f"{cell}--console-config")
 
 

@@ -23,7 +23,7 @@ _KEYS = ("username", "password", "user_domain_name", "project_name", "project_do
 def metadata_access(ctx: Context[NovaSpec], program: parts.ProgramSettings) -> parts.ProgramSettings:
     """Return the settings of the metadata API with its own access for clients outside, if the spec has it."""
     at = ctx.spec.metadata.remote_access
-    return replace(program, expose=Expose(type=at.type, host=at.host)) if at else program
+    return replace(program, expose=Expose(**dict(at))) if at else program
 
 
 def plan_elsewhere(

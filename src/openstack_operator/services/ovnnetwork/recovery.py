@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Object, Verdict, recovering
+from ...plan import Context, Object, Verdict, recovering, url_host
 from .model import OVNNetworkSpec
 
 FORCE = "openstack.k8s.io/force-rebuild"
@@ -26,15 +26,11 @@ SOON = timedelta(seconds=2)
 def questions(ctx: Context[OVNNetworkSpec]) -> Mapping[str, str]:
     """Return the URL at which each member reports its state, by the name of its pod."""
     return {
-        pod["metadata"]["name"]: f"http://{_host(pod['status']['podIP'])}:{PORTS[component]}/"
+        pod["metadata"]["name"]: f"http://{url_host(pod['status']['podIP'])}:{PORTS[component]}/"
         for pod in ctx.pods
         if (component := pod["metadata"]["labels"].get(kube.COMPONENT)) in PORTS
         and (pod.get("status") or {}).get("podIP")
     }
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 @dataclass(frozen=True)

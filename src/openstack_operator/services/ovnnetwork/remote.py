@@ -42,7 +42,9 @@ def remote_chassis(
     if ctx.spec.tls is None:
         raise SpecError("spec.tls", "nodes of other clusters join by TLS alone; set tls, or remove remoteChassis")
     ports = {"ovsdb-tls": SOUTHBOUND.tls_port}
-    service, host = exposure.entrance(ctx, _SERVICE, ports, kube.selector(ctx, "relay"), remote)
+    service, host = exposure.entrance(
+        ctx, _SERVICE, ports, kube.selector(ctx, "relay"), remote, path="spec.remoteChassis"
+    )
     stored = kube.secret_data(ctx.live("Secret", _SECRET))
     # A Service that was made again gets its address a moment later.
     address = f"ssl:{host}" if host else stored.get(OVN_REMOTE, "")

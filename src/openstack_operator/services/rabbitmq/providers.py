@@ -8,7 +8,7 @@ from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
 from ...parts.run.monitoring import monitor
-from ...plan import Context, IgnoredFields, Kind, Plan, Step, UnsupportedError, ignored_verdict
+from ...plan import Context, IgnoredFields, Kind, Plan, Step, UnsupportedError, ignored_verdict, url_host
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec
 
@@ -98,7 +98,7 @@ def _external(ctx: Context[RabbitMQSpec]) -> Plan:
     admin = delegate.external(ctx, server, "default_user", "default_pass")
     port = server.port or (AMQPS if admin.at.trust else AMQP)
     published = {"host": server.host, "port": str(port), "managementURL": server.management_url, **admin.published}
-    return Plan(*admin.steps, endpoint=f"{server.host}:{port}", published=published)
+    return Plan(*admin.steps, endpoint=f"{url_host(server.host)}:{port}", published=published)
 
 
 def provided(ctx: Context[RabbitMQSpec]) -> Plan | None:

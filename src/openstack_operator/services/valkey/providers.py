@@ -6,7 +6,7 @@ from typing import Any
 
 from ...api import mebibytes
 from ...parts import delegate
-from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
+from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step, url_host
 from . import sentinel
 from .config import PORT, TLS_PORT, provided_flags
 from .model import ValkeySpec
@@ -61,7 +61,7 @@ def _external(ctx: Context[ValkeySpec]) -> Plan:
     admin = delegate.external(ctx, server, "user", "password")
     port = server.port or (TLS_PORT if admin.at.trust else PORT)
     published = {"host": server.host, "port": str(port), "sentinels": "", **admin.published}
-    return Plan(*admin.steps, endpoint=f"{server.host}:{port}", published=published)
+    return Plan(*admin.steps, endpoint=f"{url_host(server.host)}:{port}", published=published)
 
 
 def provided(ctx: Context[ValkeySpec]) -> Plan | None:

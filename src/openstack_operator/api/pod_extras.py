@@ -1,0 +1,76 @@
+"""Fields of pods beyond the operator's own: annotations, labels, sizes of side containers, and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from .destinations import UNKNOWN
+from .fields import Annotations, Labels, Quantity, Url, bounded
+from .model import Destination, Model
+from .refs import SecretRef
+
+
+class Resources(Model):
+    """Resources a container requests, and its limits."""
+
+    requests: dict[Literal["cpu", "memory"], Quantity] = {}
+    """Resources the scheduler reserves."""
+    limits: dict[Literal["cpu", "memory"], Quantity] = {}
+    """Maximum the container may use."""
+
+
+class UsesPodExtras(Model):
+    """Mixed into what runs pods."""
+
+    pod_annotations: Annotations = {}
+    """Annotations of the pods, but not of those on nodes as root. Those that meshes and runtimes obey need the
+    operator's flag `--pod-metadata`."""
+    pod_labels: Labels = {}
+    """Labels of the pods, but not of those on nodes as root. They need the operator's flag `--pod-metadata`."""
+    default_resources: Resources | None = None
+    """Requests and limits of each container as far as no other field sets them: of TLS proxies, exporters and init
+    containers, too. With limits of cpu here, a quota on `limits.cpu` admits every pod."""
+
+
+class Proxy(Model):
+    """Proxy for HTTP requests to servers outside the cluster."""
+
+    http_proxy: Url | None = None
+    """URL of the proxy for requests by HTTP."""
+    https_proxy: Url | None = None
+    """URL of the proxy for requests by HTTPS."""
+    no_proxy: Annotated[list[Annotated[str, bounded(253)]], bounded(64)] = []
+    """Further names, domains and networks to call without it; those of the cluster always are."""
+
+
+class VariablesSecretRef(SecretRef):
+    """A Secret in the same namespace whose keys are names of variables."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Return the destination of the Secret: any server."""
+        return [Destination("name", self.name, (UNKNOWN,))]
+
+
+class UsesEnvironment(Model):
+    """Mixed into services whose programs call servers outside the cluster."""
+
+    env: Annotated[dict[str, Annotated[str, bounded(4096)]], bounded(64)] = {}
+    """Environment variables of the pods, but not of those on nodes as root."""
+    env_secret_ref: VariablesSecretRef | None = None
+    """Secret whose keys become variables, too. The Secret has to allow every host, since a program may send them
+    anywhere: annotate it with `openstack.k8s.io/allowed-hosts: "*"`."""
+    proxy: Proxy = Proxy()
+    """Proxy for requests to servers outside the cluster."""
+
+
+def pod_extras(spec: UsesPodExtras, proxy: Proxy) -> dict[str, Any]:
+    """Return the fields that a cloud hands on to its services, as users write them; none that is unset."""
+    resources = spec.default_resources
+    extras = {
+        "podAnnotations": spec.pod_annotations,
+        "podLabels": spec.pod_labels,
+        "defaultResources": resources.model_dump(exclude_defaults=True) if resources else {},
+        "proxy": proxy.model_dump(by_alias=True, exclude_defaults=True),
+    }
+    return {name: value for name, value in extras.items() if value}

@@ -1,0 +1,48 @@
+"""Fields of Services that clients outside the cluster call, for their load balancers."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from .fields import Address, Annotations, Cidr, bounded
+from .model import Model, Rule, rule
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_CLASS = f"^({_LABEL}([.]{_LABEL})*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+
+LoadBalancerClass = Annotated[
+    str,
+    bounded(253),
+    Field(
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    f"self.matches('{_CLASS}')",
+                    "not a class; write a name, with or without a domain, such as metallb or example.org/internal",
+                )
+            ]
+        }
+    ),
+]
+"""A class of load balancers."""
+
+
+class ServiceAccess(Model):
+    """A Service that clients outside call."""
+
+    rules: ClassVar[tuple[Rule, ...]] = ()
+
+    annotations: Annotations = {}
+    """Annotations of the Service, as load balancers read them: `metallb.io/loadBalancerIPs` and the like. Those of
+    other controllers need the operator's flag `--service-annotations`."""
+    load_balancer_class: LoadBalancerClass | None = None
+    """Class of the load balancer; unset is the cluster's default. Kubernetes refuses a change while the type is
+    LoadBalancer."""
+    load_balancer_ip: Annotated[Address | None, Field(alias="loadBalancerIP")] = None
+    """Address to ask the load balancer for. Some take it from an annotation alone."""
+    load_balancer_source_ranges: Annotated[list[Cidr], Field(max_length=64)] = []
+    """Networks of the clients that the load balancer lets through; unset lets all through."""
+    external_traffic_policy: Literal["Cluster", "Local"] | None = None
+    """Local keeps the addresses of clients, and reaches pods of the node alone. Unset is Cluster."""
