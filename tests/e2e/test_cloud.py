@@ -148,6 +148,33 @@ def test_a_guest_that_ends_is_shutoff(cluster: Kubernetes, conn: Connection, rep
     assert conn.compute.get_server(server.id).status == "ACTIVE", "no event of before stops it again"
 
 
+@pytest.mark.parametrize("resource", ["roles", "groups", "projects", "users"])
+def test_keystone_answers_what_it_cannot_store(conn: Connection, resource: str) -> None:
+    """Four bytes in UTF-8, for which its columns have three: it ended the connection."""
+    kind = resource.removesuffix("s")
+    answer = conn.identity.post(f"/{resource}", json={kind: {"name": "e2e-\N{ROCKET}"}}, raise_exc=False)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["title"] == "Bad Request"
+    assert answer.headers["x-openstack-request-id"] in answer.json()["error"]["message"]
+
+
+@pytest.mark.skipif(is_pristine(), reason="needs the patch keystone/03-filters")
+@pytest.mark.parametrize(
+    "query",
+    [
+        "roles?name__icontains=ADM",
+        "groups?name__icontains=a",
+        "role_assignments?user.id__icontains=a",
+        "endpoints?interface__icontains=pub",
+        "regions?parent_region_id__icontains=a",
+    ],
+)
+def test_keystone_takes_the_filters_that_it_documents(conn: Connection, query: str) -> None:
+    answer = conn.identity.get(f"/{query}", raise_exc=False)
+    assert answer.status_code == 200, answer.text
+    assert "ADM" not in query or [role["name"] for role in answer.json()["roles"]] == ["admin"]
+
+
 def test_the_documented_login_works(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
     """The commands of docs/how-to/log-in.md, as they stand there."""
     login = next(text for _, _, text in documented.blocks(documented.LOGIN) if "keystone-clouds" in text)

@@ -131,6 +131,18 @@ def test_a_name_that_the_release_does_not_know_is_refused_with_the_one_that_is_m
     assert text.endswith("did you mean project_member_or_admin?")
 
 
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    rules = {"os_compute_api:server:create": "role:member and", "os_compute_api:servers:index": "rule:none-such"}
+    with pytest.raises(OptionsError) as error:
+        planned("Nova", rules)
+    texts = [text for _, text in error.value.problems]
+    assert [" ".join(text.split()[:3]) for text in texts] == [
+        "oslo.policy does not",
+        "Nova 2025.1 has",
+        "refers to rule:none-such,",
+    ]
+
+
 def test_a_rule_of_ones_own_is_one_that_another_refers_to() -> None:
     rules = {"os_compute_api:servers:create": "rule:tenants or role:admin", "tenants": "role:member"}
     assert policy(planned("Nova", rules), "nova-config").items() >= rules.items()

@@ -50,13 +50,13 @@ def _names(ctx: Context[Any], checks: Mapping[str, list[str]]) -> Iterator[tuple
     if not known:
         return
     nearest, used = oslo.NearestNames(), {name for each in checks.values() for name in policies.referenced(each)}
-    for name, rule_checks in checks.items():
+    for name in ctx.spec.policies:
         path = f"spec.policies.{kube.quote(name, _LONGEST)}"
         if name not in known and name not in used:
             yield path, f"{programs} {ctx.release.name} has no such rule{_hint(nearest.of(name, known))}"
-        for other in policies.referenced(rule_checks):
-            if other not in known and other not in checks:
-                hint = _hint(nearest.of(other, [*known, *checks]))
+        for other in policies.referenced(checks.get(name, [])):
+            if other not in known and other not in ctx.spec.policies:
+                hint = _hint(nearest.of(other, [*known, *ctx.spec.policies]))
                 yield path, f"refers to rule:{kube.quote(other, _LONGEST)}, which does not exist{hint}"
 
 
