@@ -30,14 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return terminal.run(partial(_main, arguments))
 
 
-def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911  (a table of commands)
+def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911, PLR0912  (a table of commands)
     parser = command_line()
     try:
         options = parser.parse_args(arguments)
     except SystemExit as error:
         # Of `plan`, 2 says that something would change.
-        is_plan = list(sys.argv[1:] if arguments is None else arguments)[:1] == ["plan"]
+        given = [each for each in (sys.argv[1:] if arguments is None else arguments) if each != "--no-color"]
+        is_plan = given[:1] == ["plan"]
         raise SystemExit(1 if is_plan and error.code == 2 else error.code) from None
+    if options.no_color:
+        terminal.forbid_colors()
     releases = getattr(options, "releases", None)
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.

@@ -167,6 +167,8 @@ def _service_options(parser: argparse.ArgumentParser) -> None:
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+    # Also before the command, where it has a default.
+    parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="print no colors")
 
 
 def _pause_options(parser: argparse.ArgumentParser) -> None:

@@ -8,12 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .cluster_commands import add_commands, add_plan
+from .parser import Parser
 from .settings import add_health_options, add_log_options, add_permission_options, add_run_options
 
+_INTERNAL = frozenset({"run", "generate", "inject-labels", "certify-injector"})
+"""Commands of the operator's pods, and of its developers."""
 
-def command_line(env: Mapping[str, str] = os.environ) -> argparse.ArgumentParser:
+
+def command_line(env: Mapping[str, str] = os.environ) -> Parser:
     """Understands every command; options that are not given count as the variables of `env` say."""
-    parser = argparse.ArgumentParser(prog="openstack-operator", description="Runs OpenStack clouds on Kubernetes.")
+    parser = Parser(prog="openstack-operator", description="Runs OpenStack clouds on Kubernetes.")
+    parser.internal = _INTERNAL
+    parser.add_argument("--no-color", action="store_true", help="print no colors, as with NO_COLOR in the environment")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     add_run_options(commands.add_parser("run", help="serve the custom resources of the cluster KUBECONFIG names"), env)
 

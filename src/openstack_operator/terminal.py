@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from enum import Enum
 from typing import TextIO, cast
 
 CLOSED_PIPE, INTERRUPTED = 141, 130
@@ -26,6 +28,14 @@ def _number(letter: str) -> str:
     return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
 
 
+class Color(Enum):
+    """A color of a terminal, by its number (ECMA-48)."""
+
+    RED = 31
+    GREEN = 32
+    YELLOW = 33
+
+
 class Output(io.TextIOBase):
     """A stream that shows all text in this way, whoever prints it."""
 
@@ -33,6 +43,15 @@ class Output(io.TextIOBase):
         """Write to another stream."""
         super().__init__()
         self._stream = stream
+        self.has_colors = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+    def line(self, text: str, color: Color | None) -> None:
+        """Write a line: on a terminal in a color if it has any, and no longer than the terminal is wide."""
+        if not self.isatty():
+            self.write(f"{text}\n")
+            return
+        text = fitting(shown(text), shutil.get_terminal_size().columns)
+        self.control(f"\x1b[{color.value}m{text}\x1b[0m\n" if color and self.has_colors else f"{text}\n")
 
     def write(self, text: str, /) -> int:
         """Write text."""
@@ -57,6 +76,23 @@ class Output(io.TextIOBase):
     def fileno(self) -> int:
         """Return the number of the file."""
         return self._stream.fileno()
+
+
+def fitting(text: str, columns: int) -> str:
+    """Return text that is no longer than so many letters."""
+    return text if len(text) <= columns else f"{text[: columns - 1]}…"
+
+
+def print_line(text: str, color: Color | None = None) -> None:
+    """Print a line of a table."""
+    stream = sys.stdout
+    (stream if isinstance(stream, Output) else Output(stream)).line(text, color)
+
+
+def forbid_colors() -> None:
+    """Print without colors from now on."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.has_colors = False
 
 
 def control(text: str) -> None:

@@ -352,7 +352,7 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
         pods=[pod("keystone-api-1-a", "keystone-api", "keystone", PULL)],
     )
     lines = overview(snapshot, snapshot.resources).splitlines()
-    assert lines[0].startswith("OpenStackControlPlane/cloud: not Ready (Progressing)")
+    assert lines[0] == "OpenStackControlPlane/cloud: not Ready (Progressing), 0 of 1 services ready"
     [line] = [line for line in lines if line.startswith("Keystone ")]
     assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
     assert line.endswith("x…")

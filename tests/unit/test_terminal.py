@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from openstack_operator import terminal
 from openstack_operator.cli import main
+from openstack_operator.command_line import command_line
 from openstack_operator.manifests import dump
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\u2066\u200b\x7f\r\U000e0041\udc80"
@@ -49,10 +50,6 @@ def test_a_terminal_without_letters_gets_their_numbers() -> None:
 
 
 def test_a_terminal_is_controlled_by_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     for stream, sent in ((Terminal(), "\x1b[H\\u001b[2J"), (io.StringIO(), "\\u001b[2J")):
         monkeypatch.setattr("sys.stdout", terminal.Output(stream))
         terminal.control("\x1b[H")
@@ -163,3 +160,69 @@ def test_an_interrupt_is_no_traceback() -> None:
         raise KeyboardInterrupt
 
     assert terminal.run(interrupted) == terminal.INTERRUPTED
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_have_colors_where_the_terminal_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    line = ("Keystone \x1b[2J" + "x" * 40, terminal.Color.RED)
+
+    def printed(stream: io.StringIO, *, forbidden: bool = False) -> str:
+        monkeypatch.setattr("sys.stdout", terminal.Output(stream))
+        if forbidden:
+            terminal.forbid_colors()
+        terminal.print_line(*line)
+        return stream.getvalue()
+
+    assert printed(Terminal()) == "\x1b[31mKeystone \\u001b[2Jx…\x1b[0m\n"
+    plain = "Keystone \\u001b[2Jx…\n"
+    assert printed(Terminal(), forbidden=True) == plain
+    assert printed(io.StringIO()) == f"Keystone \\u001b[2J{'x' * 40}\n"
+    for name, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
+        with monkeypatch.context() as context:
+            context.setenv(name, value)
+            assert printed(Terminal()) == plain
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["statsu"], "there is no 'statsu'; did you mean status?; choose from render,"),
+        (["xyzzy"], "there is no 'xyzzy'; choose from render,"),
+        (["status", "--namspace", "x"], "unrecognized arguments: --namspace; did you mean --namespace?"),
+        (["status", "--contex=x", "a", "b"], "unrecognized arguments: b"),
+        (["status", "-o", "yml"], "argument -o/--output: there is no 'yml'"),
+        (["validate", "--serve", "x", "--stric", "-f", "y", "z"], "unrecognized arguments: z"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_the_nearest(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_help_has_commands_of_users_first(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    users, _, programs = capsys.readouterr().out.partition("programs of the operator itself:")
+    words = [[line.split()[0] for line in part.splitlines() if line.split()] for part in (users, programs)]
+    assert {"status", "plan", "validate"} <= set(words[0])
+    assert {"run", "generate", "inject-labels", "certify-injector"} & set(words[0]) == set()
+    assert {"run", "generate", "inject-labels", "certify-injector"} <= set(words[1])
+    assert all(len(line) <= 80 for line in (users + programs).splitlines())
+
+
+@pytest.mark.parametrize("arguments", [["--no-color", "status"], ["status", "--no-color"]])
+def test_colors_are_forbidden_before_and_after_the_command(arguments: list[str]) -> None:
+    assert command_line().parse_args(arguments).no_color
+    assert not command_line().parse_args(["status"]).no_color

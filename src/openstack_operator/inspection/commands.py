@@ -21,7 +21,7 @@ from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
 from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
-from .table import overview
+from .table import overview_lines
 
 READY, NOT_READY = 0, 1
 """Exit statuses: all is ready, something is not; FAULT is a question that could not be answered."""
@@ -75,7 +75,9 @@ async def _show(options: Options, client: Client) -> int:
     else:
         if options.watch:
             terminal.control("\x1b[H\x1b[2J")
-        print(overview(snapshot, chosen, every=options.resource is not None), flush=True)
+        for line, color in overview_lines(snapshot, chosen, every=options.resource is not None):
+            terminal.print_line(line, color)
+        sys.stdout.flush()
     return _exit(snapshot, ready=all(map(is_ready, chosen)))
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from ..kind_index import SMALL
 from ..kube import INSTANCE, KIND, conditions
 from ..plan import CONFIG_VALID, PAUSED, Object
+from ..terminal import Color
 from .selection import labels_of
 from .snapshot import Snapshot
 from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
@@ -16,26 +17,47 @@ from .upgrades import release_of, upgrade_lines
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
 """Letters of a message; `why` has all of it."""
-"""Kinds with a counterpart on a server: schemas, users, entries of the catalog."""
+_GOING_ON = frozenset({"Progressing", "Waiting", "Retrying"})
+"""Reasons of what may end by itself."""
 
 
 def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = False) -> str:
     """Return the clouds with their addresses, then a line for each resource, in the order of their kinds and names.
     Small resources that are ready are only counted, unless `every` one is to be shown.
     """
+    return "\n".join(line for line, _ in overview_lines(snapshot, resources, every=every))
+
+
+def overview_lines(
+    snapshot: Snapshot, resources: Sequence[Object], *, every: bool = False
+) -> list[tuple[str, Color | None]]:
+    """Return the lines of the overview, with their colors."""
     planes = [each for each in resources if each["kind"] in ("OpenStackControlPlane", "ControlPlane")]
     services = [each for each in resources if each not in planes]
     quiet = [] if every else [each for each in services if _is_quiet(each)]
     visible = sorted((each for each in services if each not in quiet), key=lambda live: (live["kind"], subject(live)))
     pods = _pods(snapshot)
     rows = [_row(each, pods.get(labels_of(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
-    heads = [line for each in planes for line in (_headline(each), *map(printed, upgrade_lines(each, services)))]
-    lines = [*heads, *([""] if planes else []), *_aligned([_COLUMNS, *rows])]
+    lines: list[tuple[str, Color | None]] = []
+    for each in planes:
+        lines.append((_headline(each, services), _color(each) or Color.GREEN))
+        lines += [(printed(line), None) for line in upgrade_lines(each, services)]
+    lines += [("", None)] if planes else []
+    head, *table = _aligned([_COLUMNS, *rows])
+    lines += [(head, None), *zip(table, map(_color, (*planes, *visible)), strict=True)]
     if quiet:
-        lines.append(f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready")
+        lines.append((f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready", None))
     if not all(map(is_ready, resources)):
-        lines.append(f"`openstack-operator why -n {snapshot.namespace}` names the cause, and what to do")
-    return "\n".join(lines)
+        lines.append((f"`openstack-operator why -n {snapshot.namespace}` names the cause, and what to do", None))
+    return lines
+
+
+def _color(live: Object) -> Color | None:
+    """Return the color of a line: of what failed, and of what goes on or is paused; none for what is ready."""
+    reason = reason_of(live)
+    if reason and conditions(live).get("Ready", {}).get("reason") not in _GOING_ON:
+        return Color.RED
+    return Color.YELLOW if reason or pause_of(live) is not None else None
 
 
 def _is_quiet(live: Object) -> bool:
@@ -47,12 +69,15 @@ def _type(live: Object) -> tuple[str, str]:
     return live["apiVersion"], live["kind"]
 
 
-def _headline(plane: Object) -> str:
+def _headline(plane: Object, services: Sequence[Object]) -> str:
     status = plane.get("status") or {}
     reason, phase = reason_of(plane), status.get("phase")
     word = "Ready, and changes" if is_serving(plane) else "not Ready"
     state = f"{word} ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
-    parts = (state, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
+    own = [each for each in services if _type(each) not in SMALL]
+    done = sum(map(is_ready, own))
+    count = f"{done} of {len(own)} services ready" if reason and done < len(own) else ""
+    parts = (state, count, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
     return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 
 
