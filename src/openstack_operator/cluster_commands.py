@@ -204,8 +204,8 @@ def _object_name(text: str) -> str:
 def _resource(text: str) -> str:
     """Return KIND or KIND/NAME. Raises ArgumentTypeError for a name that no object can have."""
     _, slash, name = text.partition("/")
-    if slash and name:
-        _object_name(name)
+    if slash and (name in {".", ".."} or re.search("[/%?#]", name) or not name.isprintable()):
+        raise argparse.ArgumentTypeError(f"{name!r} is no name of a resource: use a-z, 0-9, - and .")
     return text
 
 

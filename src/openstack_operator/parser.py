@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with an error."""
         if match := _CHOICE.search(message):
             choices = re.findall("'([^']*)'", match["choices"])
-            message = f"{message[: match.start()]}there is no {match['quoted']}{_near(match['given'], choices)}"
+            message = f"{message[: match.start()]}invalid choice: {match['quoted']}{_near(match['given'], choices)}"
             message += f"; choose from {', '.join(each for each in choices if each not in self.internal)}"
         super().error(message)
 

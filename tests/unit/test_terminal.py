@@ -193,11 +193,11 @@ def test_lines_have_colors_where_the_terminal_has_them(monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["statsu"], "there is no 'statsu'; did you mean status?; choose from render,"),
-        (["xyzzy"], "there is no 'xyzzy'; choose from render,"),
+        (["statsu"], "invalid choice: 'statsu'; did you mean status?; choose from render,"),
+        (["xyzzy"], "invalid choice: 'xyzzy'; choose from render,"),
         (["status", "--namspace", "x"], "unrecognized arguments: --namspace; did you mean --namespace?"),
         (["status", "--contex=x", "a", "b"], "unrecognized arguments: b"),
-        (["status", "-o", "yml"], "argument -o/--output: there is no 'yml'"),
+        (["status", "-o", "yml"], "argument -o/--output: invalid choice: 'yml'"),
         (["validate", "--serve", "x", "--stric", "-f", "y", "z"], "unrecognized arguments: z"),
     ],
 )

@@ -83,7 +83,6 @@ class Client:
         # The API server names the writer of a field, and of an audit event, by it.
         program = [("User-Agent", f"{MANAGED_BY}/{__version__}")]
         headers = [(name.encode(), value.encode()) for name, value in [*program, *way.headers, *plain]]
-        # Each watch holds a connection.
         client = cls(
             httpx.AsyncClient(
                 base_url=way.server,
