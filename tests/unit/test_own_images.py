@@ -48,7 +48,7 @@ def test_an_image_of_this_project_is_built_and_loaded() -> None:
     assert (verdict.reason, verdict.state) == ("ImagePullFailed", State.PROGRESSING)
     assert verdict.message == (
         "job check starts; pod check-x on node n1 cannot start container main: its node lacks the image"
-        f" {LOADED}, which no registry has; {COMMANDS}"
+        f" {LOADED} and no registry has it; {COMMANDS}"
     )
 
 

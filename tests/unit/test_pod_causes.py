@@ -345,7 +345,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a try of a Job": (
         "CrashLoop",
-        "job api is running, 1 tries failed; pod api-0 on node node1 ended: exit code 1; its log ends: no database",
+        "job api is running, 1 try failed; pod api-0 on node node1 ended: exit code 1; its log ends: no database",
         workload("Job", failed=1),
         [
             pod("api-0", kind="Job", phase="Failed", **container({"terminated": ended("no database")})),

@@ -18,6 +18,7 @@ from openstack_operator.plan import (
     State,
     Step,
     Verdict,
+    changing,
     failed,
     key,
     progressing,
@@ -139,6 +140,11 @@ def test_what_services_know_of_themselves_counts_more_than_their_pods() -> None:
     assert serves(
         step("Server", members), step("Version", verdict=Verdict(State.PROGRESSING, "one by one", serves=True))
     )
+
+
+def test_what_pulls_images_serves_no_user() -> None:
+    pulling = step("Images", workload("DaemonSet", "images", pods=2), verdict=changing("1 of 2 nodes have all images"))
+    assert serves(step("API", workload(ready=1)), pulling)
 
 
 def written(verdict: Verdict, old: Object | None = None, **report: Any) -> Object:

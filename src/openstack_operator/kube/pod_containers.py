@@ -107,7 +107,7 @@ def _image(
     stalls = timedelta(0) if reason in _NO_IMAGE or own_images.is_unbuilt(image) else STALLED_AFTER
     if own_images.is_own(image):
         # What the runtime says of a registry called localhost helps nobody.
-        text = f"cannot start container {container['name']}: its node lacks the image {image}, which no registry has"
+        text = f"cannot start container {container['name']}: its node lacks the image {image} and no registry has it"
         return cause_of(pod, IMAGE_PULL, f"{text}; {own_images.advice(image)}", stalls)
     text = f"cannot pull the image {image} of container {container['name']}: {one_line(_plainly(said, image))}"
     return cause_of(pod, IMAGE_PULL, f"{text}; {_pull_advice(workload, said)}", stalls)

@@ -60,7 +60,7 @@ def _sentences(causes: Iterable[Cause]) -> list[str]:
         pods_by_text.setdefault(cause.text, []).append(cause.pod)
     sentences = [f"{_subject(pods)}{text}" for text, pods in pods_by_text.items()]
     left_out = len(sentences) - _MOST
-    return sentences[:_MOST] + ([f"and {left_out} other causes"] if left_out > 0 else [])
+    return sentences[:_MOST] + ([f"and {left_out} other cause{'s' if left_out > 1 else ''}"] if left_out > 0 else [])
 
 
 def _subject(pods: Sequence[str]) -> str:

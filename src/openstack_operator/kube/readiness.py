@@ -109,7 +109,7 @@ def _job(live: Object) -> Verdict:
     tries = (live.get("status") or {}).get("failed", 0)
     # Kubernetes counts pods that run; its count is missing at first.
     verb = "starts" if (live.get("status") or {}).get("ready") == 0 else "is running"
-    text = f"job {_name(live)} {verb}" + (f", {tries} tries failed" if tries else "")
+    text = f"job {_name(live)} {verb}" + (f", {tries} {'try' if tries == 1 else 'tries'} failed" if tries else "")
     return Verdict(State.READY, text) if is_dispensable(live) else progressing(text)
 
 

@@ -17,6 +17,7 @@ import yaml
 from openstack.connection import Connection
 from openstack.exceptions import HttpException
 
+from cloud import view
 from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud, Session
 from cloud.view import conditions
@@ -154,8 +155,7 @@ def pods(cluster: Kubernetes, cloud: Cloud) -> list[Any]:
 
 def ready(cluster: Kubernetes, cloud: Cloud) -> bool:
     found = cluster.items(BARBICAN, "-n", cloud.namespace)
-    conditions = (found[0].get("status") or {}).get("conditions") or [] if found else []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return bool(found) and view.ready(found[0])
 
 
 @pytest.fixture(scope="module")

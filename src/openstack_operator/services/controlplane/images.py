@@ -19,7 +19,7 @@ from ...plan import (
     State,
     Step,
     Verdict,
-    progressing,
+    changing,
     spec_images,
 )
 from .model import ControlPlaneSpec
@@ -83,13 +83,16 @@ def _verdict(ctx: Context[ControlPlaneSpec], daemons: Object) -> Verdict:
     live = ctx.live("DaemonSet", _COMPONENT)
     rollout, count = kube.Rollout(live), len(_names(daemons))
     if live is None or not rollout.is_observed or _names(live) != _names(daemons):
-        return progressing(f"nodes begin to pull {count} images")
+        return changing(f"nodes begin to pull {count} images")
     if not rollout.desired:
-        return progressing("no node has the labels that imagePrecaching.nodeSelector asks for")
+        return changing("no node has the labels that imagePrecaching.nodeSelector asks for")
     # An older pod may be ready as well, until it is replaced.
     nodes = min(rollout.ready, rollout.updated)
     text = f"{nodes} of {rollout.desired} nodes have all {count} images"
-    return Verdict(State.READY, text) if nodes >= rollout.desired else progressing(text)
+    if rollout.desired == 1:
+        text = f"the node has all {count} images" if nodes else f"the node does not have all {count} images yet"
+    # What pulls images serves no user, whatever its pods do.
+    return Verdict(State.READY if nodes >= rollout.desired else State.PROGRESSING, text, serves=True)
 
 
 def _names(daemons: Object) -> list[str]:
