@@ -202,6 +202,18 @@ Cidr = Annotated[
 ]
 """A network: address/prefix length."""
 
+NodeNetwork = Annotated[
+    str,
+    Field(max_length=18),
+    validated(
+        rule(
+            "isCIDR(self) && !self.contains(':') && cidr(self).prefixLength() >= 22",
+            "not a network of nodes; write one of IPv4 with a prefix of 22 or longer, such as 10.20.0.0/24",
+        )
+    ),
+]
+"""A network in which nodes have addresses. Certificates name each address in it."""
+
 InterfaceName = Annotated[str, Field(min_length=1, max_length=15, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
 """Name of a network interface; Linux stops at 15 characters."""
 

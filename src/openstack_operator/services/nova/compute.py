@@ -10,6 +10,7 @@ from ... import agents, kube, oslo, parts
 from ...api import CephStorageRef, PodSettings, Ref, Sections, references
 from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
+from ...parts.run.node_networks import network_env, with_addresses
 from ...plan import HOSTS, Context, Group, State, Step, Verdict
 from . import config, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
@@ -159,14 +160,15 @@ def _nova_compute(
     ctx: Context[NovaSpec], cell: CellNodes, inputs: NodeInputs, disks: Disks, options: Sections
 ) -> tuple[Step, ...]:
     """Plan nova-compute on the nodes of one cell, with its configuration."""
-    name = f"{cell.name}-compute"
+    name, spec = f"{cell.name}-compute", ctx.spec.compute
     sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
     base = parts.written(ctx, {_CONF: oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
     conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.release_entry(ctx, "compute")
     main = kube.Container(
         entry=entry,
-        env=_node_env(),
+        command=with_addresses(entry.command, spec.migration_network, spec.console_network),
+        env=_node_env() | network_env(migration=spec.migration_network, console=spec.console_network),
         mounts=(
             *conf.mounts,
             *volumes.nova_compute_mounts(ctx, _shared_folders(ctx)),

@@ -15,4 +15,5 @@ def ignored(ctx: Context[NovaSpec], plan: Plan) -> IgnoredFields:
     idle = {} if compute.enabled else dict.fromkeys(_OF_NODES, "there are no compute nodes; set compute.enabled")
     if external and not external.enabled:
         idle["scheduler.externalScheduler"] = "Nova asks no other scheduler; set scheduler.externalScheduler.enabled"
-    return disks | idle
+    moves = {} if compute.live_migration else {"compute.migrationNetwork": "no server moves; set compute.liveMigration"}
+    return disks | moves | idle

@@ -11,6 +11,7 @@ from typing import Any
 
 from ... import kube, pki
 from ...api import Sections
+from ...parts.run.node_networks import addresses, network_env, network_programs
 from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import READY, Context, Object, Step, Verdict
 from .model import NovaSpec
@@ -33,6 +34,8 @@ class Migration:
     steps: tuple[Step, ...] = ()
     mounts: tuple[kube.Mount, ...] = ()
     """Mounts of libvirt."""
+    network: str | None = None
+    """Network in which nodes have the address for it; None takes the node's own address."""
     wake: datetime | None = None
     """Time at which the certificate is to be renewed."""
 
@@ -54,12 +57,13 @@ class Migration:
         """Environment of libvirt: the address at which it listens, and the folder of new certificates."""
         if not self.steps:
             return {}
-        return {"MIGRATION_ADDRESS": {"fieldRef": {"fieldPath": "status.hostIP"}}, **CERTIFICATES_ENV}
+        address = {"fieldRef": {"fieldPath": "status.hostIP"}}
+        return {"MIGRATION_ADDRESS": address, **CERTIFICATES_ENV, **network_env(migration=self.network)}
 
     @property
     def programs(self) -> tuple[str, ...]:
         """Programs that run before libvirt."""
-        return ("nova/follow_migration.sh",) if self.steps else ()
+        return (*network_programs(self.network), "nova/follow_migration.sh") if self.steps else ()
 
 
 def plan_migration(ctx: Context[NovaSpec]) -> Migration:
@@ -70,7 +74,7 @@ def plan_migration(ctx: Context[NovaSpec]) -> Migration:
     ca = own_authority(ctx, "migration", "live migrations", readers=libvirt_verdict(ctx))
     files = ctx.secret("migration")
     # A name that no client calls, since a certificate needs one before the first node exists.
-    names = frozenset({"compute.invalid", *_addresses(ctx.pods)})
+    names = frozenset({"compute.invalid", *_addresses(ctx.pods), *addresses(compute.migration_network)})
 
     def certificate(common: str, file: str) -> pki.Pair:
         cert, key = files.get(f"{file}-cert.pem"), files.get(f"{file}-key.pem")
@@ -82,6 +86,7 @@ def plan_migration(ctx: Context[NovaSpec]) -> Migration:
     secret = kube.secret(ctx, ctx.name("migration"), _files(ca.bundle, libvirt, qemu))
     return Migration(
         authority=ca,
+        network=compute.migration_network,
         steps=(ca.step, Step(name="Migration", objects=(secret,), after=(ca.step,), guarded=True)),
         mounts=(
             kube.folder("migration", secret["metadata"]["name"], f"{MOUNT_PATH}/migration", mode=0o400),

@@ -26,6 +26,7 @@ from ...api import (
     Model,
     Name,
     NeutronRef,
+    NodeNetwork,
     PlacementRef,
     RemoteAccess,
     Resource,
@@ -199,6 +200,10 @@ class Compute(AgentSettings):
     live_migration: bool = True
     """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
     images do not support it."""
+    migration_network: NodeNetwork | None = None
+    """Network of the addresses at which nodes take servers that move; unset is that of the nodes."""
+    console_network: NodeNetwork | None = None
+    """Network of the addresses at which nodes show consoles to the proxies; unset is that of the nodes."""
     config: Sections = {}
     """Options for nova-compute alone; they override the service's config."""
     rollout: ComputeRollout = ComputeRollout()
