@@ -46,12 +46,9 @@ def running(command: Sequence[str], env: Mapping[str, str] | None = None) -> Gen
     try:
         yield program
     finally:
-        program.terminate()
-        try:
-            program.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            program.kill()
-            program.wait()
+        # Nothing that it holds matters, and uWSGI without a master may not end by itself.
+        program.kill()
+        program.wait()
 
 
 def both_families(program: subprocess.Popen[Any], port: int) -> None:
