@@ -93,7 +93,7 @@ def test_mariadb() -> None:
         (root / "data").mkdir()
         os.chown(root / "data", 42434, 42434)
         files = ["--datadir=/data", "--socket=/data/sock", "--pid-file=/data/pid", "--skip-grant-tables"]
-        command = ["mariadbd", "--no-defaults", *files, f"--port={port}", "--bind-address=::", "--skip-log-error"]
+        command = ["mariadbd", "--no-defaults", *files, f"--port={port}", "--bind-address=*", "--skip-log-error"]
         with inside(root, 42434, *command, env={}) as program:
             both_families(program, port)
 

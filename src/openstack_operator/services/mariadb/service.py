@@ -146,6 +146,7 @@ def _with_programs(
         programs.append("mariadb/run.sh")
     if not programs:
         return main
-    family = [f"--bind-address={ctx.any_address}"] if ctx.is_ipv6 and is_single else []
+    # `::` would be IPv6 alone.
+    family = ["--bind-address=*"] if ctx.is_ipv6 and is_single else []
     command = agents.shell(*programs, words=[*(main.command or main.entry.command), *family], options="-c")
     return replace(main, command=command, env={**main.env, **env})
