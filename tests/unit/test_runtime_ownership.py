@@ -334,3 +334,14 @@ def test_names_are_compared_as_their_servers_do(
     scene.put(scene.kind, "mine", EARLY, spec=mine)
     assert scene.taken(scene.put(scene.kind, "same", LATE, spec=same)) == {f"spec.{next(iter(same))}"}
     assert not scene.taken(scene.put(scene.kind, "other", LATE, spec=other))
+
+
+def test_a_generation_of_another_history_says_nothing_of_the_spec(scene: Scene) -> None:
+    """After the API server was put back, the same resource of the same generation may claim another name."""
+    scene.add("mine", EARLY, database="glance", user="glance")
+    other = scene.add("other", LATE, database="nova", user="nova")
+    assert scene.taken(other) == set()
+    changed = Cached(other.meta, json.dumps({"spec": {"database": "glance", "user": "nova"}}).encode())
+    scene.world.stores[SCHEMA].replace(None, [*(each for each in scene.world.stores[SCHEMA] if each != other), changed])
+    scene.world.forget_all()
+    assert scene.taken(changed) == {"spec.database"}

@@ -12,9 +12,12 @@ from typing import Any, cast
 import pytest
 from patience import eventually
 
+from openstack_operator.actuators import CHASSIS as OVN_CHASSIS
+from openstack_operator.kube import NODES_FIELD
 from openstack_operator.plan import Object
+from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.history import History
-from openstack_operator.runtime.kinds import DEPLOYMENT
+from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, Catalog
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.rewind import Rewinds
 from openstack_operator.runtime.world import World, entry
@@ -125,6 +128,7 @@ def test_what_was_applied_is_not_believed_afterwards(kind: str):
         cache.contention.note("u", "stamp", now)
     cache.recreations.note("owner", ["Deployment/a"], ["Deployment/a"], [])
     cache.logs["u"] = "failed"
+    cache.examined_versions["u"] = "7"
     assert cache.is_noop(live, "stamp")
     assert cache.contention.pause("u", "stamp", now)
     cache.forget_all()
@@ -133,3 +137,26 @@ def test_what_was_applied_is_not_believed_afterwards(kind: str):
     # No user deleted it.
     assert not cache.recreations.note("owner", ["Deployment/a"], [], ["Deployment/a created"])
     assert not cache.logs
+    assert not cache.examined_versions
+
+
+def test_agents_of_another_history_are_read_again():
+    """The same DaemonSet of the same generation may have chosen other nodes."""
+    world = World(cast("Client", None), Catalog([OVN_CHASSIS]), [], lambda change: None)
+
+    def daemon_set(version: int, node: str) -> Object:
+        annotations = {NODES_FIELD: "spec.nodeSelector"}
+        meta = {"name": "a", "namespace": "x", "uid": "u", "generation": 1, "annotations": annotations}
+        spec = {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": node}}}}
+        return {"metadata": {**meta, "resourceVersion": str(version)}, "spec": spec}
+
+    def chosen() -> list[str]:
+        agents = [each for by_name in world.claims._existing.values() for each in by_name.values()]  # pyright: ignore[reportPrivateUsage]
+        nodes = [(name, {"kubernetes.io/hostname": name}) for name in ("one", "two")]
+        return [name for each in agents for name, _ in each.selection.nodes(nodes)]
+
+    world.stores[DAEMON_SET].put(entry(daemon_set(9, "one"), DAEMON_SET))
+    assert chosen() == ["one"]
+    world.stores[DAEMON_SET].replace(None, [entry(daemon_set(4, "two"), DAEMON_SET)], "5")
+    world.forget_all()
+    assert chosen() == ["two"]

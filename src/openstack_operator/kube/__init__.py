@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..plan import STATEFUL_SET_LIMIT, Object, keyed_digest, secret_data
-from ..plan.times import valid_time
+from ..plan.times import is_ahead, not_ahead, past_stamp, time_stamp, valid_time
 from .addresses import plain_address, refused_kind
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
@@ -88,6 +88,7 @@ from .pods import (
 from .quotes import last_log, one_line, plain, quote
 from .readiness import (
     LAST_FAILURE,
+    RETRY_PAUSE,
     child_verdict,
     complete_since,
     danger,
@@ -131,6 +132,7 @@ __all__ = [
     "REMEMBERED",
     "REPORTS",
     "RETAIN",
+    "RETRY_PAUSE",
     "STATEFUL_SET_LIMIT",
     "TEMPLATE_DIGEST",
     "VERSION",
@@ -170,6 +172,7 @@ __all__ = [
     "host",
     "in_memory",
     "irreplaceable",
+    "is_ahead",
     "is_dispensable",
     "is_new",
     "is_own",
@@ -188,10 +191,12 @@ __all__ = [
     "next_try",
     "node_rollout",
     "nodes_of_later_release",
+    "not_ahead",
     "obj",
     "one_line",
     "outdated",
     "owner_path",
+    "past_stamp",
     "peak",
     "placed",
     "plain",
@@ -217,6 +222,7 @@ __all__ = [
     "settings",
     "started_until",
     "started_version",
+    "time_stamp",
     "valid_time",
     "version_label",
     "workload",

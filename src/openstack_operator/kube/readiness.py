@@ -30,7 +30,7 @@ from .rollout import Rollout, conditions, is_observed
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
-_PAUSE = timedelta(minutes=5)
+RETRY_PAUSE = timedelta(minutes=5)
 """Between a Job's failure and its next try; a try is seven pods over ten minutes, so that this need not grow."""
 
 Rule = Callable[[Object], Verdict]
@@ -73,7 +73,7 @@ def next_try(live: Object) -> datetime | None:
     condition = conditions(live).get("Failed", {})
     failed_at = condition.get("lastTransitionTime") if condition.get("status") == "True" else None
     since = valid_time(failed_at)
-    return since + _PAUSE if since else None
+    return since + RETRY_PAUSE if since else None
 
 
 def job_succeeded(job: Object, pods: Iterable[Object]) -> bool:

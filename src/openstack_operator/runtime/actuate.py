@@ -155,7 +155,7 @@ class ActuatorReconciler:
             return Result(after=_LOOK_AGAIN)
         world = self._engine.world
         returns = await comes_back(world, world.resource(request.kind), resource.meta)
-        if returns is None and delay(resource) < PATIENCE:
+        if returns is None and delay(self._engine.world, resource) < PATIENCE:
             verdict = Verdict(State.PROGRESSING, "deleting: waiting for its owner to be looked at", "Deleting")
             await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))
             return Result(after=1)
@@ -201,7 +201,7 @@ class ActuatorReconciler:
         """Return whether another operator's object has to go first, before the thing that both are for."""
         if twin.meta.deletion_timestamp is None:
             # The user who deletes this one may not have deleted the other yet.
-            return delay(resource) < PATIENCE
+            return delay(self._engine.world, resource) < PATIENCE
         await release(self._engine.world, request, kind, twin)
         return True
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import cast
 
 import msgspec
 
@@ -20,7 +21,6 @@ from ..kube import (
     annotated,
     failure,
     fitting,
-    next_try,
 )
 from ..kube.objects import refused_of_owner
 from ..plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, key
@@ -30,7 +30,7 @@ from .compare import covers
 from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
-from .jobs import has_message, message
+from .jobs import has_message, message, retry_pause
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import ApplyCache
 from .pods import trimmed
@@ -62,13 +62,13 @@ class Applier:
         owner_kind: Kind,
         now: datetime,
         planned_from: Iterable[tuple[Kind, Cached]] = (),
+        steady: datetime | None = None,
     ) -> None:
-        self._world = world
-        self._memo = memo
+        self._world, self._memo = world, memo
         self._request = request
-        self._owner = owner
-        self._owner_kind = owner_kind
-        self._now = now
+        self._owner, self._owner_kind = owner, owner_kind
+        # By the clock of the machine, and by the one that only grows (`clock.steady`).
+        self._now, self._steady = now, steady or now
         self._versions = {(kind, child.meta.name): child.meta.resource_version for kind, child in planned_from}
         """Versions of the objects the plan was made from."""
         self._labels = owner.meta.namespace, owner_kind.role.lower(), fitting(owner.meta.name)
@@ -152,7 +152,7 @@ class Applier:
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)
         elif child and kind is STATEFUL_SET:
-            desired, remaining = nudge(child, desired, self._memo.short_since, self._now)
+            desired, remaining = nudge(child, desired, self._memo.short_since, self._steady)
             if remaining:
                 self._recheck_in(remaining)
         live = child.decode() if child else None
@@ -163,7 +163,7 @@ class Applier:
         if child and live and is_applied and self._is_unchanged(body, child, live, stamp):
             child = await self.foreign.remove(kind, child, stamp)
             return await self._with_log(kind, child, child.decode())
-        if child and live and (pause := self._memo.contention.pause(child.meta.uid, stamp, self._now)):
+        if child and live and (pause := self._memo.contention.pause(child.meta.uid, stamp, self._steady)):
             self._recheck_in(pause)
             return await self._with_log(kind, child, live)
         written = await self._write(kind, body, child, guarded=guarded)
@@ -172,7 +172,7 @@ class Applier:
         new = await self.foreign.remove(kind, new, stamp)
         result = new.decode()
         self._remember(kind, body, child, live)
-        if child and self._memo.contention.note(child.meta.uid, stamp, self._now):
+        if child and self._memo.contention.note(child.meta.uid, stamp, self._steady):
             self.contended_objects.append((kind, child.meta.name))
         if child is None and kind is SERVICE and body["spec"].get("type", _CLUSTER_IP) != _CLUSTER_IP:
             # It was given a port, which this plan could not know.
@@ -224,11 +224,11 @@ class Applier:
         it is tried again under the same name, and remembers how the last try ended.
         """
         live = await self._with_log(kind, job, job.decode())
-        retry_at, last_failure = next_try(live), job.meta.annotations.get(LAST_FAILURE, "")
-        child: Cached | None = job
-        if retry_at and retry_at > self._now:
-            self._recheck_in((retry_at - self._now).total_seconds())
-        elif retry_at:
+        remaining = retry_pause(job.meta.uid, live, self._now, self._steady, self._memo.failed_since)
+        child, last_failure = cast("Cached | None", job), job.meta.annotations.get(LAST_FAILURE, "")
+        if remaining:
+            self._recheck_in(remaining)
+        elif remaining is not None:
             await delete(self._world, kind, job, "Background", by=self._request)
             self.changes.append(f"{kind.kind}/{job.meta.name} deleted")
             child, last_failure = self._child(kind, desired), failure(live)

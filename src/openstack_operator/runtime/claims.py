@@ -56,6 +56,13 @@ class Claims:
         selection = before.selection if before and is_same else NodeSelection.of(change.new.decode())
         self._existing.setdefault(meta.labels.get(KIND, ""), {})[_key(meta)] = _Agents(meta, selection)
 
+    def read_again(self) -> None:
+        """Read the nodes of all agents again, since a generation may stand for another selection now."""
+        for agents in self._existing.values():
+            agents.clear()
+        for daemon_set in self._world.stores[DAEMON_SET]:
+            self.follow(Change(DAEMON_SET, None, daemon_set))
+
     def _forget(self, meta: Meta) -> _Agents | None:
         return self._existing.get(meta.labels.get(KIND, ""), {}).pop(_key(meta), None)
 

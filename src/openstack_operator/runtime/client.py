@@ -191,9 +191,7 @@ class Client:
     async def watch(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
     ) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch, one event each, until the server ends it. Raises WatchSilent after a long time
-        without any, and as the other verbs do.
-        """
+        """Yield the lines of a watch until the server ends it. Raises as the other verbs do, and WatchSilent."""
         query = {"watch": "1", "allowWatchBookmarks": "true", **params}
         # Lines as they are sent: nothing is to be unpacked.
         headers = {"Accept-Encoding": "identity"} | ({"Accept": _METADATA_ONLY} if metadata_only else {})

@@ -9,6 +9,7 @@ import structlog
 from ..kube import RECREATED
 from ..plan import Object
 from ..plan.steps import WORKLOADS
+from .clock import steady
 from .errors import Conflict, Missing
 from .kinds import Kind
 from .store import Cached, Meta, Request
@@ -116,7 +117,7 @@ async def finish_deletions(world: World, request: Request) -> bool:
         if not is_deletion_pending(kind, child):
             continue
         returns = await comes_back(world, kind, child.meta)
-        if returns is None and delay(child) < PATIENCE:
+        if returns is None and delay(world, child) < PATIENCE:
             unknown = True
         else:
             await (orphan_pods if returns else finish_deletion)(world, request, kind, child)
@@ -129,9 +130,9 @@ async def release(world: World, request: Request, kind: Kind, child: Cached) -> 
     """
     if not kind.finalizer or kind.finalizer not in child.meta.finalizers:
         return
-    now, key = datetime.now(UTC), (request.namespace, kind.operator)
+    now, key = steady(), (request.namespace, kind.operator)
     is_unresponsive = now - world.released.get(key, datetime.min.replace(tzinfo=UTC)) < _UNRESPONSIVE
-    if delay(child) < (_SOON if is_unresponsive else PATIENCE):
+    if delay(world, child) < (_SOON if is_unresponsive else PATIENCE):
         return
     world.released[key] = now
     _log.warning("let go for its operator", kind=kind.handle, namespace=request.namespace, name=child.meta.name)
@@ -161,10 +162,15 @@ async def orphan(world: World, request: Request, kind: Kind, child: Cached, uid:
     world.stores[kind].put(entry(written, kind), by=request)
 
 
-def delay(item: Cached) -> timedelta:
-    """Return how long finalizers have delayed the deletion of an object; zero for one that is not being deleted."""
-    since = item.meta.deletion_timestamp
-    return datetime.now(UTC) - datetime.fromisoformat(since) if since else timedelta()
+def delay(world: World, item: Cached) -> timedelta:
+    """Return how long finalizers have delayed the deletion of an object; zero for one that is not being deleted. Since
+    clocks differ, and may be put back, it is at least the time for which this process knows of the deletion.
+    """
+    if not (since := item.meta.deletion_timestamp):
+        return timedelta()
+    now = steady()
+    known_since = world.deletions.setdefault(item.meta.uid, now)
+    return max(datetime.now(UTC) - datetime.fromisoformat(since), now - known_since)
 
 
 async def _write(

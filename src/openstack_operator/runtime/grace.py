@@ -54,4 +54,6 @@ class Grace:
     def _age(self, resource: Cached) -> float:
         """Return the seconds for which a resource has existed."""
         created = resource.meta.creation_timestamp
-        return (self.wall_clock() - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+        age = (self.wall_clock() - datetime.fromisoformat(created)).total_seconds() if created else 0.0
+        # Negative by a clock that was put back.
+        return max(0.0, age)

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
-from ..kube import REPORTS, failure, has_succeeded, last_log
+from ..kube import REPORTS, RETRY_PAUSE, failure, has_succeeded, last_log, next_try
 from ..plan import Object
 from .kinds import POD
 from .store import Cached
 from .world import World
 
 _LINES = 10
+
+
+def retry_pause(
+    uid: str, live: Object, now: datetime, steady: datetime, failed_since: dict[str, datetime]
+) -> float | None:
+    """Return the seconds until a failed Job is to be created again; None for any other. They count by the clock of the
+    Job's controller; if that is ahead of ours, from the time on since which this process knows of the failure.
+    """
+    if (retry_at := next_try(live)) is None:
+        return None
+    known_since = failed_since.setdefault(uid, steady)
+    return max(0.0, min(retry_at - now, known_since + RETRY_PAUSE - steady).total_seconds())
 
 
 def has_message(job: Cached, live: Object) -> bool:

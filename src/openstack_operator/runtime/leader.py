@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from threading import Thread
@@ -15,6 +14,7 @@ import structlog
 from ..plan import Object, SpecError, Transient
 from . import metrics
 from .client import Client
+from .clock import boottime
 from .errors import Conflict, LeadershipLostError, Missing
 from .history import number
 from .kinds import LEASE
@@ -23,11 +23,6 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _BEAT = 1.0
 """Seconds between two signs of life of the loop that does the work."""
-
-
-def boottime() -> float:
-    """Return seconds that also count while the machine sleeps, unlike Python's monotonic clock on Linux."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Leader:

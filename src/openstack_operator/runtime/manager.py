@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import structlog
 
@@ -17,6 +16,7 @@ from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service
 from . import metrics
 from .actuate import ActuatorReconciler
 from .client import Client
+from .clock import steady
 from .discovery import PERIOD
 from .events import Recorder
 from .exposition import ResourceCollector
@@ -202,7 +202,7 @@ class Manager:
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self.engine.memo.forget(change.old.meta.uid)
         # Also while another replica acts, so that this one knows when a roll-out began once it takes over.
-        waiters = self.engine.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
+        waiters = self.engine.memo.rollouts.follow(change, steady()) if change.kind in BLOCKING else []
         if not self._active:
             return
         for request in (*waiters, *self._wakeups.after(change)):

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
+from .clock import steady
 from .contention import Contention
 from .recreation import Recreations
 from .rollout_gate import Rollouts
 from .store import Cached
 
+_TRUSTED = timedelta(minutes=30)
+"""Time after which the same content is applied again: the definition of its kind may have been upgraded since, and
+nothing shows that. It is longer than what `Contention` counts as one conflict.
+"""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
 
 class ApplyCache:
     """Facts about objects, by uid, that cannot be read off the objects themselves."""
 
-    def __init__(self) -> None:
-        self._applied: dict[str, tuple[str, str]] = {}
-        """Content that the API server stores in another form than it was written: `1000m` comes back as `1`."""
+    def __init__(self, clock: Callable[[], datetime] = steady) -> None:
+        self._clock = clock
+        self._applied: dict[str, tuple[str, str, datetime]] = {}
+        """Content that the API server stores in another form than it was written, and when it was: `1000m` comes back
+        as `1`, and a field that a definition does not have not at all."""
         self.rollouts = Rollouts()
         self.short_since: dict[str, datetime] = {}
         """Time at which a StatefulSet was first seen to lack pods, or its controller was last nudged."""
+        self.failed_since: dict[str, datetime] = {}
+        """Time since which a Job is known to have failed."""
         self.logs: dict[str, str] = {}
         """End of the log of failed jobs."""
         self.announced_rollouts: set[str] = set()
@@ -36,24 +48,26 @@ class ApplyCache:
 
     def is_noop(self, entry: Cached, stamp: str) -> bool:
         """Return whether applying this content to this version of the object was found to change nothing."""
-        return self._applied.get(entry.meta.uid) == (stamp, _generation(entry))
+        *content, at = self._applied.get(entry.meta.uid, ("", "", _NEVER))
+        return content == [stamp, _generation(entry)] and self._clock() - at < _TRUSTED
 
     def note_noop(self, entry: Cached, stamp: str) -> None:
         """Note that applying this content made the object what it is now."""
-        self._applied[entry.meta.uid] = stamp, _generation(entry)
+        self._applied[entry.meta.uid] = stamp, _generation(entry), self._clock()
 
     def forget_all(self) -> None:
         """Drop what is known of all objects, since they may have another content of the same generation. Roll-outs
         stay, which each change of a workload keeps up to date.
         """
-        for each in (self._applied, self.short_since, self.logs, self.endangered_claims):
+        of_objects = self._applied, self.short_since, self.failed_since, self.logs, self.examined_versions
+        for each in (*of_objects, self.removed_fields, self.endangered_claims):
             each.clear()
         self.recreations = Recreations()
         self.contention = Contention()
 
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
-        for each in (self._applied, self.short_since, self.logs, self.examined_versions):
+        for each in (self._applied, self.short_since, self.failed_since, self.logs, self.examined_versions):
             each.pop(uid, None)
         self.rollouts.forget(uid)
         self.announced_rollouts.discard(uid)

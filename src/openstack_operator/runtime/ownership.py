@@ -50,8 +50,8 @@ class Ownership:
         self._world = world
         self._kind = kind
         self._claims = claims
-        self._cache: dict[str, tuple[int, Sequence[Claim]]] = {}
-        """Generation and its claims, by uid."""
+        self._cache: dict[str, tuple[tuple[int, int], Sequence[Claim]]] = {}
+        """Generation, with the epoch of the world, and its claims, by uid."""
 
     def conflicts(self, resource: Cached) -> Conflicts:
         """Return the claims of the resource that belong to other resources."""
@@ -80,11 +80,11 @@ class Ownership:
         return [each for each in rivals if each.meta.namespace == mine.meta.namespace]
 
     def _claims_of(self, claimant: _Claimant) -> Sequence[Claim]:
-        meta = claimant.meta
+        meta, version = claimant.meta, (self._world.epoch, claimant.meta.generation)
         entry = self._cache.get(meta.uid)
-        if entry is None or entry[0] != meta.generation:
+        if entry is None or entry[0] != version:
             spec = claimant.resource.decode().get("spec") or {}
-            entry = self._cache[meta.uid] = meta.generation, self._claims[claimant.kind](spec)
+            entry = self._cache[meta.uid] = version, self._claims[claimant.kind](spec)
         return entry[1]
 
     def _maker(self, claimant: _Claimant) -> Maker:

@@ -29,6 +29,7 @@ from ..plan import (
 from ..plan.steps import WORKLOADS
 from . import metrics
 from .apply import Applier
+from .clock import steady
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
 from .endings import PodEndings
@@ -107,11 +108,10 @@ class Reconciler:
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
         world = self._engine.world
         context, plan = await self._plan(request, resource, inputs.context)
-        kind, children = world.resource(request.kind), inputs.children
-        applier = Applier(world, self._engine.memo, request, resource, kind, context.now, children)
-        gate = self._gate(request, resource, context.spec, context.now, applier, children)
-        version = self._engine.reporter.version
-        diagnostician = Diagnostician(world, request, context.now, self._engine.memo, version)
+        kind, children, now = world.resource(request.kind), inputs.children, steady()
+        applier = Applier(world, self._engine.memo, request, resource, kind, context.now, children, steady=now)
+        gate = self._gate(request, resource, context.spec, now, applier, children)
+        diagnostician = Diagnostician(world, request, context.now, self._engine.memo, self._engine.reporter.version)
         rule = world.claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:
@@ -126,24 +126,16 @@ class Reconciler:
         finally:
             gate.close()
         world.claims.settle(request, plan.objects)
-        self._note_waits(resource, verdicts, applier, context.now)
+        self._note_waits(resource, verdicts, applier, now)
         condition_verdicts = conditions(plan, verdicts)
-        try:
-            await applier.prune(plan, inputs.children)
-            await protect_claims(world, request)
-        except Transient as error:
-            condition_verdicts["Ready"] = Verdict(State.RETRYING, str(error))
         condition_verdicts["Ready"] = with_service(
-            condition_verdicts["Ready"],
+            await self._prune(request, applier, plan, children) or condition_verdicts["Ready"],
             plan,
             verdicts,
             partial(self._live, request.namespace),
             is_installed=bool(context.running_release),
         )
-        names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
-        child_names = [f"{kind.kind}/{child.meta.name}" for kind, child in inputs.children]
-        recreated = self._engine.memo.recreations.note(resource.meta.uid, names, child_names, applier.changes)
-        ready = condition_verdicts["Ready"]
+        recreated, ready = self._recreated(resource, applier, plan, children), condition_verdicts["Ready"]
         serves = ready.ready or bool(ready.serves)
         await self._report_changes(request, resource, applier, diagnostician, recreated, serves=serves)
         phase = self._service.phases(MappingProxyType(condition_verdicts)) if self._service.phases else None
@@ -173,6 +165,25 @@ class Reconciler:
         after = min((wait for wait in waits if wait is not None), default=None)
         is_retried = any(verdict.state is State.RETRYING for verdict in condition_verdicts.values())
         return Result(after=after, retry=is_retried, slowly=is_retried and applier.is_forbidden)
+
+    async def _prune(
+        self, request: Request, applier: Applier, plan: Plan, children: Sequence[tuple[Kind, Cached]]
+    ) -> Verdict | None:
+        """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
+        try:
+            await applier.prune(plan, children)
+            await protect_claims(self._engine.world, request)
+        except Transient as error:
+            return Verdict(State.RETRYING, str(error))
+        return None
+
+    def _recreated(
+        self, resource: Cached, applier: Applier, plan: Plan, children: Sequence[tuple[Kind, Cached]]
+    ) -> Sequence[str]:
+        """Return the objects that the pass made again, since a user had deleted them."""
+        names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
+        child_names = [f"{kind.kind}/{child.meta.name}" for kind, child in children]
+        return self._engine.memo.recreations.note(resource.meta.uid, names, child_names, applier.changes)
 
     def _gate(
         self,
@@ -284,7 +295,7 @@ class Reconciler:
         if RECREATED in resource.meta.finalizers:
             world = self._engine.world
             returns = await comes_back(world, world.resource(request.kind), resource.meta)
-            if returns is None and delay(resource) < PATIENCE:
+            if returns is None and delay(self._engine.world, resource) < PATIENCE:
                 return await self._wait_for(request, resource, "its owner to be looked at", seconds=1)
             if returns:
                 return await self._release(request, resource)

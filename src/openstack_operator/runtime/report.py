@@ -15,6 +15,7 @@ from .. import __version__
 from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions, plain
 from ..plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Verdict, failed
+from ..plan.times import past_stamp
 from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
@@ -314,8 +315,8 @@ def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, ge
         "reason": verdict.cause,
         "message": plain(verdict.message)[:_MESSAGE],
         "observedGeneration": generation,
-        # Whoever may write a status may have written any time into it.
-        "lastTransitionTime": earlier if _STAMP.fullmatch(earlier) else stamp(),
+        # Whoever may write a status may have written any time into it; and the clock may have been put back.
+        "lastTransitionTime": past_stamp(earlier, datetime.now(UTC)) if _STAMP.fullmatch(earlier) else stamp(),
     }
 
 

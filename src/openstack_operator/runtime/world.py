@@ -113,6 +113,10 @@ class World:
         """The agents of each resource, with their nodes."""
         self.released: dict[tuple[str, str], datetime] = {}
         """Time at which this operator last took off the finalizer of another operator, by namespace and operator."""
+        self.epoch = 0
+        """Number of times that the cluster was put back to an earlier state; generations are of one epoch."""
+        self.deletions: dict[str, datetime] = {}
+        """Time since which this process knows that an object is being deleted, by uid (`clock.steady`)."""
         self.plans = Plans(self)
         """The objects that each resource plans."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
@@ -178,6 +182,7 @@ class World:
         self._remember(change)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._published.pop(change.old.meta.uid, None)
+            self.deletions.pop(change.old.meta.uid, None)
         self._notify(change)
 
     def _remember(self, change: Change) -> None:
@@ -257,8 +262,11 @@ class World:
         """Forget what is known beyond the stores: the cluster has an earlier state, and the plans of its resources with
         what they publish are to be made anew.
         """
+        self.epoch += 1
         self._published.clear()
+        self.deletions.clear()
         self.plans.forget_all()
+        self.claims.read_again()
 
     def publish(self, resource: Cached, published: Mapping[str, str]) -> bool:
         """Take in what a resource publishes to its users, ahead of its status, which is written less often.

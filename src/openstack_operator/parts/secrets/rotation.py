@@ -149,6 +149,9 @@ def turned(
     anything of the previous account is left, `prepared` if the second account exists; `waits` names what may still use
     the first one.
     """
+    if stored:  # Nothing waits for a time that is still to come: the clock was put back.
+        since, done = (kube.past_stamp(text, now) for text in (stored.since, stored.completed_at))
+        stored = replace(stored, since=since, completed_at=done)
     rotation = stored or Rotation()
     if rotation.step == MIGRATING:
         over = not waits and now >= kept_until(rotation, latest_order)

@@ -144,7 +144,7 @@ def _since(
     if not stored:
         return {}
     same = stored["ca.crt"] == files["ca.crt"] and pki.issuer(stored["tls.crt"]) == pki.issuer(files["tls.crt"])
-    since = annotations.get(AUTHORITIES_SINCE, "") if same else f"{now:%Y-%m-%dT%H:%M:%SZ}"
+    since = kube.past_stamp(annotations.get(AUTHORITIES_SINCE, ""), now) if same else kube.time_stamp(now)
     return {AUTHORITIES_SINCE: since} if since else {}
 
 

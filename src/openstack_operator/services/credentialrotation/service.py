@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube
@@ -128,12 +128,14 @@ def _order(
     ctx: Context[Spec], old: Mapping[str, str], report: Mapping[str, Any] | None, due: datetime | None
 ) -> dict[str, str]:
     """Return the order for the service: with a new time if a replacement is due, or requested."""
-    since, days = old.get("since") or rotation.stamp(ctx.now), ctx.spec.grace_days
+    since, days = kube.past_stamp(old.get("since", ""), ctx.now) or rotation.stamp(ctx.now), ctx.spec.grace_days
     latest = {name: old[name] for name in ("at", "generation") if name in old}
     order = {**latest, "since": since, "graceDays": str(days)}
     if report is None:
         return order
-    now = {"at": rotation.stamp(ctx.now)}
+    # Later than every order before: the service takes no other for a new one, also after the clock was put back.
+    last = rotation.time(latest.get("at"))
+    now = {"at": rotation.stamp(max(ctx.now, last + timedelta(seconds=1)) if last else ctx.now)}
     if ctx.spec.is_ordered and old.get("generation") != str(ctx.generation):
         return {**order, **now, "generation": str(ctx.generation)}
     is_idle = _phase(latest.get("at", ""), report) == rotation.IDLE

@@ -113,7 +113,8 @@ def _key_state(ctx: Context[HorizonSpec], site: Site) -> _KeyState:
 
 def _retired(ring: KeyRing, now: datetime, lifetime: timedelta) -> KeyRing:
     """Return the keys without the old ones, after the life of the sessions that the last pod with one has written."""
-    if ring.ends is None:
+    # Later than that only by a clock that was put back since.
+    if ring.ends is None or ring.ends > now + lifetime:
         return replace(ring, until=f"{now + lifetime:%Y-%m-%dT%H:%M:%S%z}")
     return ring.without_old_keys() if now >= ring.ends else ring
 

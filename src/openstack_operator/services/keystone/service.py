@@ -163,7 +163,7 @@ def _live_ring(ctx: Context[KeystoneSpec], name: str) -> KeyRing:
     keys = {int(index): key for index, key in kube.secret_data(live).items() if index.isdecimal()}
     added = dict(new_ring(ctx.now, lambda: fernet_key(ctx.draw)).keys) if len(keys) < 2 or 0 not in keys else {}
     rotated = live.get("metadata", {}).get("annotations", {}).get(ROTATED)
-    return KeyRing(added | keys, kube.valid_time(rotated) or ctx.now)
+    return KeyRing(added | keys, kube.not_ahead(kube.valid_time(rotated) or ctx.now, ctx.now))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

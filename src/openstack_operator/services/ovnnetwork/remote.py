@@ -97,7 +97,7 @@ def _annotations(ctx: Context[OVNNetworkSpec], issuer: NodeIssuer) -> dict[str, 
     if live is None:
         return {ON_NODE: digest, STORED_ON_NODE: digest}
     is_same = before.get(ON_NODE) == digest
-    since = before.get(AUTHORITIES_SINCE, "") if is_same else f"{ctx.now:%Y-%m-%dT%H:%M:%SZ}"
+    since = kube.past_stamp(before.get(AUTHORITIES_SINCE, ""), ctx.now) if is_same else kube.time_stamp(ctx.now)
     is_carried = _is_past(kube.valid_time(since), ctx.now)
     carried = digest if is_carried else before.get(STORED_ON_NODE, "")
     return {ON_NODE: digest, STORED_ON_NODE: carried, **({AUTHORITIES_SINCE: since} if since else {})}

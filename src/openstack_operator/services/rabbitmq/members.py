@@ -81,7 +81,7 @@ def verdict(cluster: parts.Cluster, members: Sequence[dict[str, str]], ordered_m
 def _is_rolling_out(live: Object, now: datetime) -> bool:
     """Return True while members start for the first time or are replaced one by one: that is no recovery."""
     created = kube.valid_time(live["metadata"].get("creationTimestamp"))
-    is_new = created is None or now - created < _FIRST_START
+    is_new = created is None or timedelta(0) <= now - created < _FIRST_START
     return is_new or not kube.Rollout(live).has_one_revision
 
 
