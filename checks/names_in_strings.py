@@ -90,10 +90,10 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 def of_page(page: str, text: str, files: list[str]) -> Iterator[str]:
     """Yield each path of a file in a page that no file of the project ends with."""
-    known = _ends(tuple(files))
+    path_ends = _ends(tuple(files))
     for number, line in enumerate(text.splitlines(), 1):
         for path in _PAGE_PATH.findall(line):
-            if path not in known and path not in _OF_OTHERS:
+            if path not in path_ends and path not in _OF_OTHERS:
                 yield f"{page}:{number}: there is no file {path}"
 
 

@@ -36,8 +36,8 @@ def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911, PLR0912  (a
         options = parser.parse_args(arguments)
     except SystemExit as error:
         # Of `plan`, 2 says that something would change.
-        given = [each for each in (sys.argv[1:] if arguments is None else arguments) if each != "--no-color"]
-        is_plan = given[:1] == ["plan"]
+        words = [word for word in (sys.argv[1:] if arguments is None else arguments) if word != "--no-color"]
+        is_plan = words[:1] == ["plan"]
         raise SystemExit(1 if is_plan and error.code == 2 else error.code) from None
     if options.no_color:
         terminal.forbid_colors()

@@ -19,7 +19,7 @@ FILE = Path(__file__).parent / "kinds.json"
 
 
 class KindEntry(msgspec.Struct, frozen=True):
-    """What commands have to know of a kind."""
+    """A kind with all that commands need of it."""
 
     api_version: str
     kind: str

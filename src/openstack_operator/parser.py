@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-_CHOICE = re.compile(r"invalid choice: (?P<quoted>'(?P<given>.*)') \(choose from (?P<choices>.*)\)", re.DOTALL)
+_CHOICE = re.compile(r"invalid choice: (?P<quoted>'(?P<word>.*)') \(choose from (?P<choices>.*)\)", re.DOTALL)
 _UNKNOWN = "unrecognized arguments: "
 
 
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
         """Exit with an error."""
         if match := _CHOICE.search(message):
             choices = re.findall("'([^']*)'", match["choices"])
-            message = f"{message[: match.start()]}invalid choice: {match['quoted']}{_near(match['given'], choices)}"
+            message = f"{message[: match.start()]}invalid choice: {match['quoted']}{_near(match['word'], choices)}"
             message += f"; choose from {', '.join(each for each in choices if each not in self.internal)}"
         super().error(message)
 
@@ -60,8 +60,8 @@ class Parser(argparse.ArgumentParser):
         return self
 
 
-def _near(given: str, choices: Iterable[str]) -> str:
+def _near(word: str, choices: Iterable[str]) -> str:
     import difflib  # noqa: PLC0415  (only for errors)
 
-    names: Sequence[str] = difflib.get_close_matches(given, list(choices), n=1, cutoff=0.5)
+    names: Sequence[str] = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.5)
     return f"; did you mean {names[0]}?" if names else ""

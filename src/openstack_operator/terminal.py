@@ -1,4 +1,4 @@
-"""What the command line prints: nothing from outside controls the terminal, and nobody has to read all of it."""
+"""Output of the command line: text from outside cannot control the terminal, and a reader may stop early."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CLOSED_PIPE, INTERRUPTED = 141, 130
 """Exit statuses of a program whose reader has gone (SIGPIPE), and of one that is interrupted (SIGINT)."""
 
 
-def shown(text: str) -> str:
-    """Return text in which what a terminal would obey, or hide, is written as its number. JSON, and a text in double
-    quotes of YAML, keep their meaning.
+def visible_text(text: str) -> str:
+    """Return text with the number of each character that a terminal would obey, or hide, in place of it. JSON, and a
+    text in double quotes of YAML, keep their meaning.
     """
     if all(line.isprintable() for line in text.replace("\t", "\n").split("\n")):
         return text
@@ -37,7 +37,7 @@ class Color(Enum):
 
 
 class Output(io.TextIOBase):
-    """A stream that shows all text in this way, whoever prints it."""
+    """A stream that makes every character of its text visible."""
 
     def __init__(self, stream: TextIO) -> None:
         """Write to another stream."""
@@ -50,12 +50,12 @@ class Output(io.TextIOBase):
         if not self.isatty():
             self.write(f"{text}\n")
             return
-        text = fitting(shown(text), shutil.get_terminal_size().columns)
+        text = fitting(visible_text(text), shutil.get_terminal_size().columns)
         self.control(f"\x1b[{color.value}m{text}\x1b[0m\n" if color and self.has_colors else f"{text}\n")
 
     def write(self, text: str, /) -> int:
         """Write text."""
-        return self.control(shown(text))
+        return self.control(visible_text(text))
 
     def control(self, text: str) -> int:
         """Write text of ours as it is, with what the terminal obeys."""

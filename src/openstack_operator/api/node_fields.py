@@ -1,4 +1,4 @@
-"""What of a kind decides what runs on nodes as root, as its definition has it."""
+"""Fields of a kind that decide which programs run on nodes as root, read from its definition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NodeField:
     """Default that the API server fills in; None without one."""
     is_folder: bool
     is_order: bool
-    """It decides nothing on nodes itself, but which program or server gives orders to those there."""
+    """True for a field that names the program or the server whose orders the programs on nodes take."""
 
     def __str__(self) -> str:
         return _text(self.path)
@@ -79,7 +79,7 @@ class NodeValues:
 
 
 def node_fields(resource: Resource[Model]) -> list[NodeField]:
-    """All of a kind, in the order of its definition; none where it runs nothing on nodes as root."""
+    """Return these fields of a kind, in the order of its definition; none if it runs nothing on nodes as root."""
     return list(_marked_fields(_schema(resource), (), is_obeyed=False))
 
 
@@ -134,8 +134,8 @@ def _marked_agents(schema: Schema, path: Path, switches: tuple[Switch, ...]) -> 
     if ENABLED_IF_UNSET in schema:
         switches = (*switches, Switch((*path, "enabled"), (True,), schema[ENABLED_IF_UNSET]))
     for field, (values, unset) in schema.get(NODE_AGENTS, {}).items():
-        own = [Switch((*path, field), tuple(values), unset)] if field else []
-        yield NodeAgents(path, (*switches, *own))
+        field_switch = [Switch((*path, field), tuple(values), unset)] if field else []
+        yield NodeAgents(path, (*switches, *field_switch))
     for inner, below in _below(schema, path):
         yield from _marked_agents(inner, below, switches)
 

@@ -48,9 +48,9 @@ def namespace_of(context: str | None) -> str:
         return CLOUD
 
 
-def cloud_namespace(named: str) -> str:
+def cloud_namespace(context_namespace: str) -> str:
     """Return the namespace of a context; `openstack` if it names none, or `default`."""
-    return CLOUD if named in {"", "default"} else named
+    return CLOUD if context_namespace in {"", "default"} else context_namespace
 
 
 def text_of(error: Exception) -> str:

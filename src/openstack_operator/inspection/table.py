@@ -74,9 +74,9 @@ def _headline(plane: Object, services: Sequence[Object]) -> str:
     reason, phase = reason_of(plane), status.get("phase")
     word = "Ready, and changes" if is_serving(plane) else "not Ready"
     state = f"{word} ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
-    own = [each for each in services if _type(each) not in SMALL]
-    done = sum(map(is_ready, own))
-    count = f"{done} of {len(own)} services ready" if reason and done < len(own) else ""
+    large = [each for each in services if _type(each) not in SMALL]
+    ready_count = sum(map(is_ready, large))
+    count = f"{ready_count} of {len(large)} services ready" if reason and ready_count < len(large) else ""
     parts = (state, count, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
     return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
 

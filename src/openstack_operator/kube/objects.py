@@ -98,8 +98,9 @@ PROTECTED = {
     "helm.sh/resource-policy": "keep",
     "kustomize.toolkit.fluxcd.io/prune": "disabled",
 }
-"""Annotations of objects that may be without an owner and hold what nobody can make again. An Argo CD that prunes by
-label takes them for its own: an application `mariadb` has the same label `app.kubernetes.io/instance`.
+"""Annotations of objects that may be without an owner and hold data that cannot be made again. An Argo CD that prunes
+by label takes them for objects of its application: one named `mariadb` has the same label
+`app.kubernetes.io/instance`.
 """
 
 

@@ -19,7 +19,7 @@ from .files import Cluster, Exec, Kubeconfig, User, decoded, load, paths
 from .proxies import proxy_of
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod has the token of its service account."""
+"""Folder of a pod with the token of its service account."""
 _CLUSTER_EXTENSION = "client.authentication.k8s.io/exec"
 _TOKEN = re.compile(rb"[!#$&'*+.^_`|~0-9A-Za-z-]")
 """A byte that the name of a header may have as it is (RFC 9110), but `%`, which escapes the others."""
@@ -27,14 +27,14 @@ _TOKEN = re.compile(rb"[!#$&'*+.^_`|~0-9A-Za-z-]")
 
 @dataclass(frozen=True, kw_only=True)
 class Connection:
-    """How to reach an API server."""
+    """Address, trust and login of an API server."""
 
     server: str
     """Its URL, perhaps with a path before that of each request."""
     namespace: str = ""
-    """That of the context; empty if it names none."""
+    """Namespace of the context; empty if it names none."""
     authority: bytes = field(default=b"", repr=False)
-    """Certificates that vouch for the server as PEM; those of the system if it is empty."""
+    """Certificate authorities that the server's certificate is verified with, as PEM; if empty, those of the system."""
     is_insecure: bool = False
     """True if the server's certificate is not verified."""
     server_name: str = ""
@@ -91,8 +91,8 @@ def connection(
         if in_cluster := _in_cluster(account):
             return in_cluster
         listed = ":".join(map(str, files))
-        what = f"context {name!r} names no cluster" if name else f"{listed} names no current-context"
-        raise KubeconfigError(f"kubeconfig: {what}; set KUBECONFIG, or use --context")
+        problem = f"context {name!r} names no cluster" if name else f"{listed} names no current-context"
+        raise KubeconfigError(f"kubeconfig: {problem}; set KUBECONFIG, or use --context")
     return _connection(kubeconfig, name)
 
 
@@ -259,7 +259,7 @@ def _login(
 
 
 def _described(cluster: Cluster, authority: bytes, proxy: str) -> dict[str, Any]:
-    """Return what a program is told of the cluster (provideClusterInfo)."""
+    """Return the description of the cluster that a program gets (provideClusterInfo)."""
     extensions = {each.name: each.extension for each in cluster.extensions or ()}
     described = {
         "server": cluster.server,

@@ -27,7 +27,7 @@ MODES = ("Never", "IfAvailable", "Always")
 
 
 class Login(NamedTuple):
-    """What a request is sent with."""
+    """Token and certificate that a request is sent with."""
 
     token: str = ""
     certificate: str = ""
@@ -48,7 +48,7 @@ class Credentials(Protocol):
 
 @dataclass
 class TokenFile:
-    """A token in a file, which somebody renews."""
+    """A token in a file, which another program renews."""
 
     path: str
     token: str = ""
@@ -85,7 +85,7 @@ class _Status(msgspec.Struct, rename="camel"):
 
 
 class _Answer(msgspec.Struct, rename="camel"):
-    """What the program prints."""
+    """Output of the program: an ExecCredential."""
 
     kind: str | None = None
     api_version: str | None = None
@@ -96,7 +96,7 @@ class Program:
     """A program that prints a login."""
 
     def __init__(self, spec: Exec, cluster: Mapping[str, Any]) -> None:
-        """Take the program, and what it is told of the cluster."""
+        """Take the program, and the description of the cluster that it gets."""
         self._spec, self._cluster = spec, cluster
         self._login: Login | None = None
         self._expires: datetime | None = None
@@ -111,7 +111,7 @@ class Program:
             return self._login
 
     async def renewed(self, login: Login) -> Login:
-        """Return what the program prints now, unless it was asked since."""
+        """Return the login that the program prints now; the last one if that is newer than `login`."""
         async with self._lock:
             if self._login is login or self._login is None:
                 self._login = await self._run()
@@ -127,8 +127,8 @@ class Program:
                 "interactive": is_interactive,
             },
         }
-        own = {each.name or "": each.value or "" for each in spec.env or ()}
-        environment = {**os.environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info, separators=(",", ":"))}
+        variables = {each.name or "": each.value or "" for each in spec.env or ()}
+        environment = {**os.environ, **variables, "KUBERNETES_EXEC_INFO": json.dumps(info, separators=(",", ":"))}
         command = [spec.command or "", *(spec.args or ())]
         try:
             process = await asyncio.create_subprocess_exec(

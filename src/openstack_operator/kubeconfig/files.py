@@ -183,10 +183,10 @@ def _absolute(folder: Path, path: str | None) -> str | None:
     return str(folder / path) if path else path
 
 
-def _add(path: Path, field: str, into: dict[str, EntryT], named: Sequence[tuple[str, EntryT]]) -> None:
+def _add(path: Path, field: str, into: dict[str, EntryT], entries: Sequence[tuple[str, EntryT]]) -> None:
     """Add the entries of a file that no earlier file has. Raises KubeconfigError for two of one name."""
-    names = [name for name, _ in named]
-    for name, entry in named:
+    names = [name for name, _ in entries]
+    for name, entry in entries:
         if names.count(name) > 1:
             raise KubeconfigError(f"kubeconfig {path}: {field}: {name!r} is there twice; remove one of them")
         into.setdefault(name, entry)

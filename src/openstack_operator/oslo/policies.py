@@ -24,16 +24,16 @@ class RuleError(ValueError):
 def tokens(rule: str) -> Iterator[str]:
     """Yield parentheses, keywords in lower case, and checks. Raises RuleError for text in quotes."""
     for word in _WORD.findall(rule):
-        opened = word.lstrip("(")
-        yield from "(" * (len(word) - len(opened))
-        clean = opened.rstrip(")")
+        closing = word.lstrip("(")
+        yield from "(" * (len(word) - len(closing))
+        clean = closing.rstrip(")")
         if clean.lower() in _KEYWORDS:
             yield clean.lower()
         elif clean:
-            if len(opened) >= 2 and (opened[0], opened[-1]) in {('"', '"'), ("'", "'")}:
-                raise RuleError(f"{opened} is no check; write kind:value, such as role:member")
+            if len(closing) >= 2 and (closing[0], closing[-1]) in {('"', '"'), ("'", "'")}:
+                raise RuleError(f"{closing} is no check; write kind:value, such as role:member")
             yield clean
-        yield from ")" * (len(opened) - len(clean))
+        yield from ")" * (len(closing) - len(clean))
 
 
 def checks(rule: str) -> list[str]:
@@ -42,14 +42,14 @@ def checks(rule: str) -> list[str]:
     """
     if not rule:
         return []
-    found, depth, expects_check = list[str](), 0, True
+    rule_checks, depth, expects_check = list[str](), 0, True
     for word in tokens(rule):
         if expects_check:
             if word in ("and", "or", ")"):
                 raise RuleError(f"has {word!r} where a check is expected, such as role:member")
             depth += word == "("
             if word not in ("not", "("):
-                found.append(_check(word))
+                rule_checks.append(_check(word))
                 expects_check = False
         elif word in ("and", "or"):
             expects_check = True
@@ -61,7 +61,7 @@ def checks(rule: str) -> list[str]:
         raise RuleError("ends where a check is expected, such as role:member")
     if depth:
         raise RuleError("has a parenthesis that is not closed")
-    return found
+    return rule_checks
 
 
 def _check(word: str) -> str:

@@ -15,10 +15,10 @@ def segment(name: str) -> str:
     return name.replace(".", "%2E") if name in _DOTS else quote(name, safe=":")
 
 
-def object_segment(name: str, what: str) -> str:
-    """Return a name as a segment of a path in the Kubernetes API. Raises SpecError for what is no name there: the API
-    server reads an escaped slash as a slash.
+def object_segment(name: str, field: str) -> str:
+    """Return a name as a segment of a path in the Kubernetes API. Raises SpecError, which begins with `field`, for
+    one that is no name there: the API server reads an escaped slash as a slash.
     """
     if name in _DOTS or "/" in name or "%" in name or not name.isprintable():
-        raise SpecError(what, f"{name!r} is no name of an object; use lower case letters, digits, dashes and dots")
+        raise SpecError(field, f"{name!r} is no name of an object; use lower case letters, digits, dashes and dots")
     return segment(name)

@@ -77,22 +77,22 @@ class Client:
         return cls.over(connection(context))
 
     @classmethod
-    def over(cls, way: Connection, *, timeout: float = 10) -> Self:
+    def over(cls, connection: Connection, *, timeout: float = 10) -> Self:
         """Connect to a server; `timeout` is in seconds."""
-        plain = [] if way.is_compressed else [("Accept-Encoding", "identity")]
+        plain = [] if connection.is_compressed else [("Accept-Encoding", "identity")]
         # The API server names the writer of a field, and of an audit event, by it.
         program = [("User-Agent", f"{MANAGED_BY}/{__version__}")]
-        headers = [(name.encode(), value.encode()) for name, value in [*program, *way.headers, *plain]]
+        headers = [(name.encode(), value.encode()) for name, value in [*program, *connection.headers, *plain]]
         client = cls(
             httpx.AsyncClient(
-                base_url=way.server,
+                base_url=connection.server,
                 headers=headers,
                 timeout=timeout,
                 trust_env=False,
-                transport=Transport(way),
+                transport=Transport(connection),
             )
         )
-        client.namespace = way.namespace
+        client.namespace = connection.namespace
         return client
 
     async def close(self) -> None:

@@ -225,7 +225,7 @@ class Informer:
         return self._continues(_page.decode(content).metadata.resource_version, epoch)
 
     def _continues(self, version: str, epoch: int) -> bool:
-        """Take in the version of an answer that was asked for in an epoch. Return False if it is lower than one before:
+        """Take in the version of an answer to a request of an epoch. Return False if it is lower than one before:
         the server's storage was put back, and all has to be listed again.
         """
         now, history = number(version), self._client.history

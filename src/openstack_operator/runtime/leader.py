@@ -63,8 +63,8 @@ class Leader:
         self._observed: tuple[str, float] = "", 0.0
         """Version of the lease as last read, and the time of our own clock at its first reading: clocks differ."""
         self._free_from = -math.inf
-        """Time before which this process takes no lease, though nobody holds it: the storage was put back to a state in
-        which nobody did, and who held it since acts for as long as it may without a renewal."""
+        """Time before which this process takes no lease, though none holds it: the storage was put back to a state in
+        which it was free, and a process that took it since acts for as long as it may without a renewal."""
         self._last_written: tuple[str, str, int] | None = None
         """Version, time of acquisition and transitions of the lease as we wrote it last: we renew it unread."""
         client.fence = self._may_write

@@ -1,4 +1,4 @@
-"""What the operator does when the API server's storage was put back: it learns everything again before it goes on."""
+"""Return to an earlier state of the API server's storage: the operator lists everything again before it goes on."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .world import World
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 600.0
-"""Seconds between two times. Two API servers with storages of their own would change back and forth for ever."""
+"""Seconds between two times. Two API servers with storages of their own would alternate without end."""
 _CALM = 3600.0
-"""Seconds without another time after which pauses begin anew."""
+"""Seconds without another time after which the next pause is the first one again."""
 
 
 class Rewinds:
     """The times at which the storage of the API server was put back."""
 
     def __init__(self, world: World, on_settled: Callable[[], None], *, first_pause: float = _FIRST_PAUSE) -> None:
-        """`on_settled` is called once the stores hold what the cluster has after such a time."""
+        """Call `on_settled` each time when the stores hold again what the cluster has."""
         self._world, self._on_settled, self._first_pause = world, on_settled, first_pause
         self._happened = asyncio.Event()
         self._settled = asyncio.Event()

@@ -56,8 +56,8 @@ class Transport(httpx.AsyncBaseTransport):
                 await each.aclose()
         if login.token:
             request.headers["Authorization"] = f"Bearer {login.token}"
-        informers, others = self._pools
-        return await (informers if "informer" in request.extensions else others).handle_async_request(request)
+        informer_pool, default_pool = self._pools
+        return await (informer_pool if "informer" in request.extensions else default_pool).handle_async_request(request)
 
     def _new_pools(self) -> list[httpx.AsyncHTTPTransport]:
         trust = self._connection.trust(self._certificate)

@@ -259,8 +259,8 @@ class World:
         return [(kind, rival) for kind in rival_kinds if (rival := self.stores[kind].get(namespace, name))]
 
     def forget_all(self) -> None:
-        """Forget what is known beyond the stores: the cluster has an earlier state, and the plans of its resources with
-        what they publish are to be made anew.
+        """Forget all knowledge beyond the stores: the cluster has an earlier state, so the plans of its resources, and
+        what they publish, have to be made again.
         """
         self.epoch += 1
         self._published.clear()

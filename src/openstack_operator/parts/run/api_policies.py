@@ -46,18 +46,18 @@ def _problems(ctx: Context[Any], own_rules: Mapping[str, str]) -> Iterator[tuple
 def _names(ctx: Context[Any], checks: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:
     """Yield names that the service does not know: of rules that nothing refers to, and of references."""
     programs: str = ctx.spec.programs_of or ctx.kind
-    known = ctx.release.options.get(programs.lower(), {}).get(policies.RULES)
-    if not known:
+    service_rules = ctx.release.options.get(programs.lower(), {}).get(policies.RULES)
+    if not service_rules:
         return
     nearest, used = oslo.NearestNames(), {name for each in checks.values() for name in policies.referenced(each)}
     for name in ctx.spec.policies:
         path = f"spec.policies.{kube.quote(name, _LONGEST)}"
-        if name not in known and name not in used:
-            yield path, f"{programs} {ctx.release.name} has no such rule{_hint(nearest.of(name, known))}"
-        for other in policies.referenced(checks.get(name, [])):
-            if other not in known and other not in ctx.spec.policies:
-                hint = _hint(nearest.of(other, [*known, *ctx.spec.policies]))
-                yield path, f"refers to rule:{kube.quote(other, _LONGEST)}, which does not exist{hint}"
+        if name not in service_rules and name not in used:
+            yield path, f"{programs} {ctx.release.name} has no such rule{_hint(nearest.of(name, service_rules))}"
+        for reference in policies.referenced(checks.get(name, [])):
+            if reference not in service_rules and reference not in ctx.spec.policies:
+                hint = _hint(nearest.of(reference, [*service_rules, *ctx.spec.policies]))
+                yield path, f"refers to rule:{kube.quote(reference, _LONGEST)}, which does not exist{hint}"
 
 
 def _hint(name: str) -> str:
