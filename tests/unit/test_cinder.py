@@ -244,6 +244,9 @@ def test_the_catalog_has_it_under_both_names(release: Release) -> None:
 def test_what_its_volumes_take_to_be_attached_is_published(release: Release) -> None:
     assert planned(release, CEPH, NFS, LVM).outcome.published["attaches"] == "ceph iscsi nfs"
     assert planned(release, ARRAY).outcome.published["attaches"] == ""
+    assert planned(release, {**ARRAY, "hostAccess": True}).outcome.published["attaches"] == "iscsi devices"
+    assert planned(release, CEPH, NFS).outcome.published["nfsShares"] == " ".join(NFS["nfs"]["shares"])
+    assert "nfsShares" not in planned(release, CEPH).outcome.published
 
 
 def test_nodes_are_told_under_which_name_they_are_to_know_which_key(release: Release) -> None:

@@ -364,8 +364,8 @@ def unversioned(result: Plan, name: str) -> dict[str, Object]:
     return mounts
 
 
-def with_volumes(attaches: str) -> Plan:
-    cinder = {"Cinder": {"internalURL": "http://cinder-api:8776", "attaches": attaches}}
+def with_volumes(attaches: str, **published: str) -> Plan:
+    cinder = {"Cinder": {"internalURL": "http://cinder-api:8776", "attaches": attaches, **published}}
     return planned({"cinderRef": {"name": "cinder"}}, published=PUBLISHED | cinder)
 
 
@@ -378,6 +378,34 @@ def test_every_process_asks_cinder_inside_the_cluster_as_its_own_user() -> None:
             section
         )
         assert "[cinder]" not in kube.secret_data(made(planned())["Secret", secret])["nova.conf"]
+
+
+@pytest.mark.parametrize(
+    ("attaches", "types"),
+    [
+        ("", "rbd"),
+        ("ceph", "rbd"),
+        ("ceph iscsi nfs", "iscsi nfs rbd"),
+        ("iscsi devices", "fibre_channel iscsi nvmeof rbd"),
+    ],
+)
+def test_nova_compute_attaches_what_the_backends_have(attaches: str, types: str) -> None:
+    """Whoever answers as Cinder names no disk of the node (`local`), and no share of another server."""
+    env = {
+        each["name"]: each.get("value") for each in compute_env(with_volumes(attaches, nfsShares="nfs.example.org:/v"))
+    }
+    assert env["NOVA_VOLUME_TYPES"] == types
+    assert env["NOVA_NFS_SHARES"] == "nfs.example.org:/v"
+
+
+def test_nova_compute_without_cinder_attaches_no_device_or_file() -> None:
+    env = {each["name"]: each.get("value") for each in compute_env(planned())}
+    assert env["NOVA_VOLUME_TYPES"] == "rbd"
+    assert env.get("NOVA_NFS_SHARES", "") in ("", None)
+
+
+def compute_env(plan: Plan) -> list[dict[str, Any]]:
+    return template(plan, "DaemonSet", "nova-cell1-compute")["spec"]["containers"][0]["env"]
 
 
 def test_a_node_shares_no_more_than_its_volumes_need() -> None:

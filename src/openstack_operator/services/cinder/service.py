@@ -151,8 +151,10 @@ def _node_contract(backends: Sequence[volume.BackendPlan]) -> dict[str, str]:
     """Return the part of the contract for Nova."""
     clients = {each.backend.name: each.ceph for each in backends if each.ceph}
     keys = sorted({f"{client.secret_uuid}={client.secret}" for client in clients.values()})
+    shares = sorted({share for each in backends for share in (each.backend.nfs.shares if each.backend.nfs else ())})
     return {
         "attaches": " ".join(sorted({_attachment(each) for each in backends})),
+        **({"nfsShares": " ".join(shares)} if shares else {}),
         **({"cephKeys": " ".join(keys)} if keys else {}),
         # The engine passes the contents of these Secrets to resources that refer to this Cinder.
         **{f"{name}Secret": client.secret for name, client in clients.items()},
@@ -160,7 +162,11 @@ def _node_contract(backends: Sequence[volume.BackendPlan]) -> dict[str, str]:
 
 
 def _attachment(plan: volume.BackendPlan) -> str:
-    """Return what a node needs to attach volumes of a backend: ceph, nfs, iscsi, or empty for nothing known."""
+    """Return what a node needs to attach volumes of a backend: ceph, nfs, iscsi, or empty for nothing known. A driver
+    of the user's own may have other devices than those of iSCSI.
+    """
+    if plan.backend.host_access and plan.backend.kind != "lvm":
+        return "iscsi devices"
     return "iscsi" if plan.uses_node_devices else plan.backend.kind
 
 

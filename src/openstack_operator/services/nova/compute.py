@@ -168,7 +168,11 @@ def _nova_compute(
     main = kube.Container(
         entry=entry,
         command=with_addresses(entry.command, spec.migration_network, spec.console_network),
-        env=_node_env() | network_env(migration=spec.migration_network, console=spec.console_network),
+        env={
+            **_node_env(),
+            **network_env(migration=spec.migration_network, console=spec.console_network),
+            **volumes.nova_compute_env(ctx),
+        },
         mounts=(
             *conf.mounts,
             *volumes.nova_compute_mounts(ctx, _shared_folders(ctx)),

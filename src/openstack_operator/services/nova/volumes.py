@@ -26,6 +26,20 @@ def _kinds(ctx: Context[NovaSpec]) -> set[str]:
     return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
 
 
+_TYPES = {"nfs": ("nfs",), "iscsi": ("iscsi",), "devices": ("fibre_channel", "nvmeof")}
+"""Values of `driver_volume_type` in answers of Cinder, by kind of volume."""
+
+
+def nova_compute_env(ctx: Context[NovaSpec]) -> dict[str, str]:
+    """Return what nova-compute may attach (`images/compute/nova_attachments`), if another program answers in Cinder's
+    place, too. Images in Ceph name no file and no device of a node.
+    """
+    kinds, ref = _kinds(ctx), ctx.spec.cinder_ref
+    types = {"rbd", *(name for kind in kinds for name in _TYPES.get(kind, ()))}
+    shares = ctx.refs[ref].published.get("nfsShares", "") if ref else ""
+    return {"NOVA_VOLUME_TYPES": " ".join(sorted(types)), "NOVA_NFS_SHARES": shares}
+
+
 def has_cinder_on_nodes(ctx: Context[NovaSpec]) -> bool:
     """Return True if programs of Cinder run on the network of nodes."""
     return "iscsi" in _kinds(ctx)
