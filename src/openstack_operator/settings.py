@@ -96,6 +96,18 @@ def add_permission_options(parser: argparse.ArgumentParser, env: Mapping[str, st
             metavar="[NAMESPACE=]PATTERN",
             help=f"allow {permission}, such as openstack={example}; repeatable, {variable}=a,b",
         )
+    add_node_labels(parser, env)
+
+
+def add_node_labels(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> None:
+    """Add the choice of the labels that give nodes their roles."""
+    parser.add_argument(
+        "--node-labels",
+        choices=("legacy", "restricted"),
+        default=env.get("NODE_LABELS", "legacy"),
+        help="labels that give nodes their roles: openstack-compute-node and so on (legacy), or the same below "
+        "node-restriction.kubernetes.io/, which a kubelet may not set of its own node (restricted) (NODE_LABELS)",
+    )
 
 
 def add_health_options(parser: argparse.ArgumentParser, answers: str, env: Mapping[str, str]) -> None:
@@ -156,6 +168,7 @@ def permissions(options: argparse.Namespace) -> Permissions:
         pod_metadata=entries_by_option["pod-metadata"],
         plain_text_to=entries_by_option["allow-plain-text-to"],
         priority_classes=entries_by_option["priority-classes"],
+        node_labels=options.node_labels,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import agents
 from ..api import ComponentSettings, PodSettings
-from ..plan import Context, Object, ReleaseEntry
+from ..plan import Context, Object, ReleaseEntry, node_labels
 from .objects import NAME, VERSION, drop_none, fitting, labels
 from .pod_extras import PodExtras, pod_extras
 from .resources import resources, storage_limit
@@ -314,7 +314,7 @@ def pod(
     everyone = [*init, *containers]
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.entry.gid for c in containers if not c.root and not c.privileged}
-    host_network = spec.get("hostNetwork")
+    host_network, labels_of_nodes = spec.get("hostNetwork"), ctx.permissions.node_labels
     recommended_labels = {
         NAME: fitting(f"{ctx.kind.lower()}-{component}"),
         VERSION: version_label(containers[0].entry, containers[0].settings or settings),
@@ -333,9 +333,11 @@ def pod(
                 "automountServiceAccountToken": False,
                 "enableServiceLinks": False,
                 "terminationGracePeriodSeconds": grace,
-                "nodeSelector": dict(node_selector if settings.node_selector is None else settings.node_selector),
+                "nodeSelector": node_labels.selector(
+                    node_selector if settings.node_selector is None else settings.node_selector, labels_of_nodes
+                ),
                 "tolerations": settings.tolerations,
-                "affinity": settings.affinity,
+                "affinity": node_labels.affinity(settings.affinity, labels_of_nodes),
                 "priorityClassName": settings.priority_class_name,
                 "securityContext": {"fsGroup": groups.pop(), "fsGroupChangePolicy": "OnRootMismatch"}
                 if len(groups) == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
 
 from .errors import SpecError
+from .node_labels import NodeLabels
 
 _SAFE_KEY = re.compile(r"(?!(?:.*/)?\.{1,2}(?:/|$))[^/%\\]+(?:/[^/%\\]+)*")
 """A key of a store that stands for itself, not for one that another way leads to."""
@@ -38,6 +39,8 @@ class Permissions:
     """Hosts and networks that logins may be sent to without TLS."""
     priority_classes: tuple[str, ...] = ()
     """PriorityClasses of Kubernetes itself (`system-…`) that pods may have; they may have each other class."""
+    node_labels: NodeLabels = "legacy"
+    """Labels that give nodes their roles."""
     refuse: Callable[[str, str], None] = _refuse
     """Takes the path and what is lacking; raises SpecError. Offline, where the permissions are not known, it reports a
     finding."""

@@ -23,6 +23,7 @@ from .ignored import (
 )
 from .image_profile import image_verdict
 from .kind import Kind
+from .node_labels import unused_labels
 from .release import Release
 from .steps import Outcome, Plan
 from .upgrade import plan_upgrade
@@ -185,6 +186,8 @@ class Service:
             FIELDS_INCONSISTENT: {path: text for review in self.reviews for path, text in review(ctx, plan).items()},
         }
         extra_conditions = checked | _remark_conditions(plan, remarks)
+        if self.resource.nodes and ctx.permissions.node_labels == "restricted":
+            extra_conditions |= unused_labels({name: node.labels for name, node in ctx.nodes.items()})
         if self.has_release_images:
             extra_conditions |= image_verdict(ctx)
         return plan.with_conditions(extra_conditions).with_remarks(remarks)

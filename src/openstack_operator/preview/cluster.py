@@ -102,7 +102,14 @@ class Preview:
         self._is_loaded = False
         self.notes: list[str] = []
         """Missing parts of the preview, with the reasons."""
-        self.world = World(client, catalog, [namespace], self._on_change, is_pending=self._is_pending)
+        self.world = World(
+            client,
+            catalog,
+            [namespace],
+            self._on_change,
+            is_pending=self._is_pending,
+            node_labels=permissions.node_labels,
+        )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         client.world = self.world
         self._wakeups = Wakeups(self.world, self.world.plans.kinds)

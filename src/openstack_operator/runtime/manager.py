@@ -84,6 +84,7 @@ class Manager:
             self._wake_all,
             self._is_pending,
             discovery_period=discovery_period,
+            node_labels=permissions.node_labels,
         )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self._wakeups = Wakeups(self.world, self.world.plans.kinds)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from ..plan import Node
+from ..plan.node_labels import NodeLabels, as_roles
 from .kinds import Kind
 from .store import Cached, Change, Meta, Store
 
@@ -31,11 +32,14 @@ _decode = msgspec.json.Decoder(_Node).decode
 _ANSWERS, _IS_AWAY = b'{"isAway":false}', b'{"isAway":true}'
 
 
-def read_node(item: bytes, _: Kind) -> Cached:
-    """Return an entry without images, addresses and conditions, which the kubelet writes every few minutes."""
+def read_node(item: bytes, _: Kind, *, node_labels: NodeLabels = "legacy") -> Cached:
+    """Return an entry without images, addresses and conditions, which the kubelet writes every few minutes. Its labels
+    have the short names of the node's roles.
+    """
     node = _decode(item)
     is_away = any(taint.key in _AWAY for taint in node.spec.taints or ())
-    meta = msgspec.structs.replace(node.metadata, annotations={}, finalizers=())
+    labels = as_roles(node.metadata.labels, node_labels)
+    meta = msgspec.structs.replace(node.metadata, annotations={}, finalizers=(), labels=dict(labels))
     return Cached(meta, _IS_AWAY if is_away else _ANSWERS)
 
 

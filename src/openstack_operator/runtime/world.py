@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from ..api import Dependency
 from ..kube import KIND, MANAGED_BY, fitting
 from ..plan import Transient
+from ..plan.node_labels import NodeLabels
 from .budget import Budget
 from .claims import Claims
 from .client import Client
@@ -79,9 +81,11 @@ class World:
         is_pending: Callable[[Request], bool] = lambda _: False,
         *,
         discovery_period: float = PERIOD,
+        node_labels: NodeLabels = "legacy",
     ) -> None:
         """Call `on_kinds_changed` when the API begins or stops to serve an optional kind, which is looked for every
         `discovery_period` seconds; `is_pending` returns True for a resource that is queued for reconciliation.
+        `node_labels` says which labels give Nodes their roles.
         """
         self.is_pending = is_pending
         self.client = client
@@ -128,7 +132,8 @@ class World:
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
         if catalog.on_nodes:
-            self.informers.append(Informer(client, self.nodes, read=read_node))
+            read = partial(read_node, node_labels=node_labels)
+            self.informers.append(Informer(client, self.nodes, read=read))
 
     def _informers(self, scope: str | None) -> Iterator[Informer]:
         resources: list[Informer] = []

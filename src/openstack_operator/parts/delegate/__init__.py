@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ... import kube
 from ...api import ExternalServer, RunSpec, UsesTLS, host_of
-from ...plan import Context, IgnoredFields, Object, Plan, SpecError, Step, key
+from ...plan import Context, IgnoredFields, Object, Plan, SpecError, Step, key, node_labels
 from ..connect.coordinates import Login, login
 from ..secrets.tls import TRUSTED, authority
 
@@ -121,11 +121,14 @@ def resources(ctx: Context[Any], *, cpu: str, memory: str) -> Object:
 def placement(ctx: Context[Any], pods: Mapping[str, str], *, several: bool) -> Object:
     """Return the fields of a pod's spec that place the pods with these labels on nodes."""
     settings = kube.settings(ctx.spec)
+    kind = ctx.permissions.node_labels
     spec = kube.drop_none(
         {
-            "nodeSelector": kube.CONTROL_PLANE if settings.node_selector is None else settings.node_selector,
+            "nodeSelector": node_labels.selector(
+                kube.CONTROL_PLANE if settings.node_selector is None else settings.node_selector, kind
+            ),
             "tolerations": settings.tolerations,
-            "affinity": settings.affinity,
+            "affinity": node_labels.affinity(settings.affinity, kind),
             "priorityClassName": settings.priority_class_name,
         }
     )
