@@ -93,7 +93,7 @@ GIVES_NO_ORDERS: dict[str, str] = {
     "users, roles and texts within OpenStack, whose administrator an editor is anyway": """
         adminPasswordSecretRef adminProject adminUser accessRules allowOrphans apiDatabase applicationCredential
         bootstrap bootstrapResources catalog cellDatabase database.database defaultVolumeType dnsDomain extraSpecs
-        federation flatNetworks networkVlanRanges region volumeType""",
+        federation flatNetworks networkVlanRanges policies region volumeType""",
     "names within OVN, or shares of nodes by their labels": "bridgeMappings computeRef externalBridge.name",
     "place of data, which is no order": """
         backup.ceph backup.files backup.s3 backup.swift rbd s3 storageClass storageClassName swift vault""",

@@ -25,8 +25,10 @@ _ADDRESSES: Mapping[str, frozenset[str]] = {
     "ovn": frozenset({"clusterRef", "nbConnection", "sbConnection", "tlsSecretRef"}),
 }
 """Fields with the address of a server or with its login, by the field that they are in."""
-_ORDERS = frozenset({"config", "external", "metadataHost", "neutronIntegration"})
-"""Fields that may name another server, wherever they are."""
+_ORDERS = frozenset(
+    {"config", "env", "external", "metadataHost", "neutronIntegration", "podAnnotations", "podLabels", "proxy"}
+)
+"""Fields that may name another server, or have other webhooks of the cluster add programs, wherever they are."""
 
 
 @dataclass(frozen=True)
