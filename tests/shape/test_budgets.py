@@ -25,7 +25,7 @@ LARGER = {
     "keystone/federation": 590,
     "mariadb": 730,
     "neutron": 490,
-    "nova": 1455,
+    "nova": 1465,
     "octavia": 465,
     "ovnnetwork": 1355,
     "pki": 320,

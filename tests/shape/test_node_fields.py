@@ -94,7 +94,8 @@ GIVES_NO_ORDERS: dict[str, str] = {
         adminPasswordSecretRef adminProject adminUser accessRules allowOrphans apiDatabase applicationCredential
         bootstrap bootstrapResources catalog cellDatabase database.database defaultVolumeType dnsDomain extraSpecs
         federation flatNetworks networkVlanRanges policies region volumeType""",
-    "names within OVN, or shares of nodes by their labels": "bridgeMappings computeRef externalBridge.name",
+    "names within OVN, shares of nodes by their labels, or which of its own addresses a node uses": """
+        bridgeMappings computeRef consoleNetwork externalBridge.name migrationNetwork""",
     "place of data, which is no order": """
         backup.ceph backup.files backup.s3 backup.swift rbd s3 storageClass storageClassName swift vault""",
     "order of the hosts that Nova's scheduler has left": "externalScheduler",
