@@ -58,10 +58,11 @@ def test_everything_is_caught_in_few_places(root: Path, nodes: Mapping[Path, lis
     ]
     # Around the secrets of one project, around one object that is read, whom its change concerns, and a pass over it:
     # others go on. Around a plan in its thread: the pass gets the error. Around a plan on paper: no input ends the
-    # command line with a traceback.
+    # command line with a traceback. Around a WSGI program: its clients get an answer.
     places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
+    agents = ["agents/api/wsgi_errors.py", "agents/barbican/forget_projects.py"]
     runtime = [f"runtime/{name}.py" for name in ("informer", "passes", "planning", "wakeups")]
-    assert places == ["admission/presence.py", "agents/barbican/forget_projects.py", "render.py", *runtime], broad
+    assert places == ["admission/presence.py", *agents, "render.py", *runtime], broad
 
 
 def test_nothing_sleeps_while_planning_or_in_actuators(root: Path, nodes: Mapping[Path, list[ast.AST]]) -> None:
