@@ -17,7 +17,7 @@ MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
     "cephstorage": 755,
     "cinder": 890,
-    "controlplane": 1010,
+    "controlplane": 1025,
     "designate": 1030,
     "glance": 450,
     "horizon": 555,

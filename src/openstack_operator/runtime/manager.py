@@ -89,8 +89,7 @@ class Manager:
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         self._wakeups = Wakeups(self.world, self.world.plans.kinds)
         self.cluster_domain = domain
-        self._client = client
-        self._leader, self._ports = leader, ports
+        self._client, self._leader, self._ports = client, leader, ports
         self._workers = workers
         self._release_versions = release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}

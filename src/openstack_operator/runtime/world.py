@@ -87,13 +87,10 @@ class World:
         `discovery_period` seconds; `is_pending` returns True for a resource that is queued for reconciliation.
         `node_labels` says which labels give Nodes their roles.
         """
-        self.is_pending = is_pending
-        self.client = client
+        self.client, self.catalog, self.is_pending = client, catalog, is_pending
         self._namespaces = frozenset(namespaces)
-        self.catalog = catalog
         self.references = References()
-        self._notify = notify
-        self._on_kinds_changed = on_kinds_changed
+        self._notify, self._on_kinds_changed = notify, on_kinds_changed
         self._published: dict[str, Mapping[str, str]] = {}
         self._returning: set[OwnerLabels] = set()
         """Resources that are gone, and come back: the resource that made them exists."""

@@ -54,8 +54,7 @@ CellName = Annotated[
     validated(
         rule(
             "!(self in ['cell0', 'api', 'messaging', 'notifications']) && !self.endsWith('-compute')",
-            "cell0 always exists; api, messaging, notifications and …-compute name other parts of Nova; "
-            "choose another name",
+            "cell0 always exists, and the others name parts of Nova; choose another name",
         )
     ),
 ]
@@ -111,9 +110,8 @@ class Cell(Model):
     """Broker of this cell; unset takes the broker of the service. The cell always has a virtual host of its own. If the
     service logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
     compute_ref: ComputeRef | None = None
-    """More nodes of this cell, besides the nodes that have the cell's name as their label. If your hypervisors form
-    clusters with names, label the nodes of each cluster with its name. Nodes that have servers stay in their cell: do
-    not change this name later."""
+    """More nodes of this cell, besides the nodes that have the cell's name as their label: label the hypervisors of a
+    cluster with its name. Nodes that have servers stay in their cell: do not change this name later."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -152,8 +150,7 @@ class Canaries(Model):
     """Nodes that get a new nova-compute before all others."""
 
     node_selector: Annotated[Labels, Field(min_length=1)]
-    """Labels of these nodes; `kubernetes.io/hostname` selects a single one. If no node has them, no node gets a
-    change."""
+    """Labels of these nodes; `kubernetes.io/hostname` selects one. If no node has them, no node gets a change."""
     only: bool = False
     """No other node gets a change until this is false."""
 
