@@ -361,3 +361,9 @@ def test_mechanism_drivers_are_loaded_in_their_order(tmp_path: Path) -> None:
         planned({"ml2": {"mechanismDrivers": ["logger", "ovn"]}}), "neutron-config", tmp_path / "neutron.conf"
     )
     assert conf.ml2.mechanism_drivers == "logger,ovn"
+
+
+@pytest.mark.parametrize(("api", "workers"), [({}, 2), ({"processes": 5}, 5)])
+def test_its_processes_know_how_many_share_the_events_of_ovn(api: dict[str, Any], workers: int) -> None:
+    conf = kube.secret_data(made(planned({"api": api}))["Secret", "neutron-config"])["neutron.conf"]
+    assert f"\napi_workers = {workers}\n" in conf

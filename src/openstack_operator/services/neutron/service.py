@@ -18,6 +18,8 @@ _SERVICE_TYPE = "network"
 WORKER = "ovn-maintenance-worker"
 DRIVERS = ("ovn", "logger")
 """Mechanism drivers that need no further agent."""
+# One process waits for OVN most of the time that a request takes, while the other one uses the CPU.
+_WORKERS = parts.Workers(processes=2, threads=1, as_needed=False, cpu="50m")
 
 
 @with_moves
@@ -35,7 +37,7 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     defaults, files = (
         oslo.merge(
             DEFAULTS,
-            {"DEFAULT": {"service_plugins": ",".join(service_plugins(ctx.spec))}},
+            {"DEFAULT": {"service_plugins": ",".join(service_plugins(ctx.spec)), **_api_workers(ctx)}},
             ovn_defaults(ovn_contract),
         ),
         {"ml2_conf.ini": _EMPTY_ML2 + remark(ctx), **parts.policy_files(ctx, POLICIES)},
@@ -54,10 +56,9 @@ def plan(ctx: Context[NeutronSpec]) -> Plan:
     # OVN's events are distributed among all processes: those of a process that ended are lost for a while.
     # It is ready last if all start at once: after its start it checks every port of OVN.
     program = parts.ProgramSettings(
-        memory="224Mi",
+        memory="448Mi",
         mounts=ml2,
-        # One waits for OVN most of the time that a request takes, while the other one uses the CPU.
-        workers=parts.Workers(processes=2, threads=1, as_needed=False, cpu="50m"),
+        workers=_WORKERS,
         wrapper=names.wrapper,
         env=names.env,
     )
@@ -107,6 +108,12 @@ def _check(spec: NeutronSpec) -> None:
         )
     if "ovn" not in drivers:
         raise SpecError("spec.ml2.mechanismDrivers", "mechanism ovn is carried out by the driver ovn; name it")
+
+
+def _api_workers(ctx: Context[NeutronSpec]) -> dict[str, int]:
+    """Return the number of processes that share OVN's events; none for a program that would start them by itself."""
+    takes = any("{processes}" in word for word in parts.release_entry(ctx, "api").command)
+    return {"api_workers": ctx.spec.api.processes or _WORKERS.processes} if takes else {}
 
 
 def _connected(ctx: Context[NeutronSpec], component: str, *, after: Sequence[Step]) -> Step:
