@@ -24,7 +24,7 @@ LARGER = {
     "keystone": 620,
     "keystone/federation": 590,
     "mariadb": 730,
-    "neutron": 490,
+    "neutron": 500,
     "nova": 1465,
     "octavia": 465,
     "ovnnetwork": 1355,

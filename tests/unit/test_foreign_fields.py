@@ -113,6 +113,8 @@ class Cluster:
 
     def __init__(self, live: Object) -> None:
         self.live, self.reads, self.patches = live, 0, list[list[Object]]()
+        self.fills_in = False
+        """True if a removed field has a default in the definition, so that nothing changes."""
         self.client, self.catalog = self, SimpleNamespace(resources=(KIND, Kind.of(PKI)))
         self.stores: Any = {kind: SimpleNamespace(put=lambda *_, **__: None) for kind in (KIND, DEPLOYMENT)}
         self.memo = ApplyCache()
@@ -126,11 +128,14 @@ class Cluster:
         self.patches.append(operations)
         for each in operations[1:]:
             *parents, last = each["path"].strip("/").split("/")
-            node = self.live
+            node: Any = self.live
             for parent in parents:
-                node = node[parent]
-            del node[last]
-        self.live["metadata"]["managedFields"] = self.live["metadata"]["managedFields"][:1]
+                node = node[int(parent) if isinstance(node, list) else parent]
+            del node[int(last) if isinstance(node, list) else last]
+        if not self.fills_in:
+            metadata = self.live["metadata"]
+            metadata["managedFields"] = metadata["managedFields"][:1]
+            metadata["resourceVersion"] = str(int(metadata["resourceVersion"]) + 1)
         return self.live
 
     async def look(self, kind: Kind = KIND, after: float = 0) -> tuple[ForeignFields, Cached]:
@@ -162,6 +167,35 @@ async def test_a_field_that_was_set_by_hand_is_removed_and_named_with_what_to_do
     assert cluster.reads == 1, "without a foreign manager nobody asks the API server"
     last, _ = await cluster.look(after=601)
     assert last.conditions() == {}
+
+
+async def test_entries_of_one_list_by_two_managers_are_removed_and_no_other() -> None:
+    names = ["x", "b", "a", "c", "y"]
+    live = placement(
+        {"template": {"spec": {"containers": [{"name": name} for name in names]}}},
+        *(
+            {"manager": manager, "fieldsV1": _containers(*keys)}
+            for manager, keys in ((OURS, "xy"), ("kubectl-edit", "ab"), ("other", "c"))
+        ),
+        kind=DEPLOYMENT,
+    )
+    cluster = Cluster(live)
+    await cluster.look(DEPLOYMENT)
+    assert cluster.live["spec"]["template"]["spec"]["containers"] == [{"name": "x"}, {"name": "y"}]
+
+
+def _containers(*names: str) -> Object:
+    entries = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}} for name in names}
+    return {"f:spec": {"f:template": {"f:spec": {"f:containers": entries}}}}
+
+
+async def test_a_field_that_comes_back_as_a_default_is_neither_named_nor_tried_again() -> None:
+    cluster = Cluster(copy(REPLICAS))
+    cluster.fills_in = True
+    fields, _ = await cluster.look()
+    assert fields.removed == []
+    await cluster.look()
+    assert len(cluster.patches) == 1
 
 
 async def test_the_annotation_keeps_fields_which_the_condition_names() -> None:

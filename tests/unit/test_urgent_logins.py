@@ -60,3 +60,18 @@ def test_the_first_passwords_and_those_of_a_deleted_secret_that_comes_back_are_n
     back = planned(release, running, deleted_secrets={"placement-credentials": deleted})
     assert is_urgent(back) == [False]
     assert kube.secret_data(objects(back)[CREDENTIALS]) == kube.secret_data(deleted)
+
+
+def test_a_password_that_a_service_did_not_have_is_not_urgent(release: Release) -> None:
+    running = as_running(planned(release, {}))
+    secret = running[CREDENTIALS]
+    data = {name: value for name, value in secret["data"].items() if name != "database"}
+    annotations = {**secret["metadata"]["annotations"], "openstack.k8s.io/drawn": "identity"}
+    earlier = {**secret, "data": data, "metadata": {**secret["metadata"], "annotations": annotations}}
+    assert is_urgent(planned(release, {**running, CREDENTIALS: earlier})) == [False]
+
+
+def test_a_time_in_the_future_is_not_urgent(release: Release) -> None:
+    running = as_running(planned(release, {}))
+    secret = kube.annotated(running[CREDENTIALS], {"openstack.k8s.io/redrawn-at": "2999-01-01T00:00:00Z"})
+    assert is_urgent(planned(release, {**running, CREDENTIALS: secret})) == [False]

@@ -82,7 +82,7 @@ class Applier:
         """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
-        self.foreign = ForeignFields(world, memo, request, owner.meta.uid, now)
+        self.foreign = ForeignFields(world, memo, request, owner.meta.uid, self._steady)
         self.contended_objects: list[tuple[Kind, str]] = []
         """Objects that another program keeps changing, each by its kind and name."""
 

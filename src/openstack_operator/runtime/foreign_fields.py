@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -33,6 +34,7 @@ class ForeignFields:
     request: Request
     uid: str
     now: datetime
+    """By the clock that only grows (`clock.steady`)."""
     removed: list[str] = field(default_factory=list[str])
     """Descriptions of fields that were removed in this pass."""
     _allowed: list[str] = field(default_factory=list[str])
@@ -56,21 +58,37 @@ class ForeignFields:
         fields = [each for each in fields if not may_stay(live, each)]
         if not fields or self.memo.contention.pause(child.meta.uid, stamp, self.now):
             return child
-        # From the end, so that the place of an entry of a list does not change before it is removed.
-        operations: list[Object] = [{"op": "remove", "path": each.pointer} for each in reversed(fields)]
-        operations.insert(
-            0, {"op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"]}
-        )
-        try:
-            written = await self.world.client.patch_json(kind, child.meta.namespace, child.meta.name, operations)
-        except (Conflict, Missing, SpecError):
-            # It was changed meanwhile, or cannot do without the field; the next pass looks again.
+        written = await self._without(kind, live, fields)
+        if written is None:
             return child
         self.memo.contention.note(child.meta.uid, stamp, self.now)
         self.removed += [_removal(live, each) for each in fields]
         new = entry(written, kind)
         self.world.stores[kind].put(new, by=self.request)
         return new
+
+    async def _without(self, kind: Kind, live: Object, fields: Sequence[ForeignField]) -> Object | None:
+        """Remove fields of a live object, and return it as it is then; None if that changed nothing."""
+        metadata = live["metadata"]
+        # From the end, so that the place of an entry of a list does not change before it is removed.
+        from_end = sorted((each.pointer for each in fields), key=_position, reverse=True)
+        operations: list[Object] = [
+            {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
+            *({"op": "remove", "path": pointer} for pointer in from_end),
+        ]
+        try:
+            written = await self.world.client.patch_json(kind, metadata["namespace"], metadata["name"], operations)
+        except (Conflict, Missing):
+            # It was changed meanwhile; the next pass looks again.
+            return None
+        except SpecError:
+            # It cannot do without the field.
+            written = live
+        if written["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
+            # Or the API server fills in the same value, which is the default of the definition.
+            self.memo.examined_versions[metadata["uid"]] = metadata["resourceVersion"]
+            return None
+        return written
 
     def conditions(self) -> dict[str, Verdict]:
         """Return the condition that names fields which are kept, or were removed a short while ago; none without."""
@@ -89,6 +107,11 @@ class ForeignFields:
         if self.uid not in self.memo.removed_fields:
             return None
         return max(1.0, (self.memo.removed_fields[self.uid][0] + _SHOWN_FOR - self.now).total_seconds())
+
+
+def _position(pointer: str) -> list[tuple[bool, int, str]]:
+    """Return a key by which later entries of a list come after earlier ones."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in pointer.split("/")]
 
 
 def _subject(live: Object, each: ForeignField) -> str:

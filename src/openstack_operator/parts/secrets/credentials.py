@@ -16,6 +16,8 @@ from .rotation import Account, Replaced, replaced, stamp
 REDRAWN_AT = "openstack.k8s.io/redrawn-at"
 """Annotation of a Secret: the time (RFC 3339) at which a password was drawn in place of one that was removed. Accounts
 follow within seconds, and refuse programs that run with the removed one."""
+DRAWN = "openstack.k8s.io/drawn"
+"""Annotation of a Secret: the names of the passwords in it, by which a removed one differs from a new one."""
 _URGENT = timedelta(minutes=30)
 """Time after that in which the programs go before others, at most."""
 
@@ -71,8 +73,10 @@ def credentials(
     values = {**replacement.values, **(extra_values or {})}
     new_secret = kube.secret(ctx, secret, values)
     marked_secret = kube.irreplaceable(new_secret) if of_data else kube.remembered(new_secret)
-    if redrawn_at := _redrawn_at(ctx, live, names):
-        marked_secret = kube.annotated(marked_secret, {REDRAWN_AT: redrawn_at})
+    redrawn_at = _redrawn_at(ctx, live, names)
+    marked_secret = kube.annotated(
+        marked_secret, {DRAWN: ",".join(sorted(names))} | ({REDRAWN_AT: redrawn_at} if redrawn_at else {})
+    )
     return Credentials(
         name="Credentials",
         objects=(kube.retained(marked_secret) if retain else marked_secret,),
@@ -89,9 +93,10 @@ def _redrawn_at(ctx: Context[Any], live: Object | None, names: Sequence[str]) ->
     """Return the time of the last draw in place of a removed password; empty if there was none."""
     if live is None:
         return ""
-    if set(names) - kube.secret_data(live).keys():
+    annotations = live["metadata"].get("annotations") or {}
+    if set(annotations.get(DRAWN, "").split(",")) & set(names) - kube.secret_data(live).keys():
         return stamp(ctx.now)
-    return (live["metadata"].get("annotations") or {}).get(REDRAWN_AT, "")
+    return annotations.get(REDRAWN_AT, "")
 
 
 def with_urgent_logins(planner: Callable[[Context[Any]], Plan]) -> Callable[[Context[Any]], Plan]:
@@ -112,4 +117,5 @@ def with_urgent_logins(planner: Callable[[Context[Any]], Plan]) -> Callable[[Con
 
 def _is_redrawn(ctx: Context[Any], obj: Object) -> bool:
     at = valid_time((obj["metadata"].get("annotations") or {}).get(REDRAWN_AT))
-    return at is not None and ctx.now < at + _URGENT
+    # A clock that was put back leaves times in the future.
+    return at is not None and at <= ctx.now < at + _URGENT

@@ -36,8 +36,10 @@ def nova_compute_env(ctx: Context[NovaSpec]) -> dict[str, str]:
     """
     kinds, ref = _kinds(ctx), ctx.spec.cinder_ref
     types = {"rbd", *(name for kind in kinds for name in _TYPES.get(kind, ()))}
-    shares = ctx.refs[ref].published.get("nfsShares", "") if ref else ""
-    return {"NOVA_VOLUME_TYPES": " ".join(sorted(types)), "NOVA_NFS_SHARES": shares}
+    env, published = {"NOVA_VOLUME_TYPES": " ".join(sorted(types))}, ctx.refs[ref].published if ref else {}
+    # A Cinder that the operator has not looked at since its upgrade does not publish its shares yet.
+    is_known = "nfs" not in kinds or "nfsShares" in published
+    return {**env, "NOVA_NFS_SHARES": published.get("nfsShares", "")} if is_known else env
 
 
 def has_cinder_on_nodes(ctx: Context[NovaSpec]) -> bool:
