@@ -232,7 +232,8 @@ def is_end(end: str, role: str, path: str) -> bool:
 def _entries_of(service: Service) -> list[Mapping[str, Any]]:
     """Return the resources of a kind, those with all fields first."""
     resource = service.resource
-    own = LISTED["bases"].get(resource.kind) or LISTED["bases"].get(resource.role, [{}])
+    names = (resource.handle, resource.kind, resource.role)
+    own = next((LISTED["bases"][name] for name in names if name in LISTED["bases"]), [{}])
     return [*own, *(each for each in LISTED["shared"] if _has_all(service, each))]
 
 

@@ -32,6 +32,7 @@ def rest(kubeconfig: Path) -> Iterator[Rest]:
 
 CLOUD = "OpenStackControlPlane"
 C5C3_GLANCE = "Glance.glance.openstack.c5c3.io"
+C5C3_ROTATION = "CredentialRotation.c5c3.io"
 SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "500m"}}}
 OF_CERT_MANAGER = {"issuerRef": {"name": "company-ca"}}
 LIFETIME = "spec.certificateLifetime"
@@ -51,10 +52,10 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Duplicate",
     ),
     ("CredentialRotation", {"target": "database"}, "spec.serviceRef", "set serviceRef"),
-    ("CredentialRotation", {"target": "serviceAccountPassword"}, "spec.serviceRef", "or keystoneService"),
-    ("CredentialRotation", {"target": "admin", "keystoneService": "keystone"}, "spec.keystoneService", "serviceRef"),
+    (C5C3_ROTATION, {"target": "serviceAccountPassword"}, "spec.serviceRef", "or keystoneService"),
+    (C5C3_ROTATION, {"target": "admin", "keystoneService": "keystone"}, "spec.keystoneService", "serviceRef"),
     (
-        "CredentialRotation",
+        C5C3_ROTATION,
         {"target": "fernet", "intervalDays": 7, "preRotationDays": 7},
         "spec.preRotationDays",
         "fewer days than intervalDays",
@@ -88,7 +89,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "remove mariadbRef or secretRef",
     ),
     ("Placement", {"database": {"host": "db"}}, "spec.database.host", "name a Secret in secretRef"),
-    ("Placement", {"database": {"secretRef": {"name": "b"}, "host": "a b"}}, "spec.database.host", "should match"),
+    (
+        "Placement",
+        {"database": {"secretRef": {"name": "b"}, "host": "a b"}},
+        "spec.database.host",
+        "neither a DNS name nor an address",
+    ),
     ("Placement", {"database": {"secretRef": {}}}, "spec.database.secretRef.name", "Required value"),
     (
         "Cinder",

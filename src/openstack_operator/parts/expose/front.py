@@ -247,8 +247,7 @@ def _checked(queue: Queue, port: int) -> str:
     whose questions an API does not log.
     """
     return f"""\
-    timeout queue 2m
-    option abortonclose
+    timeout queue 1m
     timeout check {queue.slowest}s
     option httpchk
     http-check send meth GET uri {queue.health} ver HTTP/1.1 hdr Host 127.0.0.1:{port} hdr User-Agent kube-probe/proxy
