@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from _pytest.mark import ParameterSet
@@ -353,7 +353,27 @@ OUT: Mapping[str, tuple[Any, dict[str, Any]]] = {
     "ingress.className": ("nginx", {"type": "Ingress", "domain": "example.org"}),
     "ingress.secretName": ("public", {"type": "Ingress", "domain": "example.org"}),
     "ingress.annotations": ({"own": "yes"}, {"type": "Ingress", "domain": "example.org"}),
+    "gateway.annotations": (
+        {"own": "yes"},
+        {"type": "Gateway", "domain": "example.org", "gateway": {"parentRefs": [PARENT]}},
+    ),
+    "annotations": ({"metallb.io/address-pool": "own"}, {"type": "LoadBalancer"}),
+    "loadBalancerClass": ("own", {"type": "LoadBalancer"}),
+    "loadBalancerIP": ("192.0.2.10", {"type": "LoadBalancer"}),
+    "loadBalancerSourceRanges": (["198.51.100.0/24"], {"type": "LoadBalancer"}),
+    "externalTrafficPolicy": ("Local", {"type": "LoadBalancer"}),
 }
+SIZES = {"requests": {"cpu": "77m", "memory": "99Mi"}, "limits": {"cpu": "7", "memory": "7Gi"}}
+PROXY = {"httpProxy": "http://a.example.org", "httpsProxy": "http://b.example.org", "noProxy": ["c.example.org"]}
+
+
+def leaves_of(field: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a value of a field is in a resource, leaf by leaf."""
+    if isinstance(value, dict):
+        for name, inner in cast("dict[str, Any]", value).items():
+            yield from leaves_of(f"{field}.{name}", inner)
+    else:
+        yield field, value
 
 
 @pytest.mark.parametrize(
@@ -367,7 +387,7 @@ OUT: Mapping[str, tuple[Any, dict[str, Any]]] = {
                 {
                     child(name, f"spec.expose.{where}"): told
                     for name in EVERYWHERE
-                    for where, told in ([(f"{field}.own", "yes")] if isinstance(value, dict) else [(field, value)])
+                    for where, told in leaves_of(field, value)
                 },
                 *(child(name, "spec.expose.") for name in (*EVERYWHERE, "ovn")),
                 base={**BASE[OURS], "expose": base},
@@ -393,6 +413,21 @@ OUT: Mapping[str, tuple[Any, dict[str, Any]]] = {
             },
             *(child(name, "spec.expose.") for name in (*EVERYWHERE, "ovn")),
             base={**BASE[OURS], "expose": {"type": "Gateway", "domain": "example.org"}},
+        ),
+        *(
+            row(
+                OURS,
+                f"spec.{field}",
+                value,
+                {child(name, f"spec.{where}"): told for name in names for where, told in leaves_of(field, value)},
+                base=BASE[OURS],
+            )
+            for names, field, value in (
+                (RUNS, "podAnnotations", {"own": "yes"}),
+                (RUNS, "podLabels", {"own": "yes"}),
+                (RUNS, "defaultResources", SIZES),
+                (EVERYWHERE, "proxy", PROXY),
+            )
         ),
         *(
             row(

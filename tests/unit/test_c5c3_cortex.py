@@ -17,6 +17,7 @@ KIND, POD_OF = "Cortex", "Deployment/cortex-api"
 IMAGE = {"image": {"repository": "registry.example.org/cortex"}}
 CONFIG = "Secret/cortex-config cortex.json"
 NOVA, CINDER = f"{CONFIG}.pipelines.nova", f"{CONFIG}.pipelines.cinder"
+SIZES = {"requests": {"cpu": "77m", "memory": "99Mi"}, "limits": {"cpu": "7", "memory": "7Gi"}}
 ASKED_BY_CINDER = {"pipelines": {"cinder": {"enabled": True}}}
 
 
@@ -51,6 +52,16 @@ def learns(name: str) -> Any:
     ("kind", "base", "path", "value", "expected", "also"),
     [
         *pods(KIND, "spec", POD_OF, {"replicas": 2}, f"{POD_OF} pod.containers[main].command", f"{CONFIG}.datasources"),
+        row(
+            KIND,
+            "spec.defaultResources",
+            SIZES,
+            {
+                f"{POD_OF} pod.containers[main].resources.{part}.{name}": amount
+                for part, amounts in SIZES.items()
+                for name, amount in amounts.items()
+            },
+        ),
         row(
             KIND,
             "spec.replicas",

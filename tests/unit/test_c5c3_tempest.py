@@ -24,6 +24,7 @@ LOGIN: Object = {
     "metadata": {"name": "app"},
     "stringData": {"application_credential_id": "i", "application_credential_secret": "s"},
 }
+SIZES = {"requests": {"cpu": "77m", "memory": "99Mi"}, "limits": {"cpu": "7", "memory": "7Gi"}}
 APART = {"antiAffinity", "topologySpreadConstraints"}
 
 
@@ -43,6 +44,17 @@ def asked(field: str, value: Any, key: str) -> Any:
             f"{RUN} ",
         ),
         *(each for each in pods(KIND, "spec", RUN, NIGHTLY) if not str(each.id).endswith(tuple(APART))),
+        row(
+            KIND,
+            "spec.defaultResources",
+            SIZES,
+            {
+                f"{RUN} pod.containers[main].resources.{part}.{name}": amount
+                for part, amounts in SIZES.items()
+                for name, amount in amounts.items()
+            },
+            base=NIGHTLY,
+        ),
         row(KIND, "spec.suspend", True, {f"{RUN} spec.suspend": True}, base=NIGHTLY),
         row(
             KIND,

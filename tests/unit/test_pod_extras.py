@@ -186,6 +186,38 @@ def test_a_cloud_adds_them_to_each_of_its_services(release: Release) -> None:
     assert found["MariaDB", "mariadb"]["spec"]["podAnnotations"] == {"a": "cloud", "b": "cloud"}
 
 
+TEAM = {"example.org/team": "cloud"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        pytest.param("Cortex", {}, marks=pytest.mark.proves("Cortex", "spec.podAnnotations", "spec.podLabels")),
+        pytest.param(
+            "Tempest",
+            {"schedule": "0 2 * * *"},
+            marks=pytest.mark.proves("Tempest", "spec.podAnnotations", "spec.podLabels"),
+        ),
+    ],
+)
+def test_kinds_that_c5c3_alone_has_add_them(kind: str, spec: dict[str, Any]) -> None:
+    api_version = next(each.resource.api_version for each in SERVICES if each.resource.kind == kind)
+    allowed = Permissions(pod_metadata=("openstack=example.org/team",))
+    paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), permissions=allowed)
+    manifest: Object = {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower()}}
+
+    def found(more: dict[str, Any]) -> dict[str, Object]:
+        made = paper.render([{**manifest, "spec": {**spec, **more}}], "openstack")
+        return pods(obj for planned in made for obj in planned.objects)
+
+    extended = found({"podAnnotations": NO_MESH, "podLabels": TEAM})
+    assert extended
+    for name, template in found({}).items():
+        before, after = template["metadata"], extended[name]["metadata"]
+        assert after["annotations"] == {**before.get("annotations", {}), **NO_MESH}
+        assert after["labels"] == {**before["labels"], **TEAM}
+
+
 @pytest.mark.security
 @pytest.mark.seconds
 def test_what_is_root_on_nodes_has_none_of_them() -> None:

@@ -206,7 +206,9 @@ def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, 
     if not cluster.keys:
         return ()
     clients = {f"client.{cluster.names[use]}": config.pool_names(ctx.spec)[use] for use in cluster.keys}
-    rings = {f"{user}.keyring": keyring(user, key) for user, key in zip(clients, cluster.keys.values(), strict=True)}
+    # Two uses may share a user.
+    users = {f"client.{cluster.names[use]}": key for use, key in cluster.keys.items()}
+    rings = {f"{user}.keyring": keyring(user, key) for user, key in users.items()}
     program = _program()
     data = {**program, "wanted.json": json.dumps({"clients": clients}), "ceph.conf": cluster.conf, **rings}
     secret = replace(parts.written(ctx, data, suffix="status-setup", directory=FOLDER, whole=True), name="Status")
