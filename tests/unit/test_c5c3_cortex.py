@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import pki
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.plan import Object
 from openstack_operator.testing import NOW
 from tests.world import Leaves, check, pods, row
@@ -21,11 +22,12 @@ SIZES = {"requests": {"cpu": "77m", "memory": "99Mi"}, "limits": {"cpu": "7", "m
 ASKED_BY_CINDER = {"pipelines": {"cinder": {"enabled": True}}}
 
 
-def secret(name: str, **data: str) -> Object:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+def secret(name: str, host: str = "", **data: str) -> Object:
+    metadata = {"name": name, **({"annotations": {ALLOWED_HOSTS: host}} if host else {})}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}
 
 
-SECRETS = (secret("db", password="x"), secret("app", id="y"))
+SECRETS = (secret("db", password="x"), secret("app", "keystone", id="y"))
 
 
 def mounted(name: str, source: str) -> Leaves:

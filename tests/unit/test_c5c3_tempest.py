@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.release_files import ReleaseFiles
 from tests.fields import description
@@ -21,7 +22,7 @@ ORDER, CONF = f"{FILES} run.json", f"{FILES} tempest.conf"
 LOGIN: Object = {
     "apiVersion": "v1",
     "kind": "Secret",
-    "metadata": {"name": "app"},
+    "metadata": {"name": "app", "annotations": {ALLOWED_HOSTS: "far"}},
     "stringData": {"application_credential_id": "i", "application_credential_secret": "s"},
 }
 SIZES = {"requests": {"cpu": "77m", "memory": "99Mi"}, "limits": {"cpu": "7", "memory": "7Gi"}}
