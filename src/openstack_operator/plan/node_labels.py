@@ -16,10 +16,10 @@ from .verdict import State, Verdict
 UNUSED = "openstack.k8s.io/unused-roles"
 """Label that no Node has: the roles that it has by short names alone, as the operator reads it."""
 CONDITION = "NodeLabelsIgnored"
-_NAMED = 3
+_MOST = 3
 
 NodeLabels = Literal["legacy", "restricted"]
-"""Which labels give a node its roles: the short names themselves, or those that a kubelet may not set."""
+"""Labels that give a node its roles: the short names themselves, or those that a kubelet may not set."""
 
 PREFIX = "node-restriction.kubernetes.io/"
 ROLES = frozenset(
@@ -46,10 +46,10 @@ def as_roles(labels: Mapping[str, str], kind: NodeLabels) -> Mapping[str, str]:
     """
     if kind == "legacy":
         return labels
-    others = {name: value for name, value in labels.items() if name not in ROLES and name != UNUSED}
+    other_labels = {name: value for name, value in labels.items() if name not in ROLES and name != UNUSED}
     roles = {name: labels[f"{PREFIX}{name}"] for name in sorted(ROLES) if f"{PREFIX}{name}" in labels}
     unused = sorted(ROLES & labels.keys() - roles.keys())
-    return others | roles | ({UNUSED: " ".join(unused)} if unused else {})
+    return other_labels | roles | ({UNUSED: " ".join(unused)} if unused else {})
 
 
 def unused_labels(nodes: Mapping[str, Mapping[str, str]]) -> dict[str, Verdict]:
@@ -59,7 +59,7 @@ def unused_labels(nodes: Mapping[str, Mapping[str, str]]) -> dict[str, Verdict]:
         for label in labels.get(UNUSED, "").split():
             names_by_label.setdefault(label, []).append(node)
     texts = [
-        f"{label} of {', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}"
+        f"{label} of {', '.join(names[:_MOST])}{f' and {len(names) - _MOST} more' if len(names) > _MOST else ''}"
         for label, names in sorted(names_by_label.items())
     ]
     advice = f"a kubelet may set such a label of its own node; give it the same label below {PREFIX}"

@@ -16,7 +16,7 @@ from .rotation import Account, Replaced, replaced, stamp
 REDRAWN_AT = "openstack.k8s.io/redrawn-at"
 """Annotation of a Secret: the time (RFC 3339) at which a password was drawn in place of one that was removed. Accounts
 follow within seconds, and refuse programs that run with the removed one."""
-DRAWN = "openstack.k8s.io/drawn"
+NAMES = "openstack.k8s.io/drawn"
 """Annotation of a Secret: the names of the passwords in it, by which a removed one differs from a new one."""
 _URGENT = timedelta(minutes=30)
 """Time after that in which the programs go before others, at most."""
@@ -75,7 +75,7 @@ def credentials(
     marked_secret = kube.irreplaceable(new_secret) if of_data else kube.remembered(new_secret)
     redrawn_at = _redrawn_at(ctx, live, names)
     marked_secret = kube.annotated(
-        marked_secret, {DRAWN: ",".join(sorted(names))} | ({REDRAWN_AT: redrawn_at} if redrawn_at else {})
+        marked_secret, {NAMES: ",".join(sorted(names))} | ({REDRAWN_AT: redrawn_at} if redrawn_at else {})
     )
     return Credentials(
         name="Credentials",
@@ -94,7 +94,7 @@ def _redrawn_at(ctx: Context[Any], live: Object | None, names: Sequence[str]) ->
     if live is None:
         return ""
     annotations = live["metadata"].get("annotations") or {}
-    if set(annotations.get(DRAWN, "").split(",")) & set(names) - kube.secret_data(live).keys():
+    if set(annotations.get(NAMES, "").split(",")) & set(names) - kube.secret_data(live).keys():
         return stamp(ctx.now)
     return annotations.get(REDRAWN_AT, "")
 
