@@ -472,8 +472,8 @@ async def test_what_a_login_to_a_server_of_others_lacks_is_named_until_it_is_the
         await cluster.ready(placement, "placement")
         unknown = [{"kind": "Memcached", "name": "cache", "condition": "SunReady"}]
         await cluster.change(placement, "placement", "/spec/dependsOn", unknown)
-        choice = "Memcached/cache has no condition 'SunReady'; choose from Ready, "
-        await said(cluster, "Placement", "placement", choice, "ServerReady", reason="InvalidSpec")
+        fault = "spec.dependsOn[0].condition: a Memcached never has the condition 'SunReady'; "
+        await said(cluster, "Placement", "placement", fault, reason="InvalidSpec")
         assert await listed(cluster, DEPLOYMENT), "what runs is left alone"
 
 
