@@ -81,6 +81,11 @@ class Rest:
         manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
 
+    def delete(self, obj: Object) -> int:
+        """Delete an object."""
+        kind = kind_of(obj)
+        return self._ask("DELETE", kind.path(None if kind in MORE else self.namespace, obj["metadata"]["name"]))[0]
+
     def report(self, obj: Object, status: Mapping[str, Any]) -> tuple[int, Object]:
         """Set the status of an object, as its controller does, which does not run here."""
         path = kind_of(obj).path(self.namespace, obj["metadata"]["name"], "status")

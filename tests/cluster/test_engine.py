@@ -47,6 +47,7 @@ async def test_one_resource_becomes_a_running_stack_and_then_nothing_is_written(
             "APIReady",
             "AgentsReady",
             "Ready",
+            "Progressing",
         }
         assert cluster.remote.accounts
         await at_rest(manager)

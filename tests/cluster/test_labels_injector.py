@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -114,8 +114,10 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def manifest(kubeconfig: Path) -> int:
-    """The manifest, but for the address of the webhook: a port on loopback, which is returned."""
+def manifest(kubeconfig: Path) -> Iterator[int]:
+    """The manifest, but for the address of the webhook: a port on loopback, which is returned. Tests of the manifest
+    itself apply that configuration, too, and a webhook has one address.
+    """
     port = free_port()
     rest = Rest(kubeconfig, INJECTOR)
     for obj in labels_injector():
@@ -124,8 +126,9 @@ def manifest(kubeconfig: Path) -> int:
             here = webhook({"url": f"https://{HOST}:{port}/"})
             here["webhooks"][0]["timeoutSeconds"] = 30
             assert rest.apply(here)[0] == 200
+    yield port
+    assert rest.delete(webhook({})) == 200
     rest.close()
-    return port
 
 
 @pytest.fixture
