@@ -59,7 +59,8 @@ class History:
         """Take in an answer about one object to a request of that moment; an answer about nothing changes nothing."""
         try:
             meta = _object.decode(content).metadata
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
+            # An object that is nested too deep to be read is refused by the pass over it.
             return
         if not meta.uid or not (version := number(meta.resource_version)):
             return
