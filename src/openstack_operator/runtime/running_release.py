@@ -20,7 +20,11 @@ def running_release(owner: Cached, children: Iterable[tuple[Kind, Cached]]) -> s
     """
     if release := (owner.decode().get("status") or {}).get("release"):
         return str(release)
-    lives = [live for _, child in children if _release(live := child.decode())]
+    everything = [child.decode() for _, child in children]
+    lives = [live for live in everything if _release(live)]
+    if any((live.get("spec") or {}).get("release") and not _release(live) for live in everything):
+        # A service that never was complete belongs to a cloud that never was.
+        return ""
     if not lives or not all(judge(live).ready for live in lives):
         return ""
     return min(map(_release, lives), key=lambda release: place(release) or 0)
