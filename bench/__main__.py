@@ -75,14 +75,14 @@ async def _measured(repeat: int, seconds: float, unit: float) -> list[Row]:
     last, rest = await runs.rollout_and_rest(seconds)
     ones.append(last)
     _say(f"{_MANY} clouds")
-    return _rows(ones, rest, await runs.rollout(_MANY), unit)
+    return table(ones, rest, await runs.rollout(_MANY), unit)
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _rows(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout, unit: float) -> list[Row]:
+def table(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout, unit: float) -> list[Row]:
     cpu, writes = median(one.cpu for one in ones), [one.writes for one in ones]
     requests, created = (median(numbers) for numbers in zip(*((w.requests, w.created) for w in writes), strict=True))
     return [

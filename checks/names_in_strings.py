@@ -86,6 +86,8 @@ def _names(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
+            case _:
+                pass
 
 
 def of_page(page: str, text: str, files: list[str]) -> Iterator[str]:

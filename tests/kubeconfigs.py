@@ -17,7 +17,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
-from typing import Any, cast
+from typing import Any
 
 import yaml
 from cryptography import x509
@@ -168,7 +168,7 @@ class _Handler(StreamRequestHandler):
         self.rfile, self.wfile = self.request.makefile("rb"), self.request.makefile("wb")
         peer["tls"] = True
         if certificate := self.request.getpeercert():
-            peer["certificate"] = dict(part[0] for part in cast("Any", certificate)["subject"])["commonName"]
+            peer["certificate"] = dict(part[0] for part in certificate["subject"])["commonName"]
 
     def _record(self, line: list[str], headers: list[tuple[str, str]], peer: Mapping[str, Any]) -> None:
         sent = [

@@ -39,7 +39,7 @@ class Refusal(NamedTuple):
         return [*([secret] if secret else []), own]
 
 
-def _secret(annotations: Mapping[str, str] | None = None, **data: str | bytes) -> Callable[[datetime], Object]:
+def _secret(annotations: Mapping[str, str] | None = None, /, **data: str | bytes) -> Callable[[datetime], Object]:
     """Return a function for a Secret with that content."""
     encoded = {
         name.replace("_", "."): base64.b64encode(value.encode() if isinstance(value, str) else value).decode()

@@ -1,7 +1,7 @@
 """A parser of the command line that names what the user may have meant, and sorts commands by who uses them."""
 
-# argparse has no public way to the entries of a list of commands.
-# pyright: reportPrivateUsage=false
+# argparse has no public way to the entries of a list of commands, and types `parse_args` by the namespace.
+# pyright: reportPrivateUsage=false, reportIncompatibleMethodOverride=false
 from __future__ import annotations
 
 import argparse

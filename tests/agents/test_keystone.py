@@ -143,9 +143,11 @@ class Keystone:
     def answer(self, path: str) -> tuple[str, bytes]:
         """Return the status and the body of an answer."""
         statuses: list[str] = []
-        body = self.application(
-            {"PATH_INFO": path, "REQUEST_METHOD": "POST"}, lambda status, _: statuses.append(status)
-        )
+
+        def start_response(status: str, _: object) -> None:
+            statuses.append(status)
+
+        body = self.application({"PATH_INFO": path, "REQUEST_METHOD": "POST"}, start_response)
         return statuses[-1], b"".join(body)
 
     @property

@@ -36,7 +36,11 @@ def files() -> dict[str, SimpleNamespace]:
 def attachments(monkeypatch: pytest.MonkeyPatch, files: dict[str, SimpleNamespace]) -> Iterator[ModuleType]:
     names = ("VolumeDriverNotFound", "VirtualInterfacePlugException", "NovaException", "ShareMountError")
     exceptions = SimpleNamespace(**{name: type(name, (Refusal,), {}) for name in names})
-    images = SimpleNamespace(privileged_qemu_img_info=lambda path, format: files[path])  # noqa: A006
+
+    def image_info(path: str, format: str) -> SimpleNamespace:  # noqa: A002
+        return files[path]
+
+    images = SimpleNamespace(privileged_qemu_img_info=image_info)
     stands_for: dict[str, dict[str, Any]] = {
         "nova": {"exception": exceptions},
         "nova.virt": {"images": images},

@@ -18,13 +18,13 @@ REST = Rest(writes=0, restart=0, cpu=0.15, renewals=20, memory=80, peak=95)
 
 @pytest.mark.parametrize(("seconds", "unit", "missed"), [(4.0, 0.5, []), (4.0, 0.2, ["apply", "steady state"])])
 def test_goals_in_seconds_follow_the_speed_of_the_machine(seconds: float, unit: float, missed: list[str]) -> None:
-    rows = bench._rows([rollout(seconds)] * 3, REST, rollout(20.0), unit)
+    rows = bench.table([rollout(seconds)] * 3, REST, rollout(20.0), unit)
     names = [row.name for row in rows if not row.met]
     assert [any(name.startswith(word) for name in names) for word in missed] == [True] * len(missed)
     assert len(names) == len(missed)
 
 
 def test_the_median_of_runs_counts() -> None:
-    rows = {row.name: row for row in bench._rows([rollout(1), rollout(2), rollout(9)], REST, rollout(20.0), 0.5)}
+    rows = {row.name: row for row in bench.table([rollout(1), rollout(2), rollout(9)], REST, rollout(20.0), 0.5)}
     assert rows["apply of the minimal control plane to Ready"].measured == 2
     assert rows["API writes per object created"].measured == pytest.approx(1.2)

@@ -42,7 +42,7 @@ SECRETS = {
 }
 CEPH = {"name": "fast", "type": "ceph"}
 LVM = {"name": "local", "type": "lvm"}
-NFS = {"name": "files", "type": "nfs", "nfs": {"shares": ["files.example:/a", "files.example:/b"]}}
+NFS: dict[str, Any] = {"name": "files", "type": "nfs", "nfs": {"shares": ["files.example:/a", "files.example:/b"]}}
 ARRAY: dict[str, Any] = {"name": "array", "driver": "cinder.volume.drivers.pure.PureISCSIDriver"}
 
 

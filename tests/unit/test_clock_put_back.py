@@ -88,7 +88,7 @@ def test_an_order_is_new_though_the_last_one_was_ahead(release: Release) -> None
     spec = {"target": "database", "serviceRef": {"kind": "Glance", "name": "glance"}, "replaceNow": True}
     report = {"databaseRotation": json.dumps({"step": "Idle", "order": rotation.stamp(AHEAD)})}
     data = {"at": rotation.stamp(AHEAD), "generation": "1", "since": rotation.stamp(AHEAD)}
-    refs = {optional_ref("Glance", "glance"): ResolvedRef(report)}
+    refs = {ref: ResolvedRef(report) for ref in (optional_ref("Glance", "glance"),)}
     ctx = context(CREDENTIAL_ROTATION, spec, release=release, refs=refs, generation=2)
     secret = kube.secret(ctx, "glance-database-rotation", data)
     made = plan_rotation(replace(ctx, children={("Secret", "glance-database-rotation"): secret}))

@@ -116,7 +116,11 @@ class Cluster:
         self.fills_in = False
         """True if a removed field has a default in the definition, so that nothing changes."""
         self.client, self.catalog = self, SimpleNamespace(resources=(KIND, Kind.of(PKI)))
-        self.stores: Any = {kind: SimpleNamespace(put=lambda *_, **__: None) for kind in (KIND, DEPLOYMENT)}
+
+        def put(*_: object, **__: object) -> None:
+            pass
+
+        self.stores: Any = {kind: SimpleNamespace(put=put) for kind in (KIND, DEPLOYMENT)}
         self.memo = ApplyCache()
 
     async def get(self, *_: object) -> Object:

@@ -362,10 +362,13 @@ def test_an_answer_waits_for_the_whole_request(headers: dict[str, str], end: tup
     def refuses(environ: dict[str, Any], start_response: str) -> list[bytes]:
         return [start_response.encode()]
 
+    def unchanged(api: Any) -> Any:
+        return api
+
     found: dict[str, Any] = {
         "uwsgi": SimpleNamespace(chunked_read=body.read),
         "glance.common.wsgi_app": SimpleNamespace(init_app=lambda: refuses),
-        "wsgi_errors": SimpleNamespace(answer_errors=lambda api: api),
+        "wsgi_errors": SimpleNamespace(answer_errors=unchanged),
     }
     with mock.patch.dict(sys.modules, found):
         program = runpy.run_path(str(ROOT / "images" / "glance" / "glance_wsgi"))

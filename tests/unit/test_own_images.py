@@ -40,7 +40,11 @@ def job(image: str, said: str) -> Verdict:
         "containerStatuses": [{"name": "main", "image": image, "ready": False, "state": {"waiting": waiting}}],
     }
     pod = {"metadata": {"name": "check-x", "creationTimestamp": THEN}, "spec": {"nodeName": "n1"}, "status": status}
-    return diagnose(live, judge(live), [pod], lambda *_: (), NOW).verdict
+
+    def no_warnings(*_: object) -> tuple[Object, ...]:
+        return ()
+
+    return diagnose(live, judge(live), [pod], no_warnings, NOW).verdict
 
 
 def test_an_image_of_this_project_is_built_and_loaded() -> None:

@@ -82,7 +82,7 @@ def _with_proxy(
     direct = dict.fromkeys(each for each in (*user_list, *proxy.no_proxy, *_inside(ctx)) if each)
     variables = {**proxies, _NO_PROXY: ",".join(direct)}
     both = {spelling: value for name, value in variables.items() for spelling in (name, name.lower())}
-    return {**unrelated, **{name: value for name, value in both.items() if value is not None}}
+    return {**unrelated, **both}
 
 
 def _inside(ctx: Context[Any]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import ssl
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -107,15 +108,16 @@ def _connection(kubeconfig: Kubeconfig, name: str) -> Connection:
     is_secure = server.scheme == "https"
     authority = _authority(cluster, is_secure=is_secure)
     proxy = proxy_of(server, cluster.proxy_url)
-    common = {
-        "server": server.geturl(),
-        "namespace": context.namespace or "",
-        "proxy": proxy,
-        "is_compressed": not cluster.disable_compression,
-    }
+    connection = partial(
+        Connection,
+        server=server.geturl(),
+        namespace=context.namespace or "",
+        proxy=proxy,
+        is_compressed=not cluster.disable_compression,
+    )
     # Where anybody could read it, nobody logs in; whom to act as is no secret.
     if not is_secure:
-        return Connection(**common, headers=_impersonation(user))
+        return connection(headers=_impersonation(user))
     certificate = _certificate(user)
     login, credentials = _login(user, certificate, _described(cluster, authority, proxy))
     if not (login or credentials or certificate):
@@ -123,8 +125,7 @@ def _connection(kubeconfig: Kubeconfig, name: str) -> Connection:
             f"kubeconfig: context {name!r}: user {context.user or ''!r} has no login; add a token, a client certificate"
             " or exec"
         )
-    return Connection(
-        **common,
+    return connection(
         authority=authority,
         is_insecure=bool(cluster.insecure_skip_tls_verify),
         server_name=cluster.tls_server_name or "",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ... import oslo, parts
 from ...api import Sections
 from ...parts.connect import caches, sources
@@ -49,7 +51,7 @@ _OF_NODES = (
     "os_compute_api:servers:detail:get_all_tenants",
     "os_compute_api:servers:allow_all_filters",
 )
-POLICIES = dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service")
+POLICIES: Mapping[str, str] = dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service")
 """Rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
 ends there.
 """
