@@ -119,7 +119,18 @@ def _agents_rule(agents: NodeAgents) -> Object:
         before = f"{old} && {_OLD}.{entries}.orValue([]).exists(before, {was})"
         goes_on = f"{_NEW}.{entries}.orValue([]).all(each, !({_has(switch, 'each', below)}) || {before})"
     expression = f"!({new}) || {goes_on}" if new else goes_on
-    return _refusal(expression, f"{agents} runs programs on nodes as root", "turn that off")
+    return _refusal(expression, f"{agents} runs programs on nodes as root", _alternative(agents))
+
+
+def _alternative(agents: NodeAgents) -> str:
+    """Return how a user does without these programs; empty if they always run."""
+    return " or ".join(f"set {switch} to {_other_value(switch)}" for switch in agents.switches)
+
+
+def _other_value(switch: Switch) -> str:
+    if switch.values == (True,):
+        return "false"
+    return f"another value than {' or '.join(json.dumps(value) for value in switch.values)}"
 
 
 def _values_rule(values: NodeValues) -> Object:
@@ -136,8 +147,8 @@ def _values_rule(values: NodeValues) -> Object:
 def _refusal(expression: str, reason: str, advice: str) -> Object:
     return {
         "expression": expression,
-        "message": f"{reason}, which needs the verb {RUN_ON_NODES} (ClusterRole {NODE_AGENTS}); {advice}, or ask an "
-        "administrator of the Kubernetes cluster",
+        "message": f"{reason}, which needs the verb {RUN_ON_NODES} (ClusterRole {NODE_AGENTS}); "
+        f"{advice}{', or ' if advice else ''}ask an administrator of the Kubernetes cluster",
         "reason": "Forbidden",
     }
 

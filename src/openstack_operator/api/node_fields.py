@@ -56,6 +56,9 @@ class Switch:
     unset: Any
     """Value that the field has if it is unset."""
 
+    def __str__(self) -> str:
+        return _text(self.path)
+
 
 @dataclass(frozen=True)
 class NodeAgents:

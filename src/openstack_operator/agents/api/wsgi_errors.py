@@ -96,8 +96,8 @@ class _Body(Iterator[bytes]):
 
     def __next__(self) -> bytes:
         if self._first is not None:
-            first, self._first = self._first, None
-            return first
+            part, self._first = self._first, None
+            return part
         return next(self._parts)
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ class Queue:
     health: str
     """Path that the API answers with a status below 400 while it works."""
     concurrency: int
-    """Requests that the API answers at the same time."""
+    """Requests that the API answers at the same time; 0 for an API that limits them itself."""
     slowest: int
     """Seconds that one request may take while the API works."""
 
