@@ -168,7 +168,8 @@ class _Handler(StreamRequestHandler):
         self.rfile, self.wfile = self.request.makefile("rb"), self.request.makefile("wb")
         peer["tls"] = True
         if certificate := self.request.getpeercert():
-            peer["certificate"] = dict(part[0] for part in certificate["subject"])["commonName"]
+            subject: Any = certificate["subject"]
+            peer["certificate"] = dict(part[0] for part in subject)["commonName"]
 
     def _record(self, line: list[str], headers: list[tuple[str, str]], peer: Mapping[str, Any]) -> None:
         sent = [
