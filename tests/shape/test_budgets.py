@@ -15,7 +15,7 @@ SERVICES = sorted(path.parent for path in (SRC / "services").glob("*/**/__init__
 
 MODULE, FOLDER, PLAINEST, FUNCTION = 400, 300, 150, 40
 LARGER = {
-    "cephstorage": 755,
+    "cephstorage": 770,
     "cinder": 890,
     "controlplane": 1025,
     "designate": 1030,

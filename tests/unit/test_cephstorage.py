@@ -70,6 +70,12 @@ def test_what_is_published(release: Release) -> None:
     assert coordinates(held, "", "")[1:] == (told["fsid"], ("ceph-mon-a.openstack.svc.cluster.local",))
 
 
+def test_each_use_has_a_user_of_its_own(release: Release) -> None:
+    users = {"volumes": {"user": "mq"}, "backups": {"user": "mq"}}
+    with pytest.raises(SpecError, match=r"spec\.pools\.backups\.user: 'mq' is the user of pools\.volumes, too"):
+        planned(release, {"pools": users})
+
+
 def test_each_client_may_do_the_least(release: Release) -> None:
     wanted = json.loads(
         secret(planned(release, {"pools": {"images": {"name": "pictures"}}}), "ceph-pools-setup")["wanted.json"]

@@ -43,6 +43,7 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
     `<use>Secret` of each use that has a client.
     """
     cluster = {"local": _local, "external": _external, "rook": _rook}[ctx.spec.mode](ctx)
+    _check_users(ctx, cluster)
     facts = health.status_facts(ctx)
     clients = {use: _client(ctx, cluster, use) for use in cluster.keys}
     setup = _setup(ctx, cluster, facts, after=tuple(clients.values()))
@@ -73,6 +74,15 @@ def _published(ctx: Context[CephStorageSpec], cluster: Cluster, clients: Mapping
         pool = config.pool_names(ctx.spec)[use]
         contract |= {f"{use}User": f"client.{cluster.names[use]}", f"{use}Pool": pool, f"{use}Secret": secret.secret}
     return contract
+
+
+def _check_users(ctx: Context[CephStorageSpec], cluster: Cluster) -> None:
+    """Raise SpecError if two uses have one user, which the operator would give the rights of only one of them."""
+    uses: dict[str, str] = {}
+    for use, user in cluster.names.items() if ctx.spec.mode != "external" else ():
+        if uses.setdefault(user, use) != use:
+            text = f"{user!r} is the user of pools.{uses[user]}, too, which has other rights; choose another name"
+            raise SpecError(f"spec.pools.{use}.user", text)
 
 
 def _local(ctx: Context[CephStorageSpec]) -> Cluster:
