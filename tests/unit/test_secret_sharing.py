@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import openstack_operator
-from openstack_operator.api import Model, SecretKeyRef, SecretRef, Template, secret_uses
+from openstack_operator.api import Model, SecretKeyRef, SecretRef, Template, UsesEnvironment, secret_uses
 from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.kube import INSTANCE, KIND, MANAGED_BY
 from openstack_operator.plan import ALLOWED_RESOURCES, PAUSE, Service
@@ -234,6 +234,10 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
     ("HypervisorCluster", {"controlPlaneSecretRef": STOLEN}, "spec.controlPlaneSecretRef.name"),
     ("SecretAggregate", {"sources": [{"secretRef": STOLEN}]}, "spec.sources[0].secretRef.name"),
     *(
+        (kind, {"envSecretRef": STOLEN}, "spec.envSecretRef.name")
+        for kind in sorted(each.kind for each in OWN.values() if issubclass(each.spec, UsesEnvironment))
+    ),
+    *(
         (kind, {**spec, "passwordSecretRef": STOLEN}, "spec.passwordSecretRef.name")
         for kind, spec in (
             ("MariaDBDatabase", {"database": "a", "user": "a"}),
@@ -290,7 +294,8 @@ def test_each_field_for_a_secret_is_attacked() -> None:
         if any(issubclass(each, refs) for each in named(info.annotation))
     }
     attacked = {type(each) for kind, spec, _ in ATTACKS for each in instances(OWN[kind].spec.model_validate(spec))}
-    assert {model.__name__ for model in holding - attacked} == AUTHORITIES
+    # The kinds of c5c3 have the fields of ours, in a subclass of the same name.
+    assert {model.__name__ for model in holding if attacked.isdisjoint(model.__mro__)} == AUTHORITIES
 
 
 def instances(value: Any) -> Iterator[Model]:

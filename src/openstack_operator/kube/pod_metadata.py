@@ -26,8 +26,10 @@ _CONFINEMENT = re.compile(
     r"|(.+\.)?cdi\.k8s\.io/.*"
     r"|(io\.kubernetes\.(cri|cri-o)|io\.containerd|io\.katacontainers|io\.crun|run\.oci|org\.systemd|org\.criu)[./].*"
 )
-_OPT_OUT = re.compile(r".*/(.*-)?(inject|injection|inject-.+|injector)"), frozenset({"false", "disabled", "no", "off"})
-"""Names with which injectors leave out a pod, and the values for that."""
+_INJECT, _INJECTORS = "inject", frozenset({"injection", "injector"})
+"""Words in the names with which injectors leave out a pod: the one anywhere, each of the others at the end."""
+_LEFT_OUT = frozenset({"false", "disabled", "no", "off"})
+"""Values with which they do so."""
 _HARMLESS = re.compile(
     r"prometheus\.io/(scrape|port|path|scheme)"
     r"|(cluster-autoscaler\.kubernetes\.io/safe-to-evict|karpenter\.sh/do-not-(disrupt|evict))"
@@ -86,5 +88,6 @@ def pod_labels(ctx: Context[Any], reserved: Collection[str]) -> Mapping[str, str
 
 
 def _opts_out(name: str, value: str) -> bool:
-    names, values = _OPT_OUT
-    return names.fullmatch(name) is not None and value.lower() in values
+    domain, _, last = name.rpartition("/")
+    words = last.split("-")
+    return bool(domain) and (_INJECT in words or words[-1] in _INJECTORS) and value.lower() in _LEFT_OUT

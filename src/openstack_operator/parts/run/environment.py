@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +10,8 @@ from ...api import Sections
 from ...plan import Context, IgnoredFields, Object, OptionsError, Plan
 from .config_check import known_options, written_options
 
-_VARIABLE = re.compile(r"OS_([A-Z0-9_]+?)__([A-Z0-9_]+)\Z")
-"""Variable from which oslo.config reads an option, before any file."""
+_PREFIX, _BEFORE_OPTION = "OS_", "__"
+"""Marks in the name of a variable that oslo.config reads before any file: OS_<section>__<option>."""
 
 _FILE = "--config-file"
 
@@ -50,9 +49,9 @@ def environment(plan: Plan) -> Sections:
     sections: Sections = {}
     for container in (each for obj in plan.objects for each in _containers(obj)):
         for variable in container.get("env") or ():
-            if match := _VARIABLE.match(variable["name"]):
-                section = match[1] if match[1] == "DEFAULT" else match[1].lower()
-                sections.setdefault(section, {})[match[2].lower()] = None
+            section, _, option = variable["name"].removeprefix(_PREFIX).partition(_BEFORE_OPTION)
+            if option and variable["name"].startswith(_PREFIX):
+                sections.setdefault(section if section == "DEFAULT" else section.lower(), {})[option.lower()] = None
         words: list[str] = [*(container.get("command") or ()), *(container.get("args") or ())]
         # A program that reads options by oslo.config.
         for word in words[words.index(_FILE) :] if _FILE in words else ():
