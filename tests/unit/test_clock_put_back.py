@@ -20,6 +20,7 @@ from openstack_operator.plan.times import not_ahead, past_stamp
 from openstack_operator.runtime.apply import Applier
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.clock import steady
+from openstack_operator.runtime.diagnosis import Diagnostician
 from openstack_operator.runtime.finalizers import delay
 from openstack_operator.runtime.grace import Grace
 from openstack_operator.runtime.kinds import JOB, Catalog, Kind
@@ -199,3 +200,21 @@ def test_what_was_applied_is_applied_again_once_in_a_while() -> None:
     assert cache.is_noop(live, "stamp")
     now[0] += timedelta(minutes=2)
     assert not cache.is_noop(live, "stamp")
+
+
+def test_an_operator_waits_two_minutes_for_a_status_of_another_version_whatever_the_clock_says() -> None:
+    world = World(cast("Client", None), Catalog([MEMCACHED]), [], lambda change: None)
+    request = Request(Kind.of(MEMCACHED).handle, "openstack", "memcached")
+    ready = {"type": "Ready", "status": "True", "observedGeneration": 1}
+    live = {
+        "apiVersion": MEMCACHED.api_version,
+        "kind": MEMCACHED.kind,
+        "metadata": {"name": "memcached", "generation": 1},
+        "status": {"operatorVersion": "1.0", "observedGeneration": 1, "conditions": [ready]},
+    }
+    memo, began = ApplyCache(), steady()
+    answers = [
+        Diagnostician(world, request, now, memo, "2.0", steady=began + passed).judge(live).ready
+        for now, passed in ((AHEAD, timedelta()), (NOW, timedelta(minutes=1)), (NOW, timedelta(minutes=3)))
+    ]
+    assert answers == [False, False, True]

@@ -23,12 +23,16 @@ refuses must not hold up the rest."""
 class Diagnostician:
     """A judge of the objects of one resource during one pass."""
 
-    def __init__(self, world: World, request: Request, now: datetime, memo: ApplyCache, version: str) -> None:
-        """`version` is that of this operator. Roll-outs that are finished are removed from those of `memo`."""
+    def __init__(
+        self, world: World, request: Request, now: datetime, memo: ApplyCache, version: str, *, steady: datetime
+    ) -> None:
+        """`version` is that of this operator; `steady` the time of clock.steady. Roll-outs that are
+        finished are removed from those of `memo`.
+        """
         self._world, self._request, self._now, self._rollouts = world, request, now, memo.announced_rollouts
         self._version = version
-        memo.began = memo.began or now
-        self._upgraded = memo.began + _UPGRADE
+        memo.began = memo.began or steady
+        self._patience = (memo.began + _UPGRADE - steady).total_seconds()
         self._warned_claims = memo.endangered_claims
         self.volume_warnings: list[str] = []
         """Warnings about volume claims that are being deleted and were not before."""
@@ -68,9 +72,9 @@ class Diagnostician:
         if verdict.ready and live["metadata"].get("uid") in self._rollouts:
             self._rollouts.discard(live["metadata"]["uid"])
             self.rolled_out.append(f"{live['kind']}/{live['metadata']['name']}")
-        if self._now < self._upgraded and outdated(live, self._version):
+        if self._patience > 0 and outdated(live, self._version):
             self.is_outdated = True
-            self._recheck_in((self._upgraded - self._now).total_seconds())
+            self._recheck_in(self._patience)
             name = f"{live['kind']}/{live['metadata']['name']}"
             return progressing(f"{name}: not yet looked at by this operator") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:

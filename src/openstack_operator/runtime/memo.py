@@ -44,7 +44,7 @@ class ApplyCache:
         """Fields that users had set by hand, by the uid of the resource, with the time at which they were removed."""
         self.contention = Contention()
         self.began: datetime | None = None
-        """The time at which this process first looked at anything as the one that acts."""
+        """The time, by the steady clock, at which this process first looked at anything as the one that acts."""
 
     def is_noop(self, entry: Cached, stamp: str) -> bool:
         """Return whether applying this content to this version of the object was found to change nothing."""

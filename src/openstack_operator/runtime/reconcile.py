@@ -111,7 +111,9 @@ class Reconciler:
         kind, children, now = world.resource(request.kind), inputs.children, steady()
         applier = Applier(world, self._engine.memo, request, resource, kind, context.now, children, steady=now)
         gate = self._gate(request, resource, context.spec, now, applier, children)
-        diagnostician = Diagnostician(world, request, context.now, self._engine.memo, self._engine.reporter.version)
+        diagnostician = Diagnostician(
+            world, request, context.now, self._engine.memo, self._engine.reporter.version, steady=now
+        )
         rule = world.claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:
