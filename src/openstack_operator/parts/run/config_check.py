@@ -121,6 +121,10 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
+_NO_SECTIONS = frozenset({"cells", "groups"})
+"""Lists of which no entry has a section of its name."""
+
+
 def _names(value: Any) -> Iterator[str]:
     """Yield the names of entries of lists, at any depth."""
     if isinstance(value, list):
@@ -129,5 +133,5 @@ def _names(value: Any) -> Iterator[str]:
                 yield str(cast("dict[str, Any]", entry)["name"])
             yield from _names(entry)
     elif isinstance(value, dict):
-        for entry in cast("dict[str, Any]", value).values():
-            yield from _names(entry)
+        for name, entry in cast("dict[str, Any]", value).items():
+            yield from _names(entry) if name not in _NO_SECTIONS else ()

@@ -95,15 +95,20 @@ def inconsistent_options(ctx: Context[Any], plan: Plan) -> IgnoredFields:
 
 
 def _configurations(spec: Model) -> Iterator[_Written]:
-    """Yield the options of each `config` of a spec; those of a program are merged over those of the service."""
+    """Yield the options of each `config` of a spec, merged over those of the parts of the spec that it is in."""
     by_base: dict[str, _Written] = {}
     for path, section, options in written_options(spec):
         name = section if section == "DEFAULT" else section.lower()
         by_base.setdefault(path.removesuffix(f".{section}"), {}).update(
             {(name, option.replace("-", "_")): (value, f"{path}.{option}") for option, value in options.items()}
         )
-    common = by_base.get("spec.config", {})
-    yield from ({**common, **written} for written in by_base.values())
+    for base in by_base:
+        merged: _Written = {}
+        # The shortest is that of the service.
+        for outer in sorted(by_base, key=len):
+            if base.startswith(outer.removesuffix("config")):
+                merged |= by_base[outer]
+        yield merged
 
 
 def _number(written: _Written, option: tuple[str, str], default: float) -> tuple[float | None, str]:

@@ -23,6 +23,7 @@ from ..neutron.agent import metadata_agent
 from ..nova.cells import CellNodes
 from ..nova.compute import NodeInputs, node_programs
 from ..nova.consoles import NODE_FILES, Consoles, node_mounts
+from ..nova.groups import ready_nodes
 from ..nova.migration import plan_migration
 from ..nova.model import Cell, NovaSpec
 from ..nova.waves import plan_rollout
@@ -69,7 +70,7 @@ def plan(ctx: Context[HypervisorClusterSpec]) -> Plan:
         *(agents if spec.metadata_agent.enabled else ()),
         *([Group("Authorities", [migration.authority.replacement])] if migration.authority else ()),
         wake=migration.wake,
-        details={"computeNodes": kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).ready, **rollout.details},
+        details={"computeNodes": ready_nodes(nova, cell.name), **rollout.details},
     )
 
 

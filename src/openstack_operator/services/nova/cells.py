@@ -14,7 +14,7 @@ from ...parts.expose import exposure
 from ...parts.expose.front import Clients, Front, front
 from ...parts.expose.policies import api_ingress, ingress_policies
 from ...plan import Context, SpecError, Step, key
-from . import config, jobs
+from . import config, groups, jobs
 from .consoles import Consoles, console_accounts, console_conf
 from .model import Cell, NovaSpec
 
@@ -173,7 +173,7 @@ def status(ctx: Context[NovaSpec], cell: CellPlan) -> dict[str, Any]:
     return {
         "name": cell.name,
         "status": "Ready" if ready else "Progressing",
-        "computeNodes": kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")).ready,
+        "computeNodes": groups.ready_nodes(ctx, cell.name),
     }
 
 

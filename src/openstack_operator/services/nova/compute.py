@@ -12,7 +12,7 @@ from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
 from ...parts.run.node_networks import network_env, with_addresses
 from ...plan import HOSTS, Context, Group, State, Step, Verdict
-from . import config, idle, jobs, volumes
+from . import config, groups, idle, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
 from .consoles import Consoles
@@ -68,7 +68,7 @@ def plan_compute(
         migration=migration,
     )
     programs, daemons = node_programs(ctx, [cell.nodes for cell in cells], node_inputs)
-    rollouts = [kube.Rollout(ctx.live("DaemonSet", cell.name, "compute")) for cell in cells]
+    rollouts = [each for cell in cells for each in groups.rollouts(ctx, cell.name)]
     nodes = sum(each.desired for each in rollouts)
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
     # A cloud may begin without compute nodes, so that this is no failure.
@@ -85,9 +85,14 @@ def node_programs(
     """Return the steps of libvirt on all nodes, and those of nova-compute in each cell."""
     disks = plan_disks(ctx)
     options = oslo.merge(disks.options, inputs.migration.options)
-    daemons = [step for cell in cells for step in _nova_compute(ctx, cell, inputs, disks, options)]
+    groups.check(ctx, [cell.name for cell in cells])
+    members = groups.node_groups(ctx)
+    daemons = [
+        step for cell in cells for each in members for step in _nova_compute(ctx, cell, each, inputs, disks, options)
+    ]
     libvirt = _libvirt(ctx, disks, inputs.migration, inputs.consoles)
-    return [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx)], daemons
+    programs = [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx), *groups.remarks(ctx)]
+    return programs, daemons
 
 
 def node_network_refs(spec: NovaSpec) -> list[Ref]:
@@ -157,11 +162,18 @@ def _libvirt(ctx: Context[NovaSpec], disks: Disks, migration: Migration, console
 
 
 def _nova_compute(
-    ctx: Context[NovaSpec], cell: CellNodes, inputs: NodeInputs, disks: Disks, options: Sections
+    ctx: Context[NovaSpec],
+    cell: CellNodes,
+    group: groups.NodeGroup,
+    inputs: NodeInputs,
+    disks: Disks,
+    options: Sections,
 ) -> tuple[Step, ...]:
-    """Plan nova-compute on the nodes of one cell, with its configuration."""
-    name, spec = f"{cell.name}-compute", ctx.spec.compute
-    sections = config.compute(ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options)
+    """Plan nova-compute on the nodes of one cell and group, with its configuration."""
+    name, spec = group.component(cell.name), ctx.spec.compute
+    sections = config.compute(
+        ctx, cell.messaging, inputs.notifications, inputs.identity, cell.console, options, group.layers
+    )
     base = parts.written(ctx, {_CONF: oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
     conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.release_entry(ctx, "compute")
@@ -203,6 +215,8 @@ def _nova_compute(
     template["metadata"]["labels"][kube.WATCHED] = "true"
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
     daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
+    # After that: a node stays as it is if another one gets a group.
+    daemons = group.placed(ctx, daemons)
     after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
     return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after, turn=HOSTS)
 

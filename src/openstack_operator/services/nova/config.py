@@ -114,9 +114,10 @@ def compute(
     user: sources.Identity,
     console: str,
     disks: Sections,
+    layers: Mapping[str, Sections],
 ) -> Sections:
     """Return all options of nova-compute: no schema, only its cell's broker. `console` is the base URL of the cell's
-    proxy, `disks` are the options for the place of servers' disks.
+    proxy, `disks` are the options for the place of servers' disks, and `layers` those of the user by their field.
     """
     virt_type = ctx.spec.compute.virt_type
     fixed_options = oslo.merge(
@@ -131,5 +132,7 @@ def compute(
         },
         disks,
     )
-    service = parts.options(ctx, fixed_options, defaults=COMPUTE_DEFAULTS)
-    return layered(service, ctx.spec.compute.config, fixed_options, "spec.compute.config", catalog=known_options(ctx))
+    sections = parts.options(ctx, fixed_options, defaults=COMPUTE_DEFAULTS)
+    for path, written in layers.items():
+        sections = layered(sections, written, fixed_options, path, catalog=known_options(ctx))
+    return sections

@@ -173,10 +173,22 @@ class ComputeRollout(Model):
     node whose pod you delete."""
 
 
+class ComputeGroup(Model):
+    """Compute nodes with options of their own: those with a GPU, with pinned CPUs or with huge pages."""
+
+    name: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    """Name of the group. nova-compute of its nodes is in DaemonSet `<name>-<cell>-<group>-compute`."""
+    node_selector: Annotated[Labels, Field(min_length=1, max_length=4)]
+    """Labels of these nodes, besides those of `compute.nodeSelector`. A node with the labels of several groups is in
+    the first of these."""
+    config: Sections = {}
+    """Options for nova-compute on these nodes; they override `compute.config`."""
+
+
 class Compute(AgentSettings):
     """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
 
-    on_nodes = ("config", "rbd")
+    on_nodes = ("config", "groups", "rbd")
     node_folders = ("instance_storage_path",)
     node_agents = {"enabled": ((True,), True)}
 
@@ -203,6 +215,15 @@ class Compute(AgentSettings):
     """Network of the addresses at which nodes show consoles to the proxies; unset is that of the nodes."""
     config: Sections = {}
     """Options for nova-compute alone; they override the service's config."""
+    groups: Annotated[
+        list[ComputeGroup],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = []
+    """Groups of compute nodes with options of their own. All other nodes have the options of `config`. Add a group
+    first, and then label its nodes: nova-compute of a node starts again when the node gets another group."""
     rollout: ComputeRollout = ComputeRollout()
     """Nodes that get a change of nova-compute at a time, and which come first."""
     libvirt: AgentSettings = AgentSettings()
