@@ -36,6 +36,7 @@ C5C3_ROTATION = "CredentialRotation.c5c3.io"
 SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requests": {"cpu": "500m"}}}
 OF_CERT_MANAGER = {"issuerRef": {"name": "company-ca"}}
 LIFETIME = "spec.certificateLifetime"
+GROUP: dict[str, Any] = {"name": "gpu", "nodeSelector": {"gpu": "true"}}
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
@@ -280,6 +281,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Neutron", {"ml2": {"typeDrivers": ["flat"], "tenantNetworkTypes": ["geneve"]}}, "spec.ml2", "in typeDrivers too"),
     ("Nova", {"cells": [{"name": "a"}, {"name": "a"}]}, "spec.cells[1]", "Duplicate"),
     ("Nova", {"cells": [{"name": "cell0"}]}, "spec.cells[0].name", "choose another name"),
+    ("Nova", {"compute": {"groups": [GROUP, GROUP]}}, "spec.compute.groups[1]", "Duplicate"),
+    ("Nova", {"compute": {"groups": [{**GROUP, "nodeSelector": {}}]}}, "groups[0].nodeSelector", "at least 1"),
+    (CLOUD, {"nova": {"compute": {"groups": [{"nodeSelector": {"a": "b"}}]}}}, "groups[0].name", "Required"),
     ("Nova", {"compute": {"virtType": "xen"}}, "spec.compute.virtType", '"auto", "kvm", "qemu"'),
     ("Keystone", {"fernet": {"rotationSchedule": "0 0 * *"}}, "spec.fernet.rotationSchedule", "five cron fields"),
     ("Keystone", {"fernet": {"rotationSchedule": "99 0 * * *"}}, "spec.fernet.rotationSchedule", "five cron fields"),

@@ -82,6 +82,20 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "DEFAULT.service_down_time is 30 s, and DEFAULT.report_interval 20 s",
     ),
     (
+        # Those of all compute nodes hold in a group.
+        "Nova",
+        {
+            "compute": {
+                "config": {"DEFAULT": {"report_interval": 40}},
+                "groups": [
+                    {"name": "gpu", "nodeSelector": {"a": "b"}, "config": {"DEFAULT": {"service_down_time": 70}}}
+                ],
+            },
+        },
+        "spec.compute.groups[0].config.DEFAULT.service_down_time",
+        "DEFAULT.service_down_time is 70 s, and DEFAULT.report_interval 40 s",
+    ),
+    (
         "Neutron",
         {"config": {"AGENT": {"report_interval": 60}}},
         "spec.config.AGENT.report_interval",
