@@ -32,12 +32,14 @@ def api_server(
     directory: Path | str,
     *,
     controllers: bool | str = False,
+    scheduler: bool = False,
     prepare: Callable[[Path], None] = lambda admin: None,
 ) -> Generator[Path]:
     """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
     With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets;
     a string chooses among its controllers, as its option of that name does: "garbage-collector-controller".
+    With `scheduler`, kube-scheduler gives pods their nodes.
     `prepare` is called with the kubeconfig before they start: the place for CRDs, since the garbage collector looks for
     new kinds only every 30 seconds.
     Raises BuildError where the binaries are not built, RuntimeError with the end of the log where a process dies.
@@ -61,6 +63,11 @@ def api_server(
             )
             chosen = [f"--controllers={controllers}"] if isinstance(controllers, str) else []
             start("kube-controller-manager", [*manager, *chosen, f"--secure-port={controllers_port}"])
+        if scheduler:
+            command = components.scheduler(
+                plane, build.binary("kubernetes", "kube-scheduler"), _config(home, plane, "scheduler")
+            )
+            start("kube-scheduler", [*command, f"--secure-port={free_port()}"])
         yield admin
 
 

@@ -41,6 +41,7 @@ _LONG = (
         "test_providers.py",
     ),
     *("test_recreation.py", "test_nodes.py", "test_hostile.py", "test_budget.py", "test_metrics.py"),
+    "test_node_groups.py",
 )
 """Files with tests that take ten seconds or more, many of them waiting for what takes its time: a lease that ends."""
 _names = itertools.count()

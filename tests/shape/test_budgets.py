@@ -25,7 +25,7 @@ LARGER = {
     "keystone/federation": 590,
     "mariadb": 730,
     "neutron": 500,
-    "nova": 1465,
+    "nova": 1590,
     "octavia": 465,
     "ovnnetwork": 1355,
     "pki": 320,

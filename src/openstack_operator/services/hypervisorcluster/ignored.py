@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...plan import Context, IgnoredFields, Plan
-from ..nova.model import Compute
+from ..nova.node_model import Compute
 from .model import HypervisorClusterSpec
 
 _OF_NODES = [f"compute.{info.alias}" for name, info in Compute.model_fields.items() if name not in {"enabled", "rbd"}]

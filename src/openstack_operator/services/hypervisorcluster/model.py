@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...api import AgentSettings, Column, Model, OVNNetworkRef, ReleaseName, Resource, SecretRef, Sections
-from ..nova.model import Compute, ComputeStatus
+from ..nova.model import ComputeStatus
+from ..nova.node_model import Compute
 
 
 class MetadataAgent(AgentSettings):

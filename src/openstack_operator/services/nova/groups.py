@@ -40,8 +40,8 @@ class NodeGroup:
         return _component(cell, self.name)
 
     def placed(self, ctx: Context[NovaSpec], daemon_set: Object) -> Object:
-        """Return the DaemonSet on the nodes of this group alone. Pods of a group start only where no other nova-compute
-        of this resource is, and the other way round: the scheduler looks at the anti-affinity of both.
+        """Return the DaemonSet on the nodes of this group alone, if there are groups. Its pods start where no other
+        nova-compute of this resource is, also none that still ends.
         """
         if not (self.labels or self.earlier):
             return daemon_set
@@ -50,9 +50,7 @@ class NodeGroup:
         pod, kind = template["spec"], ctx.permissions.node_labels
         selector = {**(pod.get("nodeSelector") or {}), **node_labels.selector(self.labels, kind)}
         affinity = node_labels.affinity(reduce(kube.lacking, self.earlier, pod.get("affinity")), kind)
-        if self.name:
-            affinity = _alone(ctx, affinity)
-        pod = {**pod, "nodeSelector": selector, "affinity": affinity}
+        pod = {**pod, "nodeSelector": selector, "affinity": _alone(ctx, affinity)}
         return {**daemon_set, "spec": {**spec, "template": {**template, "spec": pod}}}
 
 
@@ -111,8 +109,8 @@ def _component(cell: str, group: str = "") -> str:
 
 
 def _alone(ctx: Context[NovaSpec], affinity: Object) -> Object:
-    """Return the affinity, narrowed to nodes without another nova-compute, also one that still ends. The pods are told
-    from those of libvirt by what pods of no group have, too: these do not change when a group comes.
+    """Return the affinity, narrowed to nodes without another nova-compute. It knows these by labels that they have
+    without groups as well: those that run when the first group comes count, too.
     """
     is_nova_compute = [
         {"key": kube.WATCHED, "operator": "Exists"},

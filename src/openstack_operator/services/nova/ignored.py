@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ...plan import Context, IgnoredFields, Plan, unused
-from .model import Compute, NovaSpec
+from .model import NovaSpec
+from .node_model import Compute
 
 _OF_NODES = [f"compute.{info.alias}" for name, info in Compute.model_fields.items() if name != "enabled"]
 

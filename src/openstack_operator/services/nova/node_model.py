@@ -1,0 +1,98 @@
+"""Part of a Nova's spec for programs on compute nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from ...api import AgentSettings, CephSource, Labels, Model, NodeNetwork, Sections, Share, immutable, validated
+
+
+class Canaries(Model):
+    """Nodes that get a new nova-compute before all others."""
+
+    node_selector: Annotated[Labels, Field(min_length=1)]
+    """Labels of these nodes; `kubernetes.io/hostname` selects one. If no node has them, no node gets a change."""
+    only: bool = False
+    """No other node gets a change until this is false."""
+
+
+class ComputeRollout(Model):
+    """Nodes that get a new nova-compute at a time, in an upgrade to another release and for each other change of its
+    image, options or size. The operator ends the pod of a node, which waits for work on the node that is under way
+    (half an hour at most), and goes on when the next pod there is Ready. It begins once all other programs of Nova have
+    the change. If a new nova-compute is not Ready for ten minutes, no other node gets the change, and the condition
+    ComputeRolloutReady names the node."""
+
+    max_unavailable: Share = "1"
+    """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such
+    as `10%`, which is rounded up. Nodes that cannot be reached do not count, unless they are lost while their new
+    nova-compute starts; they get the change when they are back."""
+    canaries: Canaries | None = None
+    """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
+    paused: bool = False
+    """No further node gets a change; those that have it keep it. New nodes get the newest nova-compute, and so does a
+    node whose pod you delete."""
+
+
+class ComputeGroup(Model):
+    """Compute nodes with options of their own: those with a GPU, with pinned CPUs or with huge pages."""
+
+    name: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    """Name of the group. nova-compute of its nodes is in DaemonSet `<name>-<cell>-<group>-compute`."""
+    node_selector: Annotated[Labels, Field(min_length=1, max_length=4)]
+    """Labels of these nodes, besides those of `compute.nodeSelector`. A node with the labels of several groups is in
+    the first of these."""
+    config: Sections = {}
+    """Options for nova-compute on these nodes; they override `compute.config`."""
+
+
+class Compute(AgentSettings):
+    """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
+
+    on_nodes = ("config", "groups", "rbd")
+    node_folders = ("instance_storage_path",)
+    node_agents = {"enabled": ((True,), True)}
+
+    enabled: bool = True
+    """Run compute nodes; false for a cloud without compute nodes of its own."""
+    virt_type: Literal["auto", "kvm", "qemu"] = "auto"
+    """Virtualization of instances; on each node, auto takes kvm if it works, and otherwise the qemu emulator."""
+    instance_storage_path: Annotated[
+        str, Field(max_length=255, pattern=r"^/[^:\s]+$"), validated(immutable("the folder of the instances' disks"))
+    ] = "/var/lib/nova"
+    """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots. Cannot be
+    changed."""
+    storage_type: Annotated[Literal["local", "ceph"], validated(immutable("where servers' disks are"))] = "local"
+    """Place of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
+    clones of images in the same cluster. Cannot be changed, since disks do not move by themselves."""
+    rbd: CephSource | None = None
+    """Ceph cluster and pool for storageType ceph; unset is the CephStorage called `ceph`."""
+    live_migration: bool = True
+    """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
+    images do not support it."""
+    migration_network: NodeNetwork | None = None
+    """Network of the addresses at which nodes take servers that move; unset is that of the nodes."""
+    console_network: NodeNetwork | None = None
+    """Network of the addresses at which nodes show consoles to the proxies; unset is that of the nodes."""
+    config: Sections = {}
+    """Options for nova-compute alone; they override the service's config."""
+    groups: Annotated[
+        list[ComputeGroup],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = []
+    """Groups of compute nodes with options of their own. All other nodes have the options of `config`. Add a group
+    first, and then label its nodes: nova-compute of a node starts again when the node gets another group."""
+    rollout: ComputeRollout = ComputeRollout()
+    """Nodes that get a change of nova-compute at a time, and which come first."""
+    libvirt: AgentSettings = AgentSettings()
+    """Image and resources of libvirt; it runs on the nodes of nova-compute."""
+
+    def default_refs(self) -> Mapping[str, Any]:
+        """Return the default CephStorage if the spec names none."""
+        return {"rbd": CephSource()} if self.enabled and self.storage_type == "ceph" and not self.rbd else {}
