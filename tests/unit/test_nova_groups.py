@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -12,6 +13,7 @@ import pytest
 from test_nova import PUBLISHED, SECRETS, made, planned, step
 
 from openstack_operator import kube
+from openstack_operator.inspection.configuration import effective
 from openstack_operator.kube import NodeSelection
 from openstack_operator.plan import (
     Node,
@@ -120,6 +122,20 @@ def test_options_of_a_group_are_over_those_of_all_compute_nodes() -> None:
     assert "cpu_mode = host-model" in conf(plan, "nova-cell1-gpu-compute")
     assert 'device_spec = {"vendor_id": "10de"}' in conf(plan, "nova-cell1-gpu-compute")
     assert conf(plan, "nova-cell1-compute") == conf(planned({"compute": {"config": COMMON}}), "nova-cell1-compute")
+
+
+def test_config_shows_the_options_of_a_group_and_their_field() -> None:
+    spec = with_groups(GPU, PINNED)
+    secrets = [each for each in planned(spec).objects if each["kind"] == "Secret"]
+    for each in secrets:
+        each["data"] = {name: base64.b64encode(text.encode()).decode() for name, text in kube.secret_data(each).items()}
+    live = {"apiVersion": NOVA.api_version, "kind": "Nova", "metadata": {"name": "nova"}, "spec": spec}
+    options, _ = effective([live], secrets)
+    shown = {(each.secret, each.name): each for each in options if each.section in ("libvirt", "compute")}
+    pinned = shown["nova-cell1-pinned-compute-config", "cpu_dedicated_set"]
+    assert (pinned.value, pinned.source) == ("2-17", "user: Nova/nova, spec.compute.groups[1].config")
+    common = shown["nova-cell1-gpu-compute-config", "cpu_mode"]
+    assert (common.value, common.source) == ("host-model", "user: Nova/nova, spec.compute.config")
 
 
 def test_a_group_that_comes_restarts_no_other_node() -> None:

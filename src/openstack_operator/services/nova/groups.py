@@ -58,7 +58,7 @@ def node_groups(ctx: Context[NovaSpec]) -> list[NodeGroup]:
     """Return the groups of the spec, and last the nodes of none: these end nova-compute on nodes that go elsewhere."""
     groups, common = ctx.spec.compute.groups, {_CONFIG: ctx.spec.compute.config}
     selectors = [each.node_selector for each in groups]
-    named = [
+    own_groups = [
         NodeGroup(
             name=each.name,
             labels=each.node_selector,
@@ -67,7 +67,7 @@ def node_groups(ctx: Context[NovaSpec]) -> list[NodeGroup]:
         )
         for index, each in enumerate(groups)
     ]
-    return [*named, NodeGroup(labels={}, earlier=selectors, layers=common)]
+    return [*own_groups, NodeGroup(labels={}, earlier=selectors, layers=common)]
 
 
 def rollouts(ctx: Context[NovaSpec], cell: str) -> list[kube.Rollout]:
@@ -86,11 +86,11 @@ def check(ctx: Context[NovaSpec], cells: Sequence[str]) -> None:
     names = Counter([*cells, *(f"{cell}-{each.name}" for cell in cells for each in groups)])
     for index, group in enumerate(groups):
         path, labels = f"{_GROUPS}[{index}]", group.node_selector.items()
-        if taken := next((name for cell in cells if names[name := f"{cell}-{group.name}"] > 1), None):
-            text = f"DaemonSet {_component(taken)} would be of two groups or cells; choose another name"
+        if name := next((each for each in (f"{cell}-{group.name}" for cell in cells) if names[each] > 1), None):
+            text = f"DaemonSet {_component(name)} would be of two groups or cells; choose another name"
             raise SpecError(f"{path}.name", text)
-        if other := next((name for name, value in labels if common.get(name, value) != value), None):
-            text = f"compute.nodeSelector has {other}={common[other]}, so that no node is in this group; remove {other}"
+        if label := next((name for name, value in labels if common.get(name, value) != value), None):
+            text = f"compute.nodeSelector has {label}={common[label]}, so that no node is in this group; remove {label}"
             raise SpecError(f"{path}.nodeSelector", text)
         if first := next((each.name for each in groups[:index] if each.node_selector.items() <= labels), None):
             text = f"group {first} goes before and has all nodes of this one; move this one before it"
@@ -118,9 +118,9 @@ def _alone(ctx: Context[NovaSpec], affinity: Object) -> Object:
     ]
     pods = {"matchLabels": kube.pods_of(ctx.kind, ctx.owner), "matchExpressions": is_nova_compute}
     term = {"labelSelector": pods, "topologyKey": "kubernetes.io/hostname"}
-    others: Object = affinity.get("podAntiAffinity") or {}
-    required = [*(others.get(_REQUIRED) or ()), term]
-    return {**affinity, "podAntiAffinity": {**others, _REQUIRED: required}}
+    anti_affinity: Object = affinity.get("podAntiAffinity") or {}
+    required = [*(anti_affinity.get(_REQUIRED) or ()), term]
+    return {**affinity, "podAntiAffinity": {**anti_affinity, _REQUIRED: required}}
 
 
 def remarks(ctx: Context[NovaSpec]) -> list[Step]:
