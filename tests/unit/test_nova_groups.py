@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from test_nova import PUBLISHED, SECRETS, made, planned, step
+from test_nova import PUBLISHED, SECRETS, made, planned
 
 from openstack_operator import kube
 from openstack_operator.inspection.configuration import effective
@@ -22,6 +22,7 @@ from openstack_operator.plan import (
     Plan,
     SpecError,
     Step,
+    Verdict,
     carry_out,
     conditions,
     key,
@@ -169,8 +170,8 @@ def test_no_other_nova_compute_may_be_on_the_node() -> None:
     assert excluded == set(daemons)
 
 
-def ended(plan: Plan, children: Mapping[Any, Object]) -> tuple[list[str], str]:
-    """Return the nodes whose pods a pass ends, and the message of the roll-out."""
+def carried_out(plan: Plan) -> tuple[list[str], Mapping[str, Verdict]]:
+    """Return the names of the pods that a pass ends, and the conditions; all workloads are ready at once."""
     names: list[str] = []
 
     async def apply(each: Step) -> list[Object]:
@@ -178,7 +179,7 @@ def ended(plan: Plan, children: Mapping[Any, Object]) -> tuple[list[str], str]:
         return [granted(obj) for obj in each.objects]
 
     verdicts = asyncio.run(carry_out(plan, apply, kube.judge, lambda each: True))
-    return names, conditions(plan, verdicts)["ComputeRolloutReady"].message
+    return names, conditions(plan, verdicts)
 
 
 def test_a_change_of_a_group_reaches_its_nodes_alone_and_in_waves() -> None:
@@ -200,8 +201,9 @@ def test_a_change_of_a_group_reaches_its_nodes_alone_and_in_waves() -> None:
         pods=pods,
         nodes=nodes,
     )
-    names, message = ended(waiting, live(daemon_sets(changed)))
+    names, by_type = carried_out(waiting)
     assert names == ["gpu0"]
+    message = by_type["ComputeRolloutReady"].message
     assert message.startswith("1 of 3 nodes have the change; waits for node gpu0 (nova-compute ends)")
     assert waiting.outcome.details["compute"]["behind"] == ["gpu0", "gpu1"]
 
@@ -241,11 +243,10 @@ def test_a_node_with_the_labels_of_two_groups_is_in_the_first_and_named() -> Non
         "n2": Node("n2", {**both, "zone": "b"}),
         "n3": Node("n3", {name: value for name, value in both.items() if name != "openstack-compute-node"}),
     }
-    verdict = step(planned(with_groups(PINNED, GPU), nodes=nodes), "Groups").verdict
-    assert verdict is not None
+    verdict = carried_out(planned(with_groups(PINNED, GPU), nodes=nodes))[1]["ComputeReady"]
     assert verdict.ready
     assert verdict.message == "node n1 has the labels of the groups pinned, gpu, and is in pinned"
-    assert not [each for each in planned(with_groups(GPU), nodes=nodes) if each.name == "Groups"]
+    assert "n1" not in carried_out(planned(with_groups(GPU), nodes=nodes))[1]["ComputeReady"].message
 
 
 REFUSED = [
