@@ -76,7 +76,7 @@ REFUSED: list[tuple[Resource[Any], dict[str, Any], str]] = [
         {"services": {"nova": {"compute": {"image": {"repository": "own", "tag": "1"}}}}},
         "spec.services.nova.compute.image",
     ),
-    (NOVA, {"compute": {"groups": [{"name": "a", "nodeSelector": {"a": "b"}}]}}, "spec.compute.groups"),
+    (NOVA, {"compute": {"groups": [{"name": "a", "nodeSelector": {"a": "b"}}]}}, "spec.compute.groups[].nodeSelector"),
     (NOVA, {"compute": {"instanceStoragePath": "/etc"}}, "spec.compute.instanceStoragePath"),
     (
         NOVA,

@@ -7,6 +7,7 @@ import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from test_nova import PUBLISHED, SECRETS, made, planned
 from openstack_operator import kube
 from openstack_operator.inspection.configuration import effective
 from openstack_operator.kube import NodeSelection
+from openstack_operator.manifests import load
 from openstack_operator.plan import (
     Node,
     Object,
@@ -46,6 +48,7 @@ PINNED: Mapping[str, Any] = {
 }
 COMMON = {"libvirt": {"cpu_mode": "host-model"}}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SERVICE_FOLDER = Path(__file__).parent.parent.parent / "src" / "openstack_operator" / "services"
 RECORD = next(each for each in SERVICES if each.resource is NOVA)
 
 
@@ -234,6 +237,17 @@ def test_nodes_of_all_groups_count() -> None:
     job = made(plan)[next(name for name in made(plan) if name[1].startswith("nova-discover-hosts"))]
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "5"
     assert plan.outcome.details["cells"][0]["computeNodes"] == 5
+
+
+def test_a_hypervisor_cluster_has_groups() -> None:
+    manifests = load(SERVICE_FOLDER / "hypervisorcluster" / "cases" / "minimal.yaml")
+    manifests[0]["spec"] |= with_groups(GPU)
+    planned_one = next(OfflineCluster(SERVICES, ACTUATORS, RELEASES).render(manifests, "openstack"))
+    names = [each["metadata"]["name"] for each in planned_one.objects if each["kind"] == "DaemonSet"]
+    assert [name for name in names if name.endswith("-compute")] == [
+        "hypervisors-cell1-gpu-compute",
+        "hypervisors-cell1-compute",
+    ]
 
 
 def test_a_node_with_the_labels_of_two_groups_is_in_the_first_and_named() -> None:

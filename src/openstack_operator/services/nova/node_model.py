@@ -40,6 +40,8 @@ class ComputeRollout(Model):
 class ComputeGroup(Model):
     """Compute nodes with options of their own: those with a GPU, with pinned CPUs or with huge pages."""
 
+    on_nodes = ("node_selector", "config")
+
     name: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
     """Name of the group. nova-compute of its nodes is in DaemonSet `<name>-<cell>-<group>-compute`."""
     node_selector: Annotated[Labels, Field(min_length=1, max_length=4)]
@@ -52,7 +54,7 @@ class ComputeGroup(Model):
 class Compute(AgentSettings):
     """libvirt and nova-compute on every compute node; the service's own pod settings do not apply to them."""
 
-    on_nodes = ("config", "groups", "rbd")
+    on_nodes = ("config", "rbd")
     node_folders = ("instance_storage_path",)
     node_agents = {"enabled": ((True,), True)}
 
