@@ -14,7 +14,7 @@ from openstack_operator.cluster_domain import is_ipv6
 from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.schema import validate
 from openstack_operator.parts.expose.front import front
-from openstack_operator.plan import Object, Release, UnsupportedError, secret_data, split_port, url_host
+from openstack_operator.plan import Object, Release, SpecError, UnsupportedError, secret_data, split_port, url_host
 from openstack_operator.services.cephstorage.health import questions as ask_ceph
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.designate.model import DESIGNATE
@@ -33,6 +33,8 @@ from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan as neutron
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as nova
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan as ovnnetwork
 from openstack_operator.testing import context
 
 V6 = "2001:db8::10"
@@ -100,6 +102,19 @@ def test_pods_of_an_api_call_each_other_by_an_address_in_brackets(release: Relea
     for six, url in ((False, "http://$(POD_IP):9292"), (True, "http://[$(POD_IP)]:9292")):
         ctx = context(GLANCE, release=release, published=CONTRACTS, is_ipv6=six)
         assert front(ctx, "api", 9292, release["glance-api"], self_url_env="SELF").env["SELF"] == url
+
+
+@pytest.mark.parametrize("profile", ["debian", "kolla"])
+def test_an_ovn_of_ipv4_alone_is_refused_there(release: Release, profile: str) -> None:
+    spec: dict[str, Any] = {"imageProfile": profile}
+    with pytest.raises(UnsupportedError, match=r"^spec: .*IPv6, and OVN's databases listen on IPv4 alone"):
+        ovnnetwork(context(OVN_NETWORK, spec, release=release, is_ipv6=True))
+
+
+def test_an_ovn_elsewhere_is_not(release: Release) -> None:
+    spec = {"external": {"secretRef": {"name": "ovn"}}}
+    with pytest.raises(SpecError, match=r"^spec\.external\.secretRef\.name: there is no Secret"):
+        ovnnetwork(context(OVN_NETWORK, spec, release=release, is_ipv6=True))
 
 
 # URLs

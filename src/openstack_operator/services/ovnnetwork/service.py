@@ -26,15 +26,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     spec = ctx.spec
     if spec.external:
         return elsewhere.plan(ctx, spec.external.secret_ref)
-    max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
-    if max_members != 1 and spec.image_profile == "kolla":
-        raise UnsupportedError(
-            "spec.replicas", f"databases of {max_members} members are not supported for kolla yet; use 1"
-        )
-    if spec.relay.replicas and spec.image_profile == "kolla":
-        raise UnsupportedError("spec.relay.replicas", "kolla's images have no relay yet; use 0")
-    if spec.tunnel_interface and spec.image_profile == "kolla":
-        raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
+    _refuse_unsupported(ctx)
     forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
     upgrade = version.upgrade(ctx)
     gate = (upgrade.gate,) if upgrade else ()
@@ -76,6 +68,28 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
         members=[member for record in records for member in record.members],
         wake=ctx.now + recovery.SOON if is_changing else None,
     )
+
+
+def _refuse_unsupported(ctx: Context[OVNNetworkSpec]) -> None:
+    """Raise UnsupportedError for what no image, or not kolla's, can do."""
+    spec = ctx.spec
+    if ctx.is_ipv6:
+        raise UnsupportedError(
+            "spec",
+            "the first addresses of this Kubernetes cluster are of IPv6, and OVN's databases listen on IPv4 alone; use"
+            " a cluster of IPv4, or one of both families with IPv4 first",
+        )
+    if spec.image_profile != "kolla":
+        return
+    max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
+    if max_members != 1:
+        raise UnsupportedError(
+            "spec.replicas", f"databases of {max_members} members are not supported for kolla yet; use 1"
+        )
+    if spec.relay.replicas:
+        raise UnsupportedError("spec.relay.replicas", "kolla's images have no relay yet; use 0")
+    if spec.tunnel_interface:
+        raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
 
 
 def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.IngressRule]:
