@@ -609,6 +609,7 @@ async def test_a_rotation_is_told(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")
+        assert await _events(cluster, "Rotated") == [], "what an installation makes first replaces nothing"
         await cluster.change(SECRET, "server-password", "/data", {})
         told = await eventually(lambda: _events(cluster, "Rotated"))
         assert told[0]["note"] == "renewed Secret/server-password"

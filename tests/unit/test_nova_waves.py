@@ -254,6 +254,15 @@ def test_a_node_waits_until_the_pod_of_the_one_before_is_gone(cloud: Cloud) -> N
     assert "0 of 10 nodes have the change; waits for node node0 (nova-compute ends)" in cloud.says
 
 
+def test_of_a_single_node_no_numbers_are_given(release: Release) -> None:
+    cloud = Cloud(release, nodes=["node0"])
+    cloud.change()
+    assert cloud.wave() == ["node0"]
+    cloud.reconcile()
+    assert "the node does not have the change yet" in cloud.says
+    assert "of 1" not in cloud.says
+
+
 def test_no_pod_ends_before_kubernetes_knows_the_new_template(cloud: Cloud) -> None:
     cloud.change()
     assert (cloud.reconcile(), cloud.reconcile()) == ([], [])

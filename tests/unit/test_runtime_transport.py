@@ -7,7 +7,29 @@ import asyncio
 import httpx2 as httpx
 
 from openstack_operator.kubeconfig import Connection
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kinds import SECRET
 from openstack_operator.runtime.transport import INFORMER, Transport
+
+
+async def test_the_api_server_hears_the_name_of_this_program() -> None:
+    """It becomes the manager of fields that a request names none for, in place of the HTTP library's name."""
+    headers: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := (await reader.readline()).decode().strip().lower():
+            headers.append(line)
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        client = Client.over(Connection(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        await client.get(SECRET, "openstack", "a")
+        await client.close()
+    [agent] = [line for line in headers if line.startswith("user-agent: ")]
+    assert agent.startswith("user-agent: openstack-operator/")
 
 
 async def test_informers_share_no_connection_with_other_requests() -> None:
