@@ -8,6 +8,7 @@ from images.venv import use_venv
 use_venv("cloud")
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 
@@ -33,7 +34,8 @@ def up(sample: Path, nodes: int, timeout: float, *, pulls: bool, release: str = 
     facts = session.prove(cloud)
     session.watch.write(REPORT, proof=facts)
     session.console.print(session.watch.table())
-    session.console.print(_usage(facts, session.cluster.kubeconfig), highlight=False, soft_wrap=True)
+    steps = next_steps(facts, session.cluster.kubeconfig, sample)
+    session.console.print(steps, highlight=False, soft_wrap=True)
 
 
 def prove_again(namespace: str, console: Console) -> None:
@@ -56,21 +58,30 @@ def down() -> None:
     module("localcluster", "down")
 
 
-def _usage(facts: dict[str, str], kubeconfig: Path | None) -> str:
+def next_steps(facts: dict[str, str], kubeconfig: Path | None, sample: Path) -> str:
+    """Return how to use the cloud and how to change it: `facts` are those of the proof, `sample` is the file that the
+    cloud was made from.
+    """
+    program = Path(sys.executable).with_name("openstack-operator")
+    kubectl = "kubectl" if shutil.which("kubectl") else f"{sys.executable} -m localcluster kubectl"
     lines = [
         "",
         f"The server [bold]{proof.NAME}[/bold] answers on {facts['floating_ip']} (from the node). Use the cloud:",
         "",
+        *([f"  export KUBECONFIG={kubeconfig}"] if kubeconfig else []),
         f"  export OS_CLIENT_CONFIG_FILE={ROOT / 'build' / 'clouds.yaml'} OS_CLOUD={proof.CLOUD}",
         f"  {Path(sys.executable).with_name('openstack')} server list",
-        "  kubectl -n openstack exec deploy/keystoneclient -- openstack server list",
+        f"  {kubectl} exec -n openstack deploy/keystoneclient -- openstack server list",
         "",
-        f"Its manifest is {APPLIED}. Change it, see what that does, and apply it:",
+        f"It was made from {sample.resolve()}. What was applied is in {APPLIED}:",
+        "edit that file, see what the change would do, and apply it.",
         "",
-        f"  {Path(sys.executable).with_name('openstack-operator')} plan -f {APPLIED}",
+        f"  {program} plan -f {APPLIED}",
+        f"  {kubectl} apply --server-side -f {APPLIED}",
+        f"  {program} wait -n openstack",
+        "",
+        "`make cloud` applies the sample again, and takes your changes back.",
     ]
-    if kubeconfig:
-        lines[3:3] = [f"  export KUBECONFIG={kubeconfig}"]
     return "\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from cloud import __main__ as command
 from cloud import deploy, own, view
 from cloud.kubernetes import CloudError, Kubernetes, existing_cluster
 from cloud.registry import PULL_SECRET, Login
-from cloud.session import MINIMAL, Session
+from cloud.session import APPLIED, MINIMAL, Session
 from images import catalog
 from images.registry import prefix
 from openstack_operator import __version__
@@ -90,6 +90,26 @@ def test_a_cluster_of_ones_own_needs_kubectl(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_cluster_of_ones_own_is_never_taken_down() -> None:
     with pytest.raises(CloudError, match="left as it is"):
         command.down()
+
+
+def test_the_end_says_how_to_change_the_cloud(sample: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(sample.parent))
+    (sample.parent / "kubectl").touch(mode=0o755)
+    text = command.next_steps({"floating_ip": "172.24.4.10"}, Path("/clusters/kubeconfig"), sample)
+    assert "answers on 172.24.4.10" in text
+    assert text.index("export KUBECONFIG=/clusters/kubeconfig") < text.index("kubectl ")
+    assert f"made from {sample}." in text
+    steps = [f"openstack-operator plan -f {APPLIED}", f"kubectl apply --server-side -f {APPLIED}", "wait -n openstack"]
+    assert [text.index(step) for step in steps] == sorted(text.index(step) for step in steps)
+    assert "`make cloud` applies the sample again" in text
+
+
+def test_a_machine_without_kubectl_is_told_of_the_one_that_is_there(
+    sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(sample.parent))
+    text = command.next_steps({"floating_ip": "172.24.4.10"}, None, sample)
+    assert f"-m localcluster kubectl apply --server-side -f {APPLIED}" in text
 
 
 def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
