@@ -19,6 +19,8 @@ from .pictures import picture
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = "docs/"
+SEARCH = Path(__file__).with_name("iframe-worker.js")
+"""Program by which the search works in pages that were opened from a folder."""
 _PARTS = ("Tutorials", "How-to", "Reference", "Explanation")
 _FOLDERS = {"Runbooks": "runbooks", "Decisions": "decisions", "Figures from our laboratory": "evidence"}
 """Sections that have each page of a folder, where the folder exists."""
@@ -63,6 +65,7 @@ def stage(folder: Path) -> Path:
             target.write_text("".join(f"{each.name}\n" for each in sorted((ROOT / path).iterdir())), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / path, target)
+    shutil.copyfile(SEARCH, folder / "assets" / SEARCH.name)
     config = folder.with_suffix(".yml")
     config.write_text(
         yaml.safe_dump(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -51,6 +55,66 @@ def test_a_browser_asks_no_other_server(site: Path) -> None:
         assert re.findall(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"?(?:https?:)?//", text) == [], path
         # The theme fetches the program that draws these.
         assert 'class="mermaid"' not in text
+
+
+def index(site: Path) -> dict[str, Any]:
+    """The index of the search, as a page that was opened from a folder gets it: by a script with one assignment."""
+    name, _, text = (site / "search" / "search_index.js").read_text(encoding="utf-8").partition(" = ")
+    assert name == "var __index"
+    return json.loads(text)
+
+
+@pytest.mark.seconds
+def test_the_search_needs_no_web_server(site: Path) -> None:
+    """The theme's program reads the index by a script where a page was opened from a folder, and starts a worker, which
+    a file of ours makes of a frame there.
+    """
+    page = (site / "how-to" / "restore-etcd.html").read_text(encoding="utf-8")
+    [ours, theme] = re.findall(r'<script src="([^"]+)"', page)
+    assert ours == "../assets/iframe-worker.js", "it comes before the theme, which starts a worker"
+    program = (site / "how-to" / theme).resolve().read_text(encoding="utf-8")
+    assert 'location.protocol==="file:"' in program
+    assert "search/search_index.js" in program
+    assert 'location.protocol === "file:"' in (site / "assets" / "iframe-worker.js").read_text(encoding="utf-8")
+    places = {entry["location"] for entry in index(site)["docs"]}
+    assert {"index.html", "how-to/restore-etcd.html", "reference/conditions.html", "decisions/index.html"} <= places
+    assert {place for place in places if not (site / place.partition("#")[0]).is_file()} == set()
+
+
+SEARCH = """
+const fs = require("fs"), vm = require("vm"), [program, index, ...queries] = process.argv.slice(1);
+let answer = () => {}, listener;
+const worker = vm.createContext({console, postMessage: (data) => answer(data),
+    addEventListener: (_, given) => { listener = given; }});
+worker.self = worker;
+vm.runInContext(fs.readFileSync(index, "utf8"), worker);
+vm.runInContext(fs.readFileSync(program, "utf8"), worker);
+const ask = (data) => new Promise((resolve) => { answer = resolve; listener({data}); });
+(async () => {
+  await ask({type: 0, data: {...worker.__index, options: {suggest: false}}});
+  const found = {};
+  for (const query of queries)
+    found[query] = (await ask({type: 2, data: query})).data.items.map((item) => item[0].location);
+  console.log(JSON.stringify(found));
+})();
+"""
+"""Asks the theme's own program of the search, in node, as a page does."""
+
+
+@pytest.mark.seconds
+def test_a_query_finds_its_page(site: Path) -> None:
+    queries = {"restore etcd": "how-to/restore-etcd.html", "ConfigValid": "how-to/change-a-cloud.html"}
+    if not shutil.which("node"):
+        # The program of the theme cannot run; that its index has the words is what is left to see.
+        for query, place in queries.items():
+            words = [f"{entry['title']} {entry['text']}" for entry in index(site)["docs"] if place in entry["location"]]
+            assert all(word.lower() in " ".join(words).lower() for word in query.split())
+        return
+    [program] = site.glob("assets/javascripts/workers/search.*.min.js")
+    command = ["node", "-e", SEARCH, "--", str(program), str(site / "search" / "search_index.js"), *queries]
+    found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    for query, place in queries.items():
+        assert place in [location.partition("#")[0] for location in found[query][:5]], (query, found[query][:5])
 
 
 @pytest.mark.seconds
