@@ -104,10 +104,19 @@ def test_pods_of_an_api_call_each_other_by_an_address_in_brackets(release: Relea
         assert front(ctx, "api", 9292, release["glance-api"], self_url_env="SELF").env["SELF"] == url
 
 
-@pytest.mark.parametrize("profile", ["debian", "kolla"])
-def test_an_ovn_of_ipv4_alone_is_refused_there(release: Release, profile: str) -> None:
-    spec: dict[str, Any] = {"imageProfile": profile}
-    with pytest.raises(UnsupportedError, match=r"^spec: .*IPv6, and OVN's databases listen on IPv4 alone"):
+@FAMILIES
+def test_databases_and_relays_of_ovn_do_too(release: Release, six: bool, any_host: str) -> None:
+    spec: dict[str, Any] = {"replicas": 3, "relay": {"replicas": 1}}
+    found = objects(ovnnetwork(context(OVN_NETWORK, spec, release=release, is_ipv6=six, owner="ovn")))
+    for kind, name in (("StatefulSet", "ovn-nb"), ("StatefulSet", "ovn-sb"), ("Deployment", "ovn-relay")):
+        [main, *_] = found[kind, name]["spec"]["template"]["spec"]["containers"]
+        env = {each["name"]: each.get("value") for each in main["env"]}
+        assert env.get("OVN_LISTEN") == (any_host if six else None), "nothing changes in a cluster of IPv4"
+
+
+def test_an_ovn_of_kolla_listens_on_ipv4_alone_and_is_refused(release: Release) -> None:
+    spec = {"imageProfile": "kolla"}
+    with pytest.raises(UnsupportedError, match=r"^spec\.imageProfile: .*IPv6, and OVN's databases of kolla"):
         ovnnetwork(context(OVN_NETWORK, spec, release=release, is_ipv6=True))
 
 

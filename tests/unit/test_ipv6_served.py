@@ -24,6 +24,8 @@ from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached
+from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.service import plan as ovnnetwork
 from openstack_operator.testing import context
 
 pytestmark = [
@@ -129,6 +131,44 @@ def test_uwsgi(release: Release) -> None:
             words, python = words[:3], python[2:]
         with running(in_root(root, 42425, *words, *python)) as program:
             both_families(program, port)
+
+
+OVN = """
+ip link set lo up
+cd /tmp
+export OVN_SEED=$OVN_ADDRESS OVN_MEMBERS=$OVN_ADDRESS
+ovn-db-start sb > /dev/null 2>&1 &
+until ovn-db-ready sb > /dev/null 2>&1; do sleep 0.1; done
+ask() { ovn-sbctl --no-leader-only --timeout=60 --db="$1" --bare --columns=_uuid list SB_Global; }
+ovn-sbctl --timeout=60 --db=tcp:$OVN_ADDRESS:6642 init
+echo name $(ask tcp:$OVN_ADDRESS:6642) six $(ask tcp:[::1]:6642) four $(ask tcp:127.0.0.1:6642)
+echo raft $(ovs-appctl --timeout=5 -t /run/ovn/ovnsb_db.ctl cluster/status OVN_Southbound | grep -c '^Role: leader')
+# The port of raft, 6644, is at the address of the name, as soon as that is known.
+until grep -q '01000000:19F4 .* 0A ' /proc/net/tcp6; do sleep 0.1; done
+echo done
+"""
+"""A member of the southbound database, whose name has an address of IPv6 alone, and its clients."""
+
+
+def test_a_database_of_ovn(release: Release) -> None:
+    found = objects(ovnnetwork(context(OVN_NETWORK, release=release, is_ipv6=True, owner="ovn")))
+    env = {each["name"]: each.get("value", "") for each in main_container(found, "StatefulSet", "ovn-sb")["env"]}
+    with image_root("ovn") as root:
+        (root / "etc/hosts").write_text("::1 localhost ovn-sb-0.test\n", encoding="utf-8")
+        (root / "etc/resolv.conf").write_text("nameserver ::1\n", encoding="utf-8")
+        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", OVN)
+        names = {
+            "OVN_ADDRESS": "ovn-sb-0.test",
+            "OVN_LISTEN": env["OVN_LISTEN"],
+            "OVS_UNBOUND_CONF": "/etc/openvswitch/unbound.conf",
+        }
+        with inside(root, 0, *command, env={"HOME": "/tmp", **names}, output=subprocess.PIPE) as process:
+            assert process.stdout
+            lines = [line.split() for line in process.stdout]
+            process.stdout.close()
+    [[_, row, *answers], raft, end] = lines
+    assert answers == ["six", row, "four", row]
+    assert (raft, end) == (["raft", "1"], ["done"])
 
 
 def test_haproxy_takes_the_address_of_a_pod_without_brackets(tmp_path: Path) -> None:

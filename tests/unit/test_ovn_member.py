@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.server
 import importlib
 import itertools
 import json
 import os
+import socket
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -326,16 +328,19 @@ def test_a_server_that_has_left_holds_nothing(program: Any, tmp_path: Path) -> N
     assert program.empty(file)
 
 
+@pytest.mark.parametrize("host", ["", "[::]"])
 @pytest.mark.parametrize(("plain", "certified"), list(itertools.product([True, False], repeat=2)))
 def test_one_member_listens_where_one_of_several_does(
-    program: Any, plain: bool, certified: bool, tmp_path: Path
+    program: Any, plain: bool, certified: bool, host: str, tmp_path: Path
 ) -> None:
     """A single database is started by a script, one of several by a program: clients find both in the same places."""
     if certified:
         (tmp_path / "tls.crt").touch()
-    remotes, options = program.listening(program.DATABASES["nb"], plain=plain, tls=tmp_path)
+    choices = {"host": host} if host else {}
+    remotes, options = program.listening(program.DATABASES["nb"], plain=plain, tls=tmp_path, **choices)
     script = f'. {FOLDER}/ovn-remotes; tls={tmp_path}; echo "{{\\"here\\": {{}}$(remotes 6641)}}"; certificate'
     environment = {"PATH": os.environ["PATH"], "OVN_PLAIN": "yes" if plain else "no"}
+    environment |= {"OVN_LISTEN": host} if host else {}
     said = subprocess.run(["sh", "-euc", script], env=environment, capture_output=True, text=True, check=True).stdout
     first, _, second = said.partition("\n")
     assert {name: probed for name, probed in json.loads(first).items() if name != "here"} == {
@@ -343,3 +348,15 @@ def test_one_member_listens_where_one_of_several_does(
     }
     assert second.split() == options
     assert len(remotes) == 1 + plain + certified
+    assert sum(name.endswith(f":{host or '0.0.0.0'}") for name in remotes) == plain + certified
+
+
+@pytest.mark.parametrize(("host", "address"), [("", "127.0.0.1"), ("[::]", "127.0.0.1"), ("[::]", "::1")])
+def test_members_tell_their_facts_to_clients_of_that_family(
+    program: Any, host: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if ":" in address and not socket.has_dualstack_ipv6():
+        pytest.skip("the kernel of this machine has no IPv6")
+    monkeypatch.setenv("OVN_LISTEN", host) if host else monkeypatch.delenv("OVN_LISTEN", raising=False)
+    with program.server_class()(("", 0), http.server.BaseHTTPRequestHandler) as server:
+        socket.create_connection((address, server.server_address[1])).close()

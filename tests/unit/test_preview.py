@@ -280,7 +280,8 @@ def test_a_document_that_is_left_out_is_named_with_the_reason(
     path = tmp_path / "cloud.yaml"
     path.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: openstack}\n", encoding="utf-8")
     assert main(["plan", "-f", str(path)]) != 0
-    assert f"left out, since it is no resource of this operator: Namespace/openstack ({path})" in capsys.readouterr().err
+    text = f"left out, since it is no resource of this operator: Namespace/openstack ({path})"
+    assert text in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_told_from_changes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,8 @@ RECORD = Path("/etc/ovn-raft")
 DATA = Path("/var/lib/ovn")
 RUN = Path("/run/ovn")
 TLS = Path("/etc/ovn-tls")
+ANY = "0.0.0.0"
+"""Address at which it listens, unless OVN_LISTEN names another."""
 PAUSE = 1.0
 """Seconds between two looks at the world."""
 LOOKS = 5
@@ -166,15 +168,17 @@ def ask(host: str, port: int) -> Facts | None:
         return None
 
 
-def listening(database: Database, *, plain: bool, tls: Path = TLS) -> tuple[dict[str, object], list[str]]:
+def listening(
+    database: Database, *, plain: bool, tls: Path = TLS, host: str = ANY
+) -> tuple[dict[str, object], list[str]]:
     """Return the addresses at which its server listens, and its options for TLS, as `ovn-remotes` has them."""
     probed = {"inactivity-probe": 60000}
     remotes: dict[str, object] = {f"punix:{RUN}/ovn{database.short}_db.sock": {}}
     if plain:
-        remotes[f"ptcp:{database.client}:0.0.0.0"] = probed
+        remotes[f"ptcp:{database.client}:{host}"] = probed
     if not (tls / "tls.crt").exists():
         return remotes, []
-    remotes[f"pssl:{10000 + database.client}:0.0.0.0"] = probed
+    remotes[f"pssl:{10000 + database.client}:{host}"] = probed
     files = {"private-key": "tls.key", "certificate": "tls.crt", "ca-cert": "ca.crt"}
     return remotes, [f"--{option}={tls / file}" for option, file in files.items()]
 
@@ -242,7 +246,8 @@ class Member:
         database = self.database
         RUN.mkdir(parents=True, exist_ok=True)
         settings = RUN / f"ovn{database.short}_db.json"
-        remotes, certificate = listening(database, plain=os.environ.get("OVN_PLAIN") != "no")
+        host = os.environ.get("OVN_LISTEN", ANY)
+        remotes, certificate = listening(database, plain=os.environ.get("OVN_PLAIN") != "no", host=host)
         settings.write_text(json.dumps({"remotes": remotes, "databases": {str(database.file): {}}}))
         logs = ["-vconsole:info", "-vfile:off", "-vsyslog:off"]
         self.server = subprocess.Popen(
@@ -336,6 +341,15 @@ class Member:
         return 0
 
 
+def server_class() -> type[http.server.ThreadingHTTPServer]:
+    """Return the server of the facts, which takes clients of the families that the database takes."""
+
+    class Server(http.server.ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in os.environ.get("OVN_LISTEN", ANY) else socket.AF_INET
+
+    return Server
+
+
 def serve(member: Member) -> None:
     """Others hear what this member says of itself."""
 
@@ -350,7 +364,7 @@ def serve(member: Member) -> None:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Do not log: each member asks every second."""
 
-    server = http.server.ThreadingHTTPServer(("", member.database.facts), Handler)
+    server = server_class()(("", member.database.facts), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 

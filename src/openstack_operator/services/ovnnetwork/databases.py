@@ -109,6 +109,11 @@ def open_ports(database: Database, tls: TLS) -> dict[str, int]:
     return {**plain, **({"ovsdb-tls": database.tls_port} if tls.server else {})}
 
 
+def listen_env(ctx: Context[OVNNetworkSpec]) -> dict[str, str]:
+    """Return the address at which a server of the image listens, if that is another than its default."""
+    return {"OVN_LISTEN": f"[{ctx.any_address}]"} if ctx.is_ipv6 else {}
+
+
 def alive(entry: ReleaseEntry, ports: Mapping[str, int]) -> kube.Probe:
     """Return a probe of connections. A server that waits for other members serves no database yet, but its facts."""
     return kube.Probe.of_connection(ports.get("facts", ports.get("ovsdb", 0)), entry.commands.get("alive", ()))
@@ -141,6 +146,7 @@ def _container(
             "OVN_SEED": record.env("seed") if record else first_host,
             "OVN_MEMBERS": record.env("members") if record else first_host,
             **({"OVN_PLAIN": "no"} if tls.server.required else {}),
+            **listen_env(ctx),
             **({"RECORD_FOLDER": raft.FOLDER, "STATE_FOLDER": _STATE} if record else {}),
         },
         ports=ports,

@@ -13,7 +13,7 @@ from ... import kube
 from ...parts.secrets.node_certificates import NODE_VOLUME
 from ...plan import Context, Object, State, Step, Verdict
 from . import recovery
-from .databases import SOUTHBOUND, DatabaseGroup, alive, open_ports
+from .databases import SOUTHBOUND, DatabaseGroup, alive, listen_env, open_ports
 from .model import OVNNetworkSpec
 from .tls import TLS
 
@@ -49,6 +49,7 @@ def relays(
         env={
             "OVN_SB_DB": southbound.connection,
             **({"OVN_PLAIN": "no"} if tls.server.required else {}),
+            **listen_env(ctx),
             **({"OVN_ROLE": "ovn-controller"} if limits_nodes(ctx, tls) else {}),
         },
         ports=ports,

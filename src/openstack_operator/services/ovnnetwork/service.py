@@ -71,16 +71,16 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
 
 
 def _refuse_unsupported(ctx: Context[OVNNetworkSpec]) -> None:
-    """Raise UnsupportedError for what no image, or not kolla's, can do."""
+    """Raise UnsupportedError for what kolla's images cannot do."""
     spec = ctx.spec
-    if ctx.is_ipv6:
-        raise UnsupportedError(
-            "spec",
-            "the first addresses of this Kubernetes cluster are of IPv6, and OVN's databases listen on IPv4 alone; use"
-            " a cluster of IPv4, or one of both families with IPv4 first",
-        )
     if spec.image_profile != "kolla":
         return
+    if ctx.is_ipv6:
+        raise UnsupportedError(
+            "spec.imageProfile",
+            "the first addresses of this cluster are of IPv6, and OVN's databases of kolla's images listen on IPv4"
+            " alone; use debian",
+        )
     max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
     if max_members != 1:
         raise UnsupportedError(
