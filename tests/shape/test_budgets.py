@@ -27,7 +27,7 @@ LARGER = {
     "neutron": 500,
     "nova": 1590,
     "octavia": 465,
-    "ovnnetwork": 1355,
+    "ovnnetwork": 1365,
     "pki": 320,
     "rabbitmq": 560,
     "tempest": 405,

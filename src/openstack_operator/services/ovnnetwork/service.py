@@ -26,7 +26,8 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     spec = ctx.spec
     if spec.external:
         return elsewhere.plan(ctx, spec.external.secret_ref)
-    _refuse_unsupported(ctx)
+    if spec.image_profile == "kolla":
+        _refuse_unsupported(ctx)
     forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)
     upgrade = version.upgrade(ctx)
     gate = (upgrade.gate,) if upgrade else ()
@@ -72,24 +73,17 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
 
 def _refuse_unsupported(ctx: Context[OVNNetworkSpec]) -> None:
     """Raise UnsupportedError for what kolla's images cannot do."""
-    spec = ctx.spec
-    if spec.image_profile != "kolla":
-        return
-    if ctx.is_ipv6:
-        raise UnsupportedError(
-            "spec.imageProfile",
-            "the first addresses of this cluster are of IPv6, and OVN's databases of kolla's images listen on IPv4"
-            " alone; use debian",
-        )
-    max_members = max(spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
-    if max_members != 1:
-        raise UnsupportedError(
-            "spec.replicas", f"databases of {max_members} members are not supported for kolla yet; use 1"
-        )
-    if spec.relay.replicas:
+    member_count = max(ctx.spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
+    if member_count != 1:
+        text = f"databases of {member_count} members are not supported for kolla yet; use 1"
+        raise UnsupportedError("spec.replicas", text)
+    if ctx.spec.relay.replicas:
         raise UnsupportedError("spec.relay.replicas", "kolla's images have no relay yet; use 0")
-    if spec.tunnel_interface:
+    if ctx.spec.tunnel_interface:
         raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
+    if ctx.is_ipv6:
+        text = "kolla's OVN listens on IPv4 alone, and the first addresses of this cluster are of IPv6; use debian"
+        raise UnsupportedError("spec.imageProfile", text)
 
 
 def _ingress_rules(ctx: Context[OVNNetworkSpec], tls: TLS) -> list[parts.IngressRule]:
