@@ -458,6 +458,11 @@ def test_an_amount_is_a_number(quantity: str, number: float) -> None:
     assert kube.amount(quantity) == number
 
 
+@pytest.mark.parametrize("tenths", range(1, 100))
+def test_an_amount_is_exact(tenths: int) -> None:
+    assert kube.amount(f"{tenths / 10}") == kube.amount(f"{tenths * 100}m")
+
+
 @pytest.mark.parametrize(
     ("given", "requests"),
     [

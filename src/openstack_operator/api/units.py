@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 
 from pydantic import AfterValidator, Field
@@ -12,10 +14,11 @@ from .model import rule
 
 _DURATION = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?$"
 _SECONDS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_UNITS = {
-    **{f"{letter}i": 1024**power for power, letter in enumerate("KMGTP", 1)},
-    **{letter: 1000**power for power, letter in enumerate("kMGTP", 1)},
-    "": 1,
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})?\Z")
+_UNITS: Mapping[str, Fraction] = {
+    **{unit: Fraction(1000) ** power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))},
+    **{f"{unit}i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
+    **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},
 }
 
 
@@ -28,10 +31,19 @@ def seconds(text: str) -> timedelta:
         raise ValueError(f"{text} is out of bounds; no calendar goes that far") from None
 
 
+def amount(quantity: str) -> Fraction:
+    """Return the number that a quantity of Kubernetes stands for: 500m is a half, 1Ki is 1024. It is exact, since the
+    API server stores 0.7 as 700m, and both have to be equal. Raises ValueError for what is none.
+    """
+    if not (match := _QUANTITY.match(quantity)):
+        raise ValueError("not a quantity")
+    number, unit = Fraction(match[1] if match[1][-1] != "." else f"{match[1]}0"), match[2] or ""
+    return number * (_UNITS[unit] if unit in _UNITS else Fraction(10) ** int(unit[1:]))
+
+
 def mebibytes(text: str) -> int:
     """Convert an amount of memory to MiB: 512Mi is 512, 1Gi is 1024."""
-    digits = text.rstrip("ikKMGTP")
-    return int(float(digits) * _UNITS[text[len(digits) :]] / 1024**2)
+    return int(amount(text) / 1024**2)
 
 
 DURATION: Any = Field(

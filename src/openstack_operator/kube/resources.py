@@ -7,14 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..api import PodSettings
+from ..api.units import amount
 from ..plan import Object
 
-_UNITS = {"m": 1e-3, "k": 1e3, "": 1.0} | {
-    unit + suffix: base**power
-    for suffix, base in (("", 1e3), ("i", 1024.0))
-    for power, unit in enumerate("KMGTP", 1)
-    if suffix or unit != "K"
-}
 _MEBI = 2**20
 
 EPHEMERAL_STORAGE = "ephemeral-storage"
@@ -24,12 +19,6 @@ _LITTLE, _LARGE = "2Gi", "100Gi"
 """Limits of what a program writes to the disk of its node: logs and locks, or images that it unpacks and tables it
 sorts."""
 _SIZE = re.compile(r"(\d+)([kKMGT]?)(?:i?B)?")
-
-
-def amount(quantity: str) -> float:
-    """The number a Kubernetes quantity stands for: 500m is 0.5, 1Ki is 1024."""
-    digits = quantity.rstrip("imkKMGTP")
-    return float(digits) * _UNITS[quantity[len(digits) :]]
 
 
 def memory_limit(measured: str) -> str:

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 from functools import cache
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
+from ..api.units import amount
 from .schema import BROKEN_RULE
 
 OLD = re.compile(r"\boldSelf\b")
 """Rules about changes; there is none when an object is created."""
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,3})?\Z")
-_UNITS: Mapping[str, Fraction] = {
-    **{unit: Fraction(1000) ** power for power, unit in enumerate(("", "k", "M", "G", "T", "P", "E"))},
-    **{f"{unit}i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", 1)},
-    **{unit: Fraction(1, 1000**power) for power, unit in enumerate("mun", 1)},
-}
 
 
 class RulesUnavailable(Exception):
@@ -60,14 +54,6 @@ def functions_of(rule: str) -> set[str]:
     import cel  # noqa: PLC0415
 
     return set(cel.compile(rule).functions())
-
-
-def amount(quantity: str) -> Fraction:
-    """The number that a quantity stands for. Raises ValueError for what is none."""
-    if not (match := _QUANTITY.match(quantity)):
-        raise ValueError("not a quantity")
-    number, unit = Fraction(match[1] if match[1][-1] != "." else f"{match[1]}0"), match[2] or ""
-    return number * (_UNITS[unit] if unit in _UNITS else Fraction(10) ** int(unit[1:]))
 
 
 def _is(parse: Callable[[str], object]) -> Callable[[Any], bool]:

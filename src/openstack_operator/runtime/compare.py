@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import Any, cast
 
-from ..kube.resources import amount
+from ..api.units import amount
 
 _QUANTITIES = {"requests", "limits"}
 """Fields of resources whose values are quantities; sizeLimit is one itself."""
@@ -34,12 +35,14 @@ def _covers_field(name: str, desired: Any, live: Any) -> bool:
 
 
 def _equal(desired: Any, live: Any) -> bool:
-    """Return whether two quantities are equal: the API server stores 3072Mi as 3Gi, and 1000m as 1."""
+    """Return whether two quantities are equal: the API server stores 3072Mi as 3Gi, and 0.7 as 700m. Of resources it
+    rounds up what is finer than a thousandth.
+    """
     if desired == live:
         return True
     try:
-        return amount(str(desired)) == amount(str(live))
-    except (ValueError, KeyError):
+        return ceil(amount(str(desired)) * 1000) == ceil(amount(str(live)) * 1000)
+    except ValueError:
         return False
 
 

@@ -228,8 +228,8 @@ def _binary(size: Any) -> str:
 def _bytes(size: str) -> float:
     """Return a quantity in bytes; 0 for another text."""
     try:
-        return kube.amount(size)
-    except (KeyError, ValueError):
+        return float(kube.amount(size))
+    except ValueError:
         return 0.0
 
 

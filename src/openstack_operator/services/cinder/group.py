@@ -66,7 +66,7 @@ def init_container(ctx: Context[Any], backend: Backend, conf: parts.Config) -> k
     lvm = backend.lvm or Lvm()
     size = kube.amount((lvm.loop_file or LoopFile()).size)
     entry = parts.release_entry(ctx, "volume")
-    arguments = [name(ctx, backend), lvm.device or "", f"{size:.0f}", STATE, str(entry.uid)]
+    arguments = [name(ctx, backend), lvm.device or "", str(round(size)), STATE, str(entry.uid)]
     return kube.Container(
         name="group",
         entry=entry,
