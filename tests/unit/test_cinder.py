@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+from oslo_config import cfg
 
 from openstack_operator import kube
 from openstack_operator.plan import Context, MissingReference, Object, Plan, Release, SpecError
@@ -38,7 +40,7 @@ SECRETS = {
         "ceph.conf": f"[global]\nfsid = {FSID}\nmon host = 192.0.2.1\n",
         "keyring": f"[client.someone]\n\tkey = {KEY}\n",
     },
-    "keys": {"access": "who", "secret": "s3cret", "token": "t0ken"},
+    "keys": {"access": "who", "secret": "s3cret", "token": "t0ken", "odd": "'pa$$wo\\$rd'"},
 }
 CEPH = {"name": "fast", "type": "ceph"}
 LVM = {"name": "local", "type": "lvm"}
@@ -180,6 +182,25 @@ def test_a_driver_of_ones_own_with_secrets_by_reference(release: Release) -> Non
     own = {"options": {"san_ip": "192.0.2.7"}, "secretOptions": {"pure_api_token": {"name": "keys", "key": "token"}}}
     section = options(planned(release, {**ARRAY, **own}), "cinder-array-config")["array"]
     assert (section["san_ip"], section["pure_api_token"]) == ("192.0.2.7", "t0ken")
+
+
+def test_programs_read_keys_that_users_chose(release: Release, tmp_path: Path) -> None:
+    """Of arrays and of S3, with everything in them that has a meaning to oslo.config."""
+    key = {"name": "keys", "key": "odd"}
+    own = {"secretOptions": {"san_password": key}}
+    backup = {"type": "s3", "s3": {"endpoint": "https://s3.example", "accessKeyRef": key, "secretKeyRef": key}}
+    found = planned(release, {**ARRAY, **own}, backup=backup)
+    for secret, group, option in (
+        ("cinder-array-config", "array", "san_password"),
+        ("cinder-backup-config", "DEFAULT", "backup_s3_store_access_key"),
+        ("cinder-backup-config", "DEFAULT", "backup_s3_store_secret_key"),
+    ):
+        file = tmp_path / secret
+        file.write_text(kube.secret_data(made(found, "Secret")[secret])["cinder.conf"], encoding="utf-8")
+        conf = cfg.ConfigOpts()
+        conf.register_opt(cfg.StrOpt(option), group=group)
+        conf([], default_config_files=[str(file)], default_config_dirs=[])
+        assert conf[group][option] == SECRETS["keys"]["odd"]
 
 
 @pytest.mark.parametrize(

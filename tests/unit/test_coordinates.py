@@ -12,9 +12,10 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from oslo_config import cfg
 from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 
-from openstack_operator import kube, parts
+from openstack_operator import kube, oslo, parts
 from openstack_operator.api import Dependency, references
 from openstack_operator.parts.connect import sources
 from openstack_operator.parts.connect.caches import memcached
@@ -230,6 +231,31 @@ def test_services_log_in_by_a_password() -> None:
     told = user({**LOGIN, "project_name": "mine"})
     assert (told["auth_type"], told["username"], told["password"]) == ("password", "us/er", "p@ss")
     assert (told["project_name"], told["user_domain_name"]) == ("mine", "Default")
+
+
+def read(section: Mapping[str, Any], option: str, path: Path) -> str:
+    """Return the option as a program reads it."""
+    file = path / "service.conf"
+    file.write_text(oslo.render({"service": section}), encoding="utf-8")
+    conf = cfg.ConfigOpts()
+    conf.register_opt(cfg.StrOpt(option), group="service")
+    conf([], default_config_files=[str(file)], default_config_dirs=[])
+    return conf["service"][option]
+
+
+PASSWORD = '"pa$$wo\\$rd"'
+"""A password of a user, with everything that has a meaning to oslo.config."""
+
+
+def test_a_program_reads_the_password_that_a_user_chose(tmp_path: Path) -> None:
+    theirs = user({**LOGIN, "password": PASSWORD})
+    assert theirs["password"] == PASSWORD, "stores that are no option of oslo.config take it as it is"
+    assert read(theirs, "password", tmp_path) == PASSWORD
+    by_id = user({**APP, "application_credential_secret": PASSWORD})
+    assert read(by_id, "application_credential_secret", tmp_path) == PASSWORD
+    children = {("Secret", f"{widget().owner}-credentials"): kube.secret(widget({}), f"{widget().owner}-credentials", {"identity": PASSWORD})}
+    sections = parts.foundation(widget({}, children=children)).sections
+    assert read(sections["keystone_authtoken"], "password", tmp_path) == PASSWORD
 
 
 @pytest.mark.parametrize("login", [{}, {"appCredentialRef": {}}])

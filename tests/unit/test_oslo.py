@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from oslo_config import cfg
 
@@ -85,6 +85,30 @@ def test_text_comes_back(tmp_path: Path, words: list[str]) -> None:
     text = " ".join(words)
     rendered = oslo.render({"g": {"o": text}})
     assert read(tmp_path, rendered, cfg.StrOpt("o")) == text
+
+
+# Passwords with what oslo.config has a meaning for; any of them may be a user's.
+PASSWORDS = st.text("ab \\$\"'{}#=%", max_size=8)
+
+
+@QUICK
+@given(PASSWORDS)
+@example("pa$word")
+@example("pa$$word")
+@example("pa\\$word")
+@example("${o}")
+@example('"quoted"')
+@example(" spaced ")
+@example("'")
+def test_a_password_comes_back(tmp_path: Path, password: str) -> None:
+    rendered = oslo.render({"g": {"o": oslo.Verbatim(password)}})
+    assert read(tmp_path, rendered, cfg.StrOpt("o")) == password
+
+
+def test_a_password_loses_the_line_breaks_at_its_end(tmp_path: Path) -> None:
+    rendered = oslo.render({"g": {"o": oslo.Verbatim('"pa$s" \r\n'), "p": "x"}})
+    assert read(tmp_path, rendered, cfg.StrOpt("o")) == '"pa$s" '
+    assert read(tmp_path, rendered, cfg.StrOpt("p")) == "x"
 
 
 @QUICK

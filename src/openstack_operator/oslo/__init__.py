@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from . import options, policies
 from .known import Finding, NearestNames, examine
-from .sections import KnownOptions, merge, overlap, policy, render, value_text
+from .sections import KnownOptions, Verbatim, merge, overlap, policy, render, value_text
 from .values import has_gap
 
 __all__ = [
     "Finding",
     "KnownOptions",
     "NearestNames",
+    "Verbatim",
     "examine",
     "has_gap",
     "merge",

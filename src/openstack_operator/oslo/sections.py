@@ -7,6 +7,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..api import Sections
+from .values import escape_text
+
+
+class Verbatim(str):
+    """A value that a program reads as it is written: a password or a key that a user chose. In other values, dollar
+    signs and quotes have a meaning to oslo.config.
+    """
+
+    __slots__ = ()
 
 
 def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
@@ -78,4 +87,6 @@ def policy(rules: Mapping[str, str]) -> dict[str, str]:
 
 def value_text(value: Any) -> str:
     """Return a value, or an entry of one that is a list, as the text of a file."""
+    if isinstance(value, Verbatim):
+        return escape_text(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

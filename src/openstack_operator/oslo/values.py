@@ -16,6 +16,7 @@ _WITHOUT_COMMA = frozenset(
     {"Boolean", "Float", "HostAddress", "HostDomain", "Hostname", "IPAddress", "Integer", "Port", "Range"}
 )
 _PLACEHOLDER = re.compile(r"\$(?:(\$)|([_a-z][._a-z0-9]*)|\{([_a-z][._a-z0-9]*)\})", re.IGNORECASE)
+_DOLLAR = re.compile(r"(\\?)\$")
 _TRUE, _FALSE = ("true", "1", "on", "yes"), ("false", "0", "off", "no")
 
 
@@ -36,6 +37,17 @@ def parse_text(text: str) -> str | None:
     if any(match[1] is None for match in _PLACEHOLDER.finditer(value)):
         return None
     return _PLACEHOLDER.sub("$", value)
+
+
+def escape_text(text: str) -> str:
+    """Return a text as a file has to have it for oslo.config to read the same. Line breaks at its end are left out; of
+    a text with several lines, oslo.config drops the spaces around each.
+    """
+    lines = text.rstrip("\r\n")
+    # A backslash before a dollar sign would escape that, so there the dollar sign gets one of its own.
+    escaped = _DOLLAR.sub(lambda match: match[1] + "\\$" if match[1] else "$$", lines)
+    is_stripped = lines != lines.strip() or (lines != "" and lines[0] == lines[-1] and lines[0] in "\"'")
+    return f'"{escaped}"' if is_stripped and "\n" not in lines else escaped
 
 
 def option_names(text: str) -> list[str]:

@@ -79,7 +79,9 @@ def keystone_authtoken(
     """
     encrypted = ctx.spec.image_profile != "kolla"
     protection = (
-        oslo.options.token_protection(credentials[TOKEN_CACHE], encrypted=encrypted) if caches_tokens(ctx.spec) else {}
+        oslo.options.token_protection(oslo.Verbatim(credentials[TOKEN_CACHE]), encrypted=encrypted)
+        if caches_tokens(ctx.spec)
+        else {}
     )
     section = oslo.options.keystone_auth(options, memcached(ctx), protection, service_type=service_type)
     return {"keystone_authtoken": section}

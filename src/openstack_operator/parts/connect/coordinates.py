@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from ... import kube
+from ... import kube, oslo
 from ...api import AppCredentialRef, DatabaseSource, LoginSecretRef
 from ...plan import Context, Incomplete, MissingReference, SpecError
 from ..secrets.tls import authority, trust_in
@@ -123,7 +123,7 @@ def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dic
     else:
         text = f"Secret {at.secret!r} holds no login; give it {_ID} and {_SECRET}, {_CLOUDS}, or username and password"
         raise MissingReference(at.field, text)
-    return auth, at.trust
+    return {option: oslo.Verbatim(value) for option, value in auth.items()}, at.trust
 
 
 _ID, _SECRET, _CLOUDS = "application_credential_id", "application_credential_secret", "clouds.yaml"

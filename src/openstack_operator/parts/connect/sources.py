@@ -214,7 +214,7 @@ def identity(
     user = {
         "auth_type": "password",
         "username": creds.of(password)[0].called(called),
-        "password": creds[password],
+        "password": oslo.Verbatim(creds[password]),
         "user_domain_name": "Default",
         "project_name": "service",
         "project_domain_name": "Default",

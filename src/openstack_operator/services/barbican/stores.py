@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import agents, kube, parts
+from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...plan import Context, MissingReference, Step
 from .model import BarbicanSpec, Vault
@@ -46,9 +46,8 @@ def _login(ctx: Context[BarbicanSpec], vault: Vault) -> dict[str, Any]:
         "vault_url": vault.url,
         "use_ssl": True,
         "kv_mountpoint": vault.mount,
-        # oslo.config takes a dollar sign for the beginning of a reference.
-        "approle_role_id": role.replace("$", "$$"),
-        "approle_secret_id": secret.replace("$", "$$"),
+        "approle_role_id": oslo.Verbatim(role),
+        "approle_secret_id": oslo.Verbatim(secret),
         # castellan would take it before the role.
         "root_token_id": "",
         **({"namespace": vault.namespace} if vault.namespace else {}),

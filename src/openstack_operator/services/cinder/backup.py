@@ -146,7 +146,9 @@ def _driver(ctx: Context[CinderSpec], spec: Backup, ceph: Ceph | None, trust: st
         options["backup_posix_path"] = FILES
     if spec.type == "s3" and spec.s3:
         keys = {"access": spec.s3.access_key_ref, "secret": spec.s3.secret_key_ref}
-        options |= {f"backup_s3_store_{name}_key": ctx.secrets[ref.name][ref.key] for name, ref in keys.items()}
+        options |= {
+            f"backup_s3_store_{name}_key": oslo.Verbatim(ctx.secrets[ref.name][ref.key]) for name, ref in keys.items()
+        }
         options |= {"backup_s3_endpoint_url": spec.s3.endpoint, "backup_s3_store_bucket": spec.s3.bucket}
     if spec.type == "swift":
         options |= {"backup_swift_container": spec.swift.container, "backup_swift_auth": "per_user"}

@@ -79,7 +79,7 @@ def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections,
     # Named like the field, so that an error names the field.
     field = "options"
     options = layered({}, {field: backend.options}, {field: driver_options}, path)
-    secret = {option: ctx.secrets[ref.name][ref.key] for option, ref in backend.secret_options.items()}
+    secret = {option: oslo.Verbatim(ctx.secrets[ref.name][ref.key]) for option, ref in backend.secret_options.items()}
     field = "secretOptions"
     secret_options = layered({}, {field: secret}, {field: driver_options}, path)
     return oslo.merge(whole, {name: {**options["options"], **secret_options["secretOptions"]}})

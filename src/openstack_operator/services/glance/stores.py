@@ -122,9 +122,8 @@ def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index
     access, secret = (ctx.secrets[ref.name][ref.key] for ref in (s3.access_key_ref, s3.secret_key_ref))
     options = {
         "s3_store_host": s3.url,
-        # oslo.config takes a dollar sign for the beginning of a reference.
-        "s3_store_access_key": access.replace("$", "$$"),
-        "s3_store_secret_key": secret.replace("$", "$$"),
+        "s3_store_access_key": oslo.Verbatim(access),
+        "s3_store_secret_key": oslo.Verbatim(secret),
         "s3_store_bucket": s3.bucket,
         "s3_store_create_bucket_on_put": True,
         # Names of buckets in front of a server's name need entries in DNS that most servers do not have.

@@ -132,7 +132,7 @@ def _domain_options(ctx: Context[HeatSpec], creds: parts.Credentials) -> dict[st
     return {
         "stack_user_domain_name": ctx.owner,
         "stack_domain_admin": creds.of(_DOMAIN_ADMIN)[0].called(_administrator(ctx)),
-        "stack_domain_admin_password": creds[_DOMAIN_ADMIN],
+        "stack_domain_admin_password": oslo.Verbatim(creds[_DOMAIN_ADMIN]),
     }
 
 

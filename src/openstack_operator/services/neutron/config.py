@@ -166,7 +166,7 @@ def agent_conf(ctx: Context[NeutronSpec], secret: str, api: Mapping[str, Any]) -
     return {
         "DEFAULT": {
             **api,
-            "metadata_proxy_shared_secret": secret,
+            "metadata_proxy_shared_secret": oslo.Verbatim(secret),
             "metadata_workers": 0,
         },
         "agent": {"root_helper": "sudo neutron-rootwrap /etc/neutron/rootwrap.conf"},

@@ -89,7 +89,7 @@ def control(ctx: Context[NovaSpec], user: sources.Identity, credentials: parts.C
     return {
         **keystone_authtoken(ctx, user.options, credentials, SERVICE_TYPE),
         **caches.cache(ctx),
-        "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": shared_secret(ctx)},
+        "neutron": {"service_metadata_proxy": True, "metadata_proxy_shared_secret": oslo.Verbatim(shared_secret(ctx))},
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import agents, kube, parts
+from ... import agents, kube, oslo, parts
 from ...api import KeystoneRef, Sections
 from ...parts.connect import sources
 from ...parts.connect.clouds_yaml import cloud_auth, credential_identity
@@ -105,7 +105,7 @@ def _as_user(ctx: Context[TempestSpec], ref: KeystoneRef) -> tuple[tuple[Step, .
         },
         options={
             "admin_username": ctx.owner,
-            "admin_password": password,
+            "admin_password": oslo.Verbatim(password),
             "admin_project_name": project,
             "admin_domain_name": default["name"],
         },
