@@ -24,8 +24,8 @@ PASSWORD = "s3'c r&et%"
 ALL = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
-def stored(password: str, salt: bytes = b"salt") -> str:
-    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+def stored(password: str, salt: bytes = b"salt", algorithm: str = "sha256") -> str:
+    return base64.b64encode(salt + hashlib.new(algorithm, salt + password.encode()).digest()).decode()
 
 
 class Broker:
@@ -338,6 +338,18 @@ def healthy(broker: Broker, password: str = PASSWORD) -> bool:
         and matches(password, user["password_hash"])
         and broker.permissions["nova-cell1", "nova-cell1"] == ALL
     )
+
+
+@pytest.mark.parametrize("algorithm", ["md5", "sha256", "sha512"])
+def test_a_broker_may_hash_passwords_in_another_way(broker: Broker, ctx: Context[Any], algorithm: str) -> None:
+    VHOST.ensure(ctx)
+    made = {"password_hash": stored(PASSWORD, algorithm=algorithm), "tags": []}
+    broker.users["nova-cell1"] = {**made, "hashing_algorithm": f"rabbit_password_hashing_{algorithm}"}
+    before = broker.writes
+    assert VHOST.ensure(ctx) == []
+    assert broker.writes == before
+    broker.users["nova-cell1"]["password_hash"] = stored("other", algorithm=algorithm)
+    assert VHOST.ensure(ctx) == ["user nova-cell1 repaired: password"]
 
 
 def test_everything_is_made_once(broker: Broker, ctx: Context[Any]) -> None:

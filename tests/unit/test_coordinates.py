@@ -253,7 +253,11 @@ def test_a_program_reads_the_password_that_a_user_chose(tmp_path: Path) -> None:
     assert read(theirs, "password", tmp_path) == PASSWORD
     by_id = user({**APP, "application_credential_secret": PASSWORD})
     assert read(by_id, "application_credential_secret", tmp_path) == PASSWORD
-    children = {("Secret", f"{widget().owner}-credentials"): kube.secret(widget({}), f"{widget().owner}-credentials", {"identity": PASSWORD})}
+    children = {
+        ("Secret", f"{widget().owner}-credentials"): kube.secret(
+            widget({}), f"{widget().owner}-credentials", {"identity": PASSWORD}
+        )
+    }
     sections = parts.foundation(widget({}, children=children)).sections
     assert read(sections["keystone_authtoken"], "password", tmp_path) == PASSWORD
 

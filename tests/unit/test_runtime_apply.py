@@ -72,7 +72,11 @@ def test_what_others_add_is_no_difference(wanted: dict[str, Any], added: dict[st
         ({"sizeLimit": "1024Mi"}, {"sizeLimit": "1Gi"}, True),
         ({"value": "1000m"}, {"value": "1"}, False),
         # As an API server stores what users write: exactly, and of resources no less than a thousandth.
-        ({"requests": {"cpu": "0.7", "memory": "0.7Gi"}}, {"requests": {"cpu": "700m", "memory": "751619276800m"}}, True),
+        (
+            {"requests": {"cpu": "0.7", "memory": "0.7Gi"}},
+            {"requests": {"cpu": "700m", "memory": "751619276800m"}},
+            True,
+        ),
         ({"requests": {"cpu": "2.3"}}, {"requests": {"cpu": "2300m"}}, True),
         ({"requests": {"cpu": "0.5m"}}, {"requests": {"cpu": "1m"}}, True),
         ({"requests": {"cpu": "0.7"}}, {"requests": {"cpu": "701m"}}, False),

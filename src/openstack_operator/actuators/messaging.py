@@ -22,6 +22,8 @@ from .queue_copies import check_drained, copy_queues
 _EVERYTHING = {"configure": ".*", "write": ".*", "read": ".*"}
 
 
+_ALGORITHMS = {f"rabbit_password_hashing_{name}": name for name in ("md5", "sha256", "sha512")}
+"""Algorithms of RabbitMQ (`password_hashing_module`), as Python calls them."""
 _PATIENCE = 30
 """Seconds: a queue without a leader is gone after 15."""
 
@@ -44,12 +46,13 @@ class _TopicRow(TypedDict):
 
 class _UserRow(TypedDict):
     password_hash: NotRequired[str | None]
+    hashing_algorithm: NotRequired[str | None]
     tags: list[str] | str
 
 
-def matches(password: str, stored: str) -> bool:
+def matches(password: str, stored: str, algorithm: str = "") -> bool:
     """Return True if a password hash as RabbitMQ stores it, base64(salt + SHA-256(salt + password)) with a salt of four
-    bytes, is that of this password (https://www.rabbitmq.com/docs/passwords).
+    bytes, is that of this password (https://www.rabbitmq.com/docs/passwords). A broker may be set to another algorithm.
     """
     try:
         raw = base64.b64decode(stored, validate=True)
@@ -57,7 +60,8 @@ def matches(password: str, stored: str) -> bool:
     except ValueError:
         return False
     salt, digest = raw[:4], raw[4:]
-    return hmac.compare_digest(digest, hashlib.sha256(salt + password.encode()).digest())
+    name = _ALGORITHMS.get(algorithm, "sha256")
+    return hmac.compare_digest(digest, hashlib.new(name, salt + password.encode(), usedforsecurity=False).digest())
 
 
 class Vhost:
@@ -128,7 +132,8 @@ class User:
             return None
         body = read(self._api.name, response, _UserRow)
         # RabbitMQ before 3.9 writes tags as one string.
-        return {"password": matches(self._password, body.get("password_hash") or ""), "tags": tuple(body["tags"])}
+        stored, algorithm = body.get("password_hash") or "", body.get("hashing_algorithm") or ""
+        return {"password": matches(self._password, stored, algorithm), "tags": tuple(body["tags"])}
 
     def create(self) -> None:
         _send(self._api, "PUT", self._at, {"password": self._password, "tags": ""}, secret=True)
