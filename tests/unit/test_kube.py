@@ -400,6 +400,44 @@ def test_a_claim_waits_for_its_first_pod_and_is_ready_meanwhile() -> None:
     assert kube.judge(live("PersistentVolumeClaim", {"phase": "Lost"}, api="v1")).state is State.FAILED
 
 
+@pytest.mark.parametrize(
+    ("size", "conditions", "message"),
+    [
+        ("10Gi", [], "volume claim x has 10Gi of 20Gi"),
+        (
+            "10Gi",
+            [
+                {"type": "Resizing", "status": "True", "message": ""},
+                {"type": "ControllerResizeError", "status": "True", "message": "the pool\nhas no space."},
+            ],
+            "volume claim x has 10Gi of 20Gi: the pool has no space",
+        ),
+        (
+            "10Gi",
+            [
+                {"type": "ControllerResizeError", "status": "False", "message": "over"},
+                {
+                    "type": "FileSystemResizePending",
+                    "status": "True",
+                    "message": "Waiting for user to (re-)start a pod",
+                },
+            ],
+            "volume claim x has 10Gi of 20Gi: Waiting for user to (re-)start a pod",
+        ),
+        ("20480Mi", [], ""),
+        ("21Gi", [], ""),
+        (None, [], ""),
+    ],
+)
+def test_a_volume_that_does_not_grow_is_named(size: str | None, conditions: list[Any], message: str) -> None:
+    """Its service is ready, since it runs on as it did."""
+    status = {"phase": "Bound", "conditions": conditions, **({"capacity": {"storage": size}} if size else {})}
+    claim = live("PersistentVolumeClaim", status, api="v1")
+    claim["spec"] = {"resources": {"requests": {"storage": "20Gi"}}}
+    verdict = kube.judge(claim)
+    assert (verdict.ready, verdict.message) == (True, message)
+
+
 OURS = "openstack.k8s.io/v1alpha1"
 
 

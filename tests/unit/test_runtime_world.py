@@ -8,9 +8,9 @@ import pytest
 
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
-from openstack_operator.runtime.store import Cached, Meta, OwnerReference, Request
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.kinds import CLAIM, SECRET, Catalog, Kind
+from openstack_operator.runtime.store import Cached, Change, Meta, OwnerReference, Request
+from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.pki.model import PKI
 
@@ -63,6 +63,37 @@ def test_what_does_not_come_back_is_forgotten(world: World, first: str, cloud: s
     for kind in (AUTHORITY, SECRET) if first == "resource" else (SECRET, AUTHORITY):
         world.stores[kind].remove(meta("internal", 10) if kind is AUTHORITY else secret(11))
     assert lost(world) == [], "a later one of that name begins with a key of its own"
+
+
+def claim(version: int, size: str, message: str = "") -> Cached:
+    """Return a claim of 20Gi that a StatefulSet controls, with a volume of that size."""
+    owner = {"kind": "StatefulSet", "apiVersion": "apps/v1", "name": "internal", "uid": "s1", "controller": True}
+    metadata = {"name": "data", "namespace": "x", "uid": "c1", "resourceVersion": str(version), "labels": LABELS}
+    conditions = [{"type": "NodeResizeError", "status": "True", "message": message}] if message else []
+    return entry(
+        {
+            "metadata": {**metadata, "ownerReferences": [owner]},
+            "spec": {"resources": {"requests": {"storage": "20Gi"}}},
+            "status": {"capacity": {"storage": size}, "conditions": conditions},
+        },
+        CLAIM,
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wakes"),
+    [
+        (claim(1, "10Gi"), claim(2, "20Gi"), True),
+        (claim(1, "10Gi"), claim(2, "10Gi", "no space"), True),
+        (claim(1, "10Gi"), claim(2, "10Gi"), False),
+        (claim(1, "20Gi"), claim(2, "20Gi"), False),
+    ],
+)
+def test_a_volume_that_grows_concerns_the_resource_that_asked_for_it(
+    world: World, old: Cached, new: Cached, wakes: bool
+) -> None:
+    owners = [Request(AUTHORITY.handle, "x", "internal")] if wakes else []
+    assert world.claim_owners(Change(CLAIM, old, new)) == owners
 
 
 def told(world: World) -> dict[str, str]:

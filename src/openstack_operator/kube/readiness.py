@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..api import Dependency, handle
+from ..api.units import amount
 from ..plan import (
     COMPLETE,
     HELD_REASONS,
@@ -26,12 +27,16 @@ from ..plan import (
 from ..plan.times import valid_time
 from .objects import as_owner_says, is_dispensable
 from .pod_reasons import POD_REASONS
+from .quotes import one_line
 from .rollout import Rollout, conditions, is_observed
 
 LAST_FAILURE = "openstack.k8s.io/last-failure"
 """Annotation of a Job that is tried again: how the last try ended."""
 RETRY_PAUSE = timedelta(minutes=5)
 """Between a Job's failure and its next try; a try is seven pods over ten minutes, so that this need not grow."""
+
+_RESIZES = ("ControllerResizeError", "NodeResizeError", "FileSystemResizePending")
+"""Conditions of a volume claim that tell why its volume does not grow, in words of its driver."""
 
 Rule = Callable[[Object], Verdict]
 
@@ -118,7 +123,23 @@ def _claim(live: Object) -> Verdict:
     phase = (live.get("status") or {}).get("phase")
     if phase == "Lost":
         return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost")
-    return Verdict(State.READY, danger(live))
+    return Verdict(State.READY, "; ".join(text for text in (danger(live), missing_size(live)) if text))
+
+
+def missing_size(claim: Object) -> str:
+    """Tell of a volume that has not grown to the size that its claim asks for; empty for any other. A driver that fails
+    to resize says so in the claim alone, and its volume serves on as it is.
+    """
+    status: Object = claim.get("status") or {}
+    resources: Object = (claim.get("spec") or {}).get("resources") or {}
+    requested = (resources.get("requests") or {}).get("storage", "")
+    size = (status.get("capacity") or {}).get("storage", "")
+    if not requested or not size or amount(size) >= amount(requested):
+        return ""
+    by_type = conditions(claim)
+    texts = [by_type[name].get("message") for name in _RESIZES if by_type.get(name, {}).get("status") == "True"]
+    why = next((one_line(text) for text in texts if text), "")
+    return f"volume claim {_name(claim)} has {size} of {requested}" + (f": {why}" if why else "")
 
 
 def danger(claim: Object) -> str:

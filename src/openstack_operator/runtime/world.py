@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from ..api import Dependency
-from ..kube import KIND, MANAGED_BY, fitting
+from ..kube import KIND, MANAGED_BY, fitting, missing_size
 from ..plan import Transient
 from ..plan.node_labels import NodeLabels
 from .budget import Budget
@@ -322,10 +322,16 @@ class World:
                     return Request(kind.handle, namespace, owner_name)
         return None
 
-    def deleted_claim_owners(self, change: Change) -> list[Request]:
-        """Return the resource of a volume claim whose deletion began or ended, even if a StatefulSet owns the claim."""
-        times = [side and side.meta.deletion_timestamp for side in (change.old, change.new)]
-        owner = self.labeled_owner(change.meta) if change.kind is CLAIM and times[0] != times[1] else None
+    def claim_owners(self, change: Change) -> list[Request]:
+        """Return the resource of a volume claim whose deletion began or ended, or that grows, even if a StatefulSet
+        owns the claim.
+        """
+        if change.kind is not CLAIM:
+            return []
+        sides = [
+            side and (side.meta.deletion_timestamp, missing_size(side.decode())) for side in (change.old, change.new)
+        ]
+        owner = self.labeled_owner(change.meta) if sides[0] != sides[1] else None
         return [owner] if owner else []
 
     def event_subject(self, change: Change) -> Request | None:
