@@ -38,6 +38,14 @@ def objects(made: Plan) -> Objects:
     return {key(obj): obj for obj in made.objects}
 
 
+def test_a_login_that_migrations_cannot_read_is_refused(release: Release) -> None:
+    """Designate's alembic takes the percent sign in its URL for a reference, and the job of the schema fails."""
+    spec = {"database": {"secretRef": {"name": "db"}}}
+    login = {"username": "designate", "password": "p@ss"}
+    with pytest.raises(SpecError, match="the migrations of Designate cannot read"):
+        plan(context(DESIGNATE, spec, release=release, published=PUBLISHED, secrets={"db": login}))
+
+
 def assigned(made: Plan, first: int = 1) -> Objects:
     """The objects of a plan, all of them finished, and each Service with an address."""
     live = {key(obj): granted(copy.deepcopy(obj)) for obj in made.objects}

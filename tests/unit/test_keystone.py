@@ -50,6 +50,24 @@ def test_a_server_that_is_one_rotation_late_reads_every_new_token(keep: int, rot
         assert len(set(ring.keys.values())) == len(ring.keys)
 
 
+@pytest.mark.parametrize("password", ["p@ss", "p%40ss", "pa$word", "a/b", "ä"])
+def test_a_login_that_migrations_cannot_read_is_refused(password: str, release: Release) -> None:
+    """Keystone's alembic takes the percent sign in its URL for a reference, and the bootstrap job fails."""
+    login = {"username": "keystone", "password": password}
+    with pytest.raises(SpecError, match="other characters than letters") as refused:
+        planned(release, {"database": {"secretRef": {"name": "db"}}}, secrets={"db": login})
+    assert refused.value.incomplete
+    assert refused.value.path == "spec.database.secretRef"
+    assert "'db'" in str(refused.value)
+    assert password not in str(refused.value)
+
+
+def test_other_logins_of_the_database_are_taken(release: Release) -> None:
+    login = {"username": "key_stone", "password": "Az09-._~"}
+    made = planned(release, {"database": {"secretRef": {"name": "db"}}}, secrets={"db": login})
+    assert "key_stone:Az09-._~@" in kube.secret_data(secret(made, "keystone-config"))["keystone.conf"]
+
+
 @given(st.integers(3, 12))
 def test_a_ring_grows_to_its_size_and_stays(keep: int) -> None:
     numbers = count()

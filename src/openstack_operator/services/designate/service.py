@@ -9,6 +9,7 @@ from itertools import chain
 
 from ... import agents, kube, parts
 from ...api import ComponentSettings
+from ...parts.connect.coordinates import check_migration_reads
 from ...parts.connect.moves import with_moves
 from ...plan import HOSTS, Context, MissingReference, Object, Plan, SpecError, Step
 from . import bind9, config, external, pdns, retirement, servers
@@ -31,6 +32,7 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         external.check(pool)
     passwords = (name for pool in pools if pool.spec.backend == "pdns4" for name in pdns.passwords(ctx.spec, pool))
     base = parts.foundation(ctx, *passwords, section=config.DATABASE, service_type=_SERVICE_TYPE)
+    check_migration_reads(ctx)
     keys = parts.credentials(ctx, *(name for pool in pools for name in _KINDS[pool.spec.backend](pool)), suffix="keys")
     options = config.options(ctx, base)
     conf = parts.config(

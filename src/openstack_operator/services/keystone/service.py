@@ -8,6 +8,7 @@ from datetime import datetime
 
 from ... import agents, kube, oslo, parts
 from ...api import Sections
+from ...parts.connect.coordinates import check_migration_reads
 from ...parts.delegate.korc import KORC
 from ...parts.expose import exposure
 from ...parts.run.workloads import Api
@@ -53,6 +54,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     delegated = uses_korc(ctx)
     logs_in = delegated or spec.bootstrap.application_credential
     base = parts.foundation(ctx, *([APPLICATION] if logs_in else []))
+    check_migration_reads(ctx)
     fed = federation_parts(ctx)
     admin = administrator(ctx)
     fernet = _keys(ctx, "fernet", spec.fernet, "spec.fernet.rotationSchedule")
