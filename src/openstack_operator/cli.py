@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from .offline import commands as offline
 
 _ALLOCATIONS = 100_000
-"""Objects that a command about a cluster allocates between two garbage collections."""
+"""Objects that a command allocates between two garbage collections."""
+_LASTING = frozenset({"run", "inject-labels", "certify-injector"})
+"""Commands that run until they are stopped."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,9 +48,12 @@ def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911, PLR0912  (a
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
-    if hasattr(options, "execute"):
+    if options.command not in _LASTING:
         # Garbage collection takes a tenth of the time of such a command, and its imports leave no garbage.
         gc.set_threshold(_ALLOCATIONS)
+        # No model needs a plug-in of pydantic. To look for some, it reads the metadata of each installed package.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if hasattr(options, "execute"):
         return run(options)
     match options.command:
         case "run":

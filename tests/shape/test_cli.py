@@ -22,6 +22,7 @@ from openstack_operator.command_line import command_line
 from openstack_operator.explain import explained
 from openstack_operator.kind_index import KINDS, SMALL
 from openstack_operator.manifests import load, load_text
+from openstack_operator.offline.stored_schemas import file_of, read_schema
 from openstack_operator.plan import Kind
 from openstack_operator.registry import ACTUATORS, RESOURCES
 from openstack_operator.serve import Settings
@@ -86,6 +87,27 @@ def test_a_command_loads_what_it_needs(arguments: list[str], unwanted: set[str],
     assert "openstack_operator.cli" in loaded
     assert unwanted & set(loaded) == set()
     assert arguments[-1] == "--help" or done.stderr
+
+
+@pytest.mark.seconds
+def test_validate_makes_no_definition_and_loads_no_other_command_line(root: Path) -> None:
+    """The schemas are files, since to make the definitions took twice as long as all the rest."""
+    sample = str(root / "deploy/samples/controlplane_minimal.yaml")
+    code = (
+        "import sys\nfrom openstack_operator.cli import main\n"
+        f"main(['validate', '-f', {sample!r}])\n"
+        "from openstack_operator.api import schema\n"
+        "modules = set(sys.modules)\n"
+        "print(schema._crd.cache_info().misses, {'cel.cli', 'prompt_toolkit'} & modules, 'cel.cel' in modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1:] == ["0 set() True"]
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
+def test_each_kind_has_a_file_with_its_schema(resource: Resource[Any]) -> None:
+    assert file_of(resource).is_file()
+    assert read_schema(resource)["properties"].keys() == {"apiVersion", "kind", "metadata", "spec", "status"}
 
 
 def test_the_index_of_kinds_leads_to_their_models() -> None:

@@ -12,6 +12,7 @@ from ..command_line import command_line
 from ..kind_index import index_of
 from ..kube import Object
 from ..manifests import dump, dump_all, load
+from ..offline.stored_schemas import content_of, file_of
 from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
@@ -29,6 +30,7 @@ from .reference import contents, is_field_reference, reference
 from .roles import user_roles
 
 SAMPLES = Path("deploy/samples")
+_SCHEMAS = Path("src/openstack_operator/offline/schemas")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
 _OPTIONAL, _OPTIONAL_OF_NAMESPACE = Path("deploy/optional-roles"), Path("deploy/namespaced/optional-roles")
 OWNED = (
@@ -39,6 +41,7 @@ OWNED = (
     "docs/reference/*.md",
     f"{CHARTS}/*/templates/*",
     f"{FOLDER}/*/*.yaml",
+    f"{_SCHEMAS}/*.json",
 )
 """Whatever else is found there was made from a model that is gone."""
 
@@ -110,6 +113,7 @@ def generated(root: Path) -> dict[Path, str]:
     minimal = root / SAMPLES / "controlplane_minimal.yaml"
     files[Path("docs/explanation/needs.svg")] = needs_picture(minimal, root / "releases")
     files[Path("src/openstack_operator/kinds.json")] = index_of(RESOURCES, [each.resource for each in ACTUATORS])
+    files |= {_SCHEMAS / file_of(resource).name: content_of(resource) for resource in RESOURCES}
     return files
 
 

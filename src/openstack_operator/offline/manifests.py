@@ -13,10 +13,11 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from ..api import Resource, crd
+from ..api import Resource
 from ..plan import Object
 from .documents import type_name
 from .schema import Problem, RuleCheck, Schema, validate, well_formed, with_defaults
+from .stored_schemas import read_schema
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")
@@ -81,18 +82,9 @@ class Checker:
         return Checked(tuple(problems), None, None if problems else {**named_manifest, **_contents(named_manifest)})
 
     def schema(self, resource: Resource[Any]) -> Schema:
-        """The schema of its CRD."""
+        """Return the schema of its CRD."""
         if resource.crd_name not in self._schemas:
-            whole: dict[str, Any] = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-            # The API server knows metadata itself, and no user writes a status.
-            free = {"x-kubernetes-preserve-unknown-fields": True}
-            properties = whole["properties"]
-            status = {"type": "object", **free}
-            metadata = {**properties["metadata"], **free}
-            self._schemas[resource.crd_name] = {
-                **whole,
-                "properties": {**properties, "metadata": metadata, "status": status},
-            }
+            self._schemas[resource.crd_name] = read_schema(resource)
         return self._schemas[resource.crd_name]
 
     @cached_property

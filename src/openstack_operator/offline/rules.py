@@ -7,8 +7,12 @@ Kubernetes' own functions that rules of ours use are here. Its `size` of a text 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
+from importlib.util import find_spec, module_from_spec
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 
@@ -19,8 +23,32 @@ OLD = re.compile(r"\boldSelf\b")
 """Rules about changes; there is none when an object is created."""
 
 
+_EXTENSION = "cel.cel"
+"""Module of the library that evaluates CEL."""
+
+
 class RulesUnavailable(Exception):
     """The library that evaluates CEL is not installed."""
+
+
+@cache
+def _library() -> Any:
+    """Return the library for CEL without its own command line, whose imports take longer than those of the library.
+    Raises ImportError.
+    """
+    if _EXTENSION in sys.modules:
+        return sys.modules[_EXTENSION]
+    package = find_spec("cel")
+    if package is None or not package.submodule_search_locations:
+        raise ImportError("there is no package `cel`")
+    finder = FileFinder(package.submodule_search_locations[0], (ExtensionFileLoader, EXTENSION_SUFFIXES))
+    extension = finder.find_spec(_EXTENSION)
+    if extension is None or extension.loader is None:
+        return import_module("cel")
+    # An extension in Rust can be loaded only once, so that `import cel` has to find this one.
+    sys.modules[_EXTENSION] = module = module_from_spec(extension)
+    extension.loader.exec_module(module)
+    return module
 
 
 def evaluator() -> Callable[[str, Any], str]:
@@ -28,7 +56,7 @@ def evaluator() -> Callable[[str, Any], str]:
     evaluated. Raises RulesUnavailable.
     """
     try:
-        import cel  # noqa: PLC0415  (an extra, and 30 MiB)
+        cel = _library()
     except ImportError:
         raise RulesUnavailable(
             "the rules of the CRDs are not checked without the extra `cli`: docs/reference/cli.md"
@@ -51,9 +79,7 @@ def evaluator() -> Callable[[str, Any], str]:
 
 def functions_of(rule: str) -> set[str]:
     """Functions and operators a rule uses. Raises ValueError for what is no CEL."""
-    import cel  # noqa: PLC0415
-
-    return set(cel.compile(rule).functions())
+    return set(_library().compile(rule).functions())
 
 
 def _is(parse: Callable[[str], object]) -> Callable[[Any], bool]:
