@@ -36,6 +36,10 @@ class Color(Enum):
     YELLOW = 33
 
 
+_MARKS = {Color.RED: "✗", Color.GREEN: "✓", Color.YELLOW: "•"}
+"""Mark before a line, by its color."""
+
+
 class Output(io.TextIOBase):
     """A stream that makes every character of its text visible."""
 
@@ -50,8 +54,14 @@ class Output(io.TextIOBase):
         if not self.isatty():
             self.write(f"{text}\n")
             return
-        text = fitting(visible_text(text), shutil.get_terminal_size().columns)
+        text = fitting(f"{self._mark(color)}{visible_text(text)}", shutil.get_terminal_size().columns)
         self.control(f"\x1b[{color.value}m{text}\x1b[0m\n" if color and self.has_colors else f"{text}\n")
+
+    def _mark(self, color: Color | None) -> str:
+        """Return what says the same as a color, for terminals without, and for people who do not see it."""
+        if not (self._stream.encoding or "").lower().startswith("utf"):
+            return ""
+        return f"{_MARKS[color] if color else ' '} "
 
     def write(self, text: str, /) -> int:
         """Write text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from live_objects import NOW, THEN, deployment, meta, pod, resource
 
-from openstack_operator import kube
+from openstack_operator import kube, pki
 from openstack_operator.api import handle
 from openstack_operator.inspection import commands
 from openstack_operator.inspection.advice import ADVICE, advice
@@ -25,14 +26,17 @@ from openstack_operator.inspection.causes import (
     Log,
     Root,
 )
+from openstack_operator.inspection.certificates import Certificate, certificate_lines
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
 from openstack_operator.manifests import load
-from openstack_operator.plan import Object, SpecError
+from openstack_operator.plan import Kind, Object, SpecError
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
+from openstack_operator.runtime.errors import Forbidden
+from openstack_operator.terminal import Color
 
 TYPES = {(each.api_version, each.kind) for each in RESOURCES}
 
@@ -431,7 +435,16 @@ def test_a_time_that_a_user_wrote_hides_no_resource(since: str) -> None:
 
 
 class FakeClient:
-    """A client for which a log is all that is read."""
+    """A client for which logs and Secrets are all that is read."""
+
+    secrets: Sequence[Object] | None = ()
+    """None if they may not be listed."""
+
+    async def page(self, kind: Kind, namespace: str, params: Mapping[str, str]) -> bytes:
+        assert (kind.kind, namespace, params) == ("Secret", "openstack", {})
+        if self.secrets is None:
+            raise Forbidden("secrets is forbidden")
+        return json.dumps({"items": self.secrets}).encode()
 
     async def close(self) -> None: ...
 
@@ -519,6 +532,115 @@ def test_status_says_by_its_exit_whether_all_is_ready(ask: Any, capsys: pytest.C
     assert capsys.readouterr().out.endswith("OpenStackControlPlane/cloud: Ready\n")
     assert ask(Snapshot(namespace="openstack", now=NOW), commands.status) == FAULT
     assert "there is no resource of this operator in namespace 'openstack'" in capsys.readouterr().err
+
+
+AUTHORITY = pki.authority("a", "internal", NOW)
+
+
+def certificate(name: str, days: int, owner: str = "", **metadata: Any) -> Object:
+    """A Secret with a certificate that ends in so many days, of a resource of the operator if it has an owner."""
+    request = pki.Request(common=name, names=frozenset({name}), life=timedelta(days=days))
+    files = {"tls.crt": pki.issue(AUTHORITY, request, name, NOW).cert, "ca.crt": AUTHORITY.cert}
+    data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
+    labels = {"labels": {"app.kubernetes.io/managed-by": kube.MANAGED_BY}} if owner else {}
+    return {"kind": "Secret", "metadata": {**meta("Secret", name, owner), **labels, **metadata}, "data": data}
+
+
+CERT_MANAGER = {"annotations": {"cert-manager.io/issuer-name": "company"}}
+
+
+@pytest.mark.parametrize(
+    ("secrets", "lines"),
+    [
+        ([], []),
+        (None, ["certificates: not shown, because you may not list Secrets"]),
+        (
+            [certificate("glance-tls", 90, "Glance/glance"), certificate("keystone-tls", 40, "Keystone/keystone")],
+            [
+                "certificates: the first of 2 ends in 40 days, on 2026-02-10; the operator renews it:",
+                "  Secret/keystone-tls of Keystone/keystone",
+            ],
+        ),
+        (
+            [certificate("own", 20), certificate("stranger", 1)],
+            [
+                "certificates: the only one ends in 20 days, on 2026-01-21; renew it yourself:",
+                "  Secret/own",
+            ],
+        ),
+        (
+            [certificate("keystone-tls-issued", 20, "Keystone/keystone", **CERT_MANAGER)],
+            [
+                "certificates: the only one ends in 20 days, on 2026-01-21; cert-manager renews it:",
+                "  Secret/keystone-tls-issued of Keystone/keystone",
+            ],
+        ),
+        ([{"kind": "Secret", "metadata": {"name": "own"}, "data": {"tls.crt": "bm9uZQ=="}}], []),
+    ],
+    ids=["none", "forbidden", "of the operator", "of the user", "of cert-manager", "unreadable"],
+)
+def test_status_says_which_certificate_ends_first_and_who_renews_it(
+    secrets: Sequence[Object] | None,
+    lines: Sequence[str],
+    ask: Any,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(FakeClient, "secrets", secrets)
+    keystone = resource("Keystone/keystone", PLANE, tls={"secretRef": {"name": "own"}})
+    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE), keystone], now=NOW)
+    assert ask(snapshot, commands.status) == READY
+    head = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert head[1:] == lines
+
+
+def test_a_certificate_that_ends_soon_is_marked() -> None:
+    for days, renewed_by, color in (
+        (40, "", None),
+        (20, "", Color.YELLOW),
+        (20, "the operator", None),
+        (6, "the operator", Color.RED),
+        (-1, "", Color.RED),
+    ):
+        end = NOW + timedelta(days=days)
+        lines = list(certificate_lines([Certificate("a", "", end, renewed_by)], NOW))
+        assert [each for _, each in lines] == [color, color]
+        assert ("ended on 2025-12-31" in lines[0][0]) == (days < 0)
+
+
+def test_status_shows_which_members_lead_and_which_are_behind(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    mariadb, ovn, alone = resource("MariaDB/mariadb", PLANE), resource("OVNNetwork/ovn", PLANE), resource("Etcd/etcd")
+    joins = {"name": "mariadb-server-2", "role": "backup", "state": "Joiner", "message": "copies data"}
+    mariadb["status"]["members"] = [
+        {"name": "mariadb-server-0", "role": "backup", "state": "Synced", "message": ""},
+        {"name": "mariadb-server-1", "role": "primary", "state": "Synced", "message": ""},
+        joins,
+    ]
+    ovn["status"]["members"] = [
+        {"name": "ovn-nb-0", "role": "leader", "state": "member", "message": ""},
+        {"name": "ovn-nb-1", "role": "", "state": "unreachable", "message": ""},
+    ]
+    alone["status"]["members"] = [{"name": "etcd-server-0", "role": "leader", "state": "Serving", "message": ""}]
+    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE), mariadb, ovn, alone], now=NOW)
+    assert ask(snapshot, commands.status) == READY
+    assert capsys.readouterr().out.splitlines()[1:4] == [
+        "MariaDB/mariadb: primary mariadb-server-1; 2 of 3 members in step; mariadb-server-2: Joiner: copies data",
+        "OVNNetwork/ovn: leader ovn-nb-0; 1 of 2 members in step; ovn-nb-1: unreachable",
+        "",
+    ]
+    assert ask(snapshot, commands.status, as_json=True) == READY
+    assert json.loads(capsys.readouterr().out)[1]["members"][2] == joins
+
+
+def test_the_address_of_a_cloud_is_whole_in_80_columns(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for endpoint, lines in (
+        ("https://a.example.org/v3", ["OpenStackControlPlane/cloud: Ready, https://a.example.org/v3"]),
+        (f"https://{'a' * 40}.org/v3", ["OpenStackControlPlane/cloud: Ready", f"  https://{'a' * 40}.org/v3"]),
+    ):
+        plane = resource(PLANE)
+        plane["status"]["endpoint"] = endpoint
+        assert ask(Snapshot(namespace="openstack", resources=[plane], now=NOW), commands.status) == READY
+        assert capsys.readouterr().out.splitlines()[: len(lines) + 1] == [*lines, ""]
 
 
 def test_status_shows_options_that_a_ready_service_ignores(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:

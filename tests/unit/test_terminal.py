@@ -190,6 +190,24 @@ def test_lines_have_colors_where_the_terminal_has_them(monkeypatch: pytest.Monke
             assert printed(Terminal()) == plain
 
 
+def test_lines_have_marks_where_the_terminal_has_their_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wide(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "10")
+    monkeypatch.setenv("NO_COLOR", "1")
+    lines = [("Keystone of a cloud", terminal.Color.RED), ("b", terminal.Color.GREEN), ("c", None)]
+    for encoding, text in (("utf-8", "✗ Keyston…\n✓ b\n  c\n"), ("latin-1", "Keystone \\u2026\nb\nc\n")):
+        buffer = io.BytesIO()
+        stream = Wide(buffer, encoding=encoding)
+        monkeypatch.setattr("sys.stdout", terminal.Output(stream))
+        for line in lines:
+            terminal.print_line(*line)
+        stream.flush()
+        assert buffer.getvalue().decode(encoding) == text
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

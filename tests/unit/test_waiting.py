@@ -72,6 +72,25 @@ def test_each_change_of_phase_and_reason_is_a_line(ask: Any) -> None:
     )
 
 
+def test_each_part_that_becomes_ready_is_a_line(ask: Any) -> None:
+    def cloud(*ready: str) -> list[Object]:
+        [live] = plane("ComputeAndStorage", reason="Progressing", message="Nova/nova: not yet")
+        names = ("Keystone", "Glance", "Nova")
+        live["status"]["conditions"] += [
+            {"type": f"{name}Ready", "status": str(name in ready), "reason": "Any", "message": ""} for name in names
+        ]
+        return [live]
+
+    assert ask(cloud("Keystone"), cloud("Keystone"), cloud("Keystone", "Glance"), plane("Ready")) == (
+        0,
+        [
+            f"{PLANE}: ComputeAndStorage: Progressing: 1 of 3 parts ready: Nova/nova: not yet",
+            f"{PLANE}: ComputeAndStorage: Progressing: 2 of 3 parts ready: Nova/nova: not yet",
+            f"{PLANE}: Ready",
+        ],
+    )
+
+
 def test_the_timeout_names_the_causes(ask: Any) -> None:
     broken = resource("Keystone/keystone", reason="Progressing", message="API: not yet")
     pull = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off pulling image x: not found"}}

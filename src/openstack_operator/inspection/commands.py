@@ -17,6 +17,8 @@ from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root
+from .certificates import read_certificates
+from .selection import PLANES
 from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
@@ -73,9 +75,12 @@ async def _show(options: Options, client: Client) -> int:
     if options.as_json:
         print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
     else:
+        is_cloud = any(each["kind"] in PLANES for each in chosen)
+        certificates = await read_certificates(client, options.namespace, chosen) if is_cloud else ()
+        every = options.resource is not None
         if options.watch:
             terminal.control("\x1b[H\x1b[2J")
-        for line, color in overview_lines(snapshot, chosen, every=options.resource is not None):
+        for line, color in overview_lines(snapshot, chosen, every=every, certificates=certificates):
             terminal.print_line(line, color)
         sys.stdout.flush()
     return _exit(snapshot, ready=all(map(is_ready, chosen)))
@@ -184,6 +189,7 @@ def _summary(live: Object) -> Object:
         "serving": is_serving(live),
         "reason": reason_of(live),
         "paused": pause_of(live) is not None,
+        "members": list((live.get("status") or {}).get("members") or ()),
         **{key: condition.get(key, "") for key in ("message", "lastTransitionTime")},
     }
 

@@ -9,6 +9,8 @@ from ..kind_index import SMALL
 from ..kube import INSTANCE, KIND, conditions
 from ..plan import CONFIG_VALID, PAUSED, Object
 from ..terminal import Color
+from .certificates import Certificate, certificate_lines
+from .members import member_lines
 from .selection import labels_of
 from .snapshot import Snapshot
 from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
@@ -17,6 +19,7 @@ from .upgrades import release_of, upgrade_lines
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
 _WIDEST = 110
 """Letters of a message; `why` has all of it."""
+_COLUMNS_OF_TERMINAL = 80
 _GOING_ON = frozenset({"Progressing", "Waiting", "Retrying"})
 """Reasons of what may end by itself."""
 
@@ -29,9 +32,13 @@ def overview(snapshot: Snapshot, resources: Sequence[Object], *, every: bool = F
 
 
 def overview_lines(
-    snapshot: Snapshot, resources: Sequence[Object], *, every: bool = False
+    snapshot: Snapshot,
+    resources: Sequence[Object],
+    *,
+    every: bool = False,
+    certificates: Sequence[Certificate] | None = (),
 ) -> list[tuple[str, Color | None]]:
-    """Return the lines of the overview, with their colors."""
+    """Return the lines of the overview, with their colors. None for `certificates` says that they may not be read."""
     planes = [each for each in resources if each["kind"] in ("OpenStackControlPlane", "ControlPlane")]
     services = [each for each in resources if each not in planes]
     quiet = [] if every else [each for each in services if _is_quiet(each)]
@@ -40,9 +47,10 @@ def overview_lines(
     rows = [_row(each, pods.get(labels_of(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
     lines: list[tuple[str, Color | None]] = []
     for each in planes:
-        lines.append((_headline(each, services), _color(each) or Color.GREEN))
+        lines += [(line, _color(each) or Color.GREEN) for line in _headlines(each, services)]
         lines += [(printed(line), None) for line in upgrade_lines(each, services)]
-    lines += [("", None)] if planes else []
+    if planes:
+        lines += [*member_lines(visible), *certificate_lines(certificates, snapshot.now), ("", None)]
     head, *table = _aligned([_COLUMNS, *rows])
     lines += [(head, None), *zip(table, map(_color, (*planes, *visible)), strict=True)]
     if quiet:
@@ -69,7 +77,8 @@ def _type(live: Object) -> tuple[str, str]:
     return live["apiVersion"], live["kind"]
 
 
-def _headline(plane: Object, services: Sequence[Object]) -> str:
+def _headlines(plane: Object, services: Sequence[Object]) -> list[str]:
+    """Return the state of a cloud with its address, which has a line of its own where both are too long for one."""
     status = plane.get("status") or {}
     reason, phase = reason_of(plane), status.get("phase")
     word = "Ready, and changes" if is_serving(plane) else "not Ready"
@@ -77,8 +86,12 @@ def _headline(plane: Object, services: Sequence[Object]) -> str:
     large = [each for each in services if _type(each) not in SMALL]
     ready_count = sum(map(is_ready, large))
     count = f"{ready_count} of {len(large)} services ready" if reason and ready_count < len(large) else ""
-    parts = (state, count, f"release {release}" if (release := release_of(plane)) else "", status.get("endpoint"))
-    return printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
+    parts = (state, count, f"release {release}" if (release := release_of(plane)) else "")
+    line = printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
+    endpoint = printed(status.get("endpoint") or "")
+    if len(line) + len(endpoint) > _COLUMNS_OF_TERMINAL - 2:
+        return [line, f"  {endpoint}"] if endpoint else [line]
+    return [f"{line}, {endpoint}" if endpoint else line]
 
 
 def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:

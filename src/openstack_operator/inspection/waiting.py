@@ -51,7 +51,7 @@ class _Wait:
     _uids: frozenset[str] | None = None
     """Resources to wait for; one that is created again under the same name is another one."""
     _states: dict[str, str] = field(default_factory=dict[str, str])
-    """Last phase and reason of each resource, by its subject."""
+    """Last phase, reason and progress of each resource, by its subject."""
 
     async def run(self) -> int:
         ends = time.monotonic() + self.options.timeout
@@ -139,7 +139,7 @@ class _Wait:
 
 
 def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
-    """Return the phase and the reason of a resource, with the message that explains them."""
+    """Return the phase, the reason and the progress of a resource, with the message that explains them."""
     reason, phase = reason_of(live), (live.get("status") or {}).get("phase")
     if is_deletion and not live["metadata"].get("deletionTimestamp"):
         return "exists, and is not being deleted", ""
@@ -147,4 +147,11 @@ def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
         return "Ready", ""
     message = conditions(live).get("Ready", {}).get("message", "")
     state = "serves" if is_serving(live) else phase
-    return ": ".join(part for part in (state, reason) if part), message
+    return ": ".join(part for part in (state, reason, _progress(live)) if part), message
+
+
+def _progress(live: Object) -> str:
+    """Return how many parts of a resource are ready; empty if it has no more than one."""
+    parts = [each for name, each in conditions(live).items() if name.endswith("Ready") and name != "Ready"]
+    ready_count = sum(each.get("status") == "True" for each in parts)
+    return f"{ready_count} of {len(parts)} parts ready" if len(parts) > 1 else ""
