@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +26,11 @@ from images.engine import Buildah, Engine, engine
 from images.shell import CommandError, run, say
 from openstack_operator import __version__
 
-from . import archive, artifacts, bundle, manifests, notes, released, sbom, signatures
+from . import archive, artifacts, bundle, manifests, notes, released, sbom, signatures, single_file
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
+_URL = "https://releases.example.org/openstack-operator"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
         image_names = {name for each in releases for name in catalog.of_release(each, all_versions=True)}
         names = options.only or [name for name in catalog.names() if name in image_names]
         target = options.output / options.version
-        folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom)
+        folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom, url=options.url)
     except (CommandError, LookupError) as error:
         say(f"publish: {error}")
         return 1
@@ -72,6 +74,11 @@ def _options() -> argparse.ArgumentParser:
         default=__version__,
         help="version of charts and bundle (%(default)s); a later one for a build of your own",
     )
+    parser.add_argument(
+        "--url",
+        default=_URL,
+        help="where you will serve the files of the release: the manifest for krew names it (%(default)s)",
+    )
     return parser
 
 
@@ -83,9 +90,11 @@ def publish(
     version: str = __version__,
     *,
     sbom: bool = True,
+    url: str = _URL,
 ) -> Path:
     """Push these images, charts and the bundle, and write manifests, the files of these releases of OpenStack, the
-    wheel, lists of contents, checksums and notes. Returns the folder. Raises CommandError and LookupError.
+    wheel, the command line as single files, lists of contents, checksums and notes. Returns the folder. Raises
+    CommandError and LookupError.
     """
     created = datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or run(["git", "log", "-1", "--format=%ct"])), UTC
@@ -106,7 +115,8 @@ def publish(
     _write_manifests(folder, references["operator"], releases, version)
     pushed = _write_charts(folder, f"{target}/charts", references["operator"], releases, version, created)
     pushed |= _write_bundle(folder, target, releases, references, version, created)
-    _write_wheel(folder, created)
+    wheel = _write_wheel(folder, created)
+    _write_command_line(folder, single_file.wheel_files(wheel), version, url, created)
     (folder / "images.txt").write_text("".join(f"{each}\n" for each in sorted(references.values())), encoding="utf-8")
     if sbom:
         _write_contents(builder, folder, references, created)
@@ -174,13 +184,37 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / path).write_bytes(content)
 
 
-def _write_wheel(folder: Path, created: datetime) -> None:
+def _write_wheel(folder: Path, created: datetime) -> Path:
     say("building the wheel")
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(int(created.timestamp()))}
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", f"--wheel-dir={folder}", str(ROOT)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
         raise CommandError(f"the wheel could not be built: {result.stderr.strip()[-500:]}")
+    return next(folder.glob("*.whl"))
+
+
+def _write_command_line(folder: Path, program: Mapping[str, bytes], version: str, url: str, created: datetime) -> None:
+    """Write the command line as a file for each platform, and what krew installs it from."""
+    locks = [(ROOT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "requirements-dev.lock")]
+    archives: dict[single_file.Platform, tuple[str, bytes]] = {}
+    for platform in single_file.PLATFORMS:
+        say(f"writing the command line for {platform}")
+        with tempfile.TemporaryDirectory() as name:
+            packages = Path(name)
+            (packages / "requirements.txt").write_text(single_file.requirements(*locks), encoding="utf-8")
+            of_pythons = {
+                python: single_file.download(packages / "requirements.txt", platform, python, packages / python)
+                for python in single_file.PYTHONS
+            }
+        content = single_file.single_file(program, of_pythons, version, created)
+        file = folder / f"{single_file.NAME}-{version}-{platform}.pyz"
+        file.write_bytes(content)
+        file.chmod(0o755)
+        archives[platform] = f"{file.stem}.tar.gz", single_file.plugin_archive(content, created)
+    _write(folder, dict(archives.values()))
+    manifest = single_file.plugin_manifest(version, url, archives)
+    (folder / "krew.yaml").write_text(manifest, encoding="utf-8")
 
 
 def _write_contents(builder: Engine, folder: Path, references: Mapping[str, str], created: datetime) -> None:

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -26,11 +26,17 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def chart(name: str, files: Mapping[str, bytes], created: datetime) -> bytes:
     """Return a packaged chart of Helm: a compressed tar whose files are in a folder of the chart's name."""
+    return packed({f"{name}/{path}": data for path, data in files.items()}, created)
+
+
+def packed(files: Mapping[str, bytes], created: datetime, programs: Collection[str] = ()) -> bytes:
+    """Return a compressed tar; users may run the files that are `programs`."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for path, data in sorted(files.items()):
-            entry = tarfile.TarInfo(f"{name}/{path}")
-            entry.size, entry.mode, entry.mtime = len(data), 0o644, int(created.timestamp())
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(data), 0o755 if path in programs else 0o644
+            entry.mtime = int(created.timestamp())
             tar.addfile(entry, io.BytesIO(data))
     compressed = io.BytesIO()
     with gzip.GzipFile(fileobj=compressed, mode="wb", mtime=int(created.timestamp())) as stream:
