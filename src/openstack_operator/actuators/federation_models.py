@@ -1,7 +1,5 @@
 """The small resource for an identity provider that Keystone trusts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Small resources, each for one thing that lives outside Kubernetes."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

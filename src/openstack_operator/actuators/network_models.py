@@ -1,7 +1,5 @@
 """Nodes of an OVN, one resource each."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

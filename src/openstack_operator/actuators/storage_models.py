@@ -1,7 +1,5 @@
 """Small resources, each for one thing Cinder keeps in its database."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

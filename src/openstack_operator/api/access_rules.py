@@ -1,7 +1,5 @@
 """Access rules: the requests to which an application credential is restricted."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

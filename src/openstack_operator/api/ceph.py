@@ -1,7 +1,5 @@
 """Ceph cluster, client and pool of a service's data."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 

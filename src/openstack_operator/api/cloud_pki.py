@@ -1,7 +1,5 @@
 """Certificates of services whose manifests name no source of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The base of everything users write: frozen values, documented by attribute docstrings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, cast, get_args

@@ -1,7 +1,5 @@
 """Fields about what a service tells of itself: metrics and logs."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from .fields import Labels

@@ -1,7 +1,5 @@
 """Fields of pods beyond the operator's own: annotations, labels, sizes of side containers, and variables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 

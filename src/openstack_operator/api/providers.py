@@ -1,7 +1,5 @@
 """Providers of a server: this operator, another operator, or an external server."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Typed references: each states a dependency once, and watches, waiting and order follow from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args

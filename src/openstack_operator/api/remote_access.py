@@ -1,7 +1,5 @@
 """Access for programs outside of the Kubernetes cluster that belong to the cloud."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 from .fields import HostOrAddress

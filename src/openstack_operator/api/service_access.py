@@ -1,7 +1,5 @@
 """Fields of Services that clients outside the cluster call, for their load balancers."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

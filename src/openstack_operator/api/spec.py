@@ -1,7 +1,5 @@
 """Fields that the specs of services share; a mixin states a dependency, and the engine does the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, cast
 

@@ -1,7 +1,5 @@
 """Dependencies of a service: a resource of ours by its name, or an external server by its address and login."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 

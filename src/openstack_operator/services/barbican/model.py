@@ -1,7 +1,5 @@
 """Spec of a Barbican."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 

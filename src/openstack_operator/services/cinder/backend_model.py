@@ -1,7 +1,5 @@
 """Storage in the spec of a Cinder: backends for volumes, and a store for backups."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Spec of a whole cloud with the names of c5c3.io: the same templates, in other places."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 

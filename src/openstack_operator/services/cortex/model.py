@@ -1,7 +1,5 @@
 """Spec of a Cortex."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Spec of a Heat."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Spec of a HypervisorCluster."""
 
-from __future__ import annotations
-
 from ...api import AgentSettings, Column, Model, OVNNetworkRef, ReleaseName, Resource, SecretRef, Sections
 from ..nova.model import ComputeStatus
 from ..nova.node_model import Compute

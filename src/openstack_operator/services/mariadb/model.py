@@ -1,7 +1,5 @@
 """Spec of a MariaDB."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

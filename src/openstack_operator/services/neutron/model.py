@@ -1,7 +1,5 @@
 """Spec of a Neutron."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Spec and status of a Nova."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, cast
 

@@ -1,7 +1,5 @@
 """The part of an Octavia's spec for its provider amphora."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

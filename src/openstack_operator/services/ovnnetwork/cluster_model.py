@@ -1,7 +1,5 @@
 """Spec of an OVNCluster: an OVNNetwork in the form of c5c3."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

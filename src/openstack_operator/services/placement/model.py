@@ -1,7 +1,5 @@
 """Spec of a Placement."""
 
-from __future__ import annotations
-
 from ...api import (
     Column,
     HttpApi,

@@ -1,7 +1,5 @@
 """Spec of a SecretAggregate."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar
 
 from pydantic import Field

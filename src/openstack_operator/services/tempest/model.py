@@ -1,7 +1,5 @@
 """Spec of a Tempest."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Spec of a Valkey."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

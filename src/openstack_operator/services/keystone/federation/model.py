@@ -1,7 +1,5 @@
 """Spec of the federation with other identity providers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
