@@ -143,9 +143,9 @@ class _View:
 
     def place(self, start: int, end: int) -> Range:
         """Return where in the text a part of the view comes from."""
-        first = bisect_right(self._starts, start) - 1
-        last = bisect_right(self._starts, end - 1) - 1
-        return self._place(first, start, 0), self._place(last, end, 1)
+        first_piece = bisect_right(self._starts, start) - 1
+        last_piece = bisect_right(self._starts, end - 1) - 1
+        return self._place(first_piece, start, 0), self._place(last_piece, end, 1)
 
     def _place(self, piece: int, position: int, side: int) -> int:
         place = self._places[piece]

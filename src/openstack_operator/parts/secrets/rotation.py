@@ -150,8 +150,8 @@ def turned(
     the first one.
     """
     if stored:  # Nothing waits for a time that is still to come: the clock was put back.
-        since, done = (kube.past_stamp(text, now) for text in (stored.since, stored.completed_at))
-        stored = replace(stored, since=since, completed_at=done)
+        since, completed_at = (kube.past_stamp(text, now) for text in (stored.since, stored.completed_at))
+        stored = replace(stored, since=since, completed_at=completed_at)
     rotation = stored or Rotation()
     if rotation.step == MIGRATING:
         over = not waits and now >= kept_until(rotation, latest_order)
