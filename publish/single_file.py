@@ -48,8 +48,8 @@ PLATFORMS = (
 
 def requirements(lock: str, extra_lock: str) -> str:
     """Return the entries, with hashes, of all packages of a lock file, and of the extra packages in another one."""
-    wanted = {_name(each) for each in _entries(lock)} | set(EXTRAS)
-    return "".join(each for each in _entries(extra_lock) if _name(each) in wanted)
+    names = {_name(each) for each in _entries(lock)} | set(EXTRAS)
+    return "".join(each for each in _entries(extra_lock) if _name(each) in names)
 
 
 def download(requirement_file: Path, platform: Platform, python: str, folder: Path) -> dict[str, bytes]:
@@ -83,11 +83,11 @@ def single_file(
     """Return a file that runs the program; `packages` has the files that it needs by versions of Python. What is the
     same for all of them is in it once.
     """
-    first, *others = packages.values()
-    same = {path for path, data in first.items() if all(each.get(path) == data for each in others)}
-    files = {f"all/{path}": data for path, data in {**{path: first[path] for path in same}, **program}.items()}
-    for python, own in packages.items():
-        files |= {f"only/{python}/{path}": data for path, data in own.items() if path not in same}
+    first_files, *more_files = packages.values()
+    same = {path for path, data in first_files.items() if all(each.get(path) == data for each in more_files)}
+    files = {f"all/{path}": data for path, data in {**{path: first_files[path] for path in same}, **program}.items()}
+    for python, files_of_python in packages.items():
+        files |= {f"only/{python}/{path}": data for path, data in files_of_python.items() if path not in same}
         files[f"only/{python}/openstack_operator_python.txt"] = f"{python}\n".encode()
     digest = hashlib.sha256(b"".join(path.encode() + hashlib.sha256(files[path]).digest() for path in sorted(files)))
     files["build.txt"] = f"{version}-{digest.hexdigest()[:16]}\n".encode()

@@ -1,4 +1,4 @@
-"""When the certificates of a cloud end, and who renews them."""
+"""Certificates of a cloud: the time at which each ends, and the program that renews it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..terminal import Color
 from .snapshot import list_objects
 
 _SOON = timedelta(days=30)
-"""What is renewed by hand is marked from then on."""
+"""Time before its end at which a certificate that its user renews is marked."""
 _LATE = timedelta(days=7)
-"""Each certificate is marked from then on, when the alert `OpenStackCertificateExpires` fires."""
+"""The same for each certificate, as for the alert `OpenStackCertificateExpires`."""
 _ISSUER = "cert-manager.io/issuer-name"
 """Annotation of Secrets that cert-manager keeps."""
 

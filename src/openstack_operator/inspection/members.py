@@ -29,5 +29,7 @@ def member_lines(resources: Sequence[Object]) -> Iterator[tuple[str, Color | Non
 def _line(live: Object, members: Sequence[Mapping[str, Any]], behind: Sequence[Mapping[str, Any]]) -> str:
     leaders = [f"{each['role']} {each['name']}" for each in members if each.get("role") in _LEADING]
     in_step = f"{len(members) - len(behind)} of {len(members)} members in step"
-    others = [": ".join(str(each.get(key)) for key in ("name", "state", "message") if each.get(key)) for each in behind]
-    return printed(f"{subject(live)}: {'; '.join([', '.join(leaders) or 'no primary', in_step, *others])}")
+    reports = [
+        ": ".join(str(each.get(key)) for key in ("name", "state", "message") if each.get(key)) for each in behind
+    ]
+    return printed(f"{subject(live)}: {'; '.join([', '.join(leaders) or 'no primary', in_step, *reports])}")
