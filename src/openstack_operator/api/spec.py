@@ -274,7 +274,7 @@ def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in converted.items()}
 
 
-class RunSpec(PodSettings, UsesPodExtras):
+class RunSpec(PodSettings, UsesPodExtras, defer_build=True):
     """Fields of everything that runs pods."""
 
     release: ReleaseName = "2025.1"

@@ -105,7 +105,7 @@ _BROKER = "self.infrastructure.rabbitmq"
 _PER_SERVICE = f"(has(self.infrastructure) && has({_BROKER}) && has({_BROKER}.perService) && {_BROKER}.perService)"
 
 
-class C5C3ControlPlaneSpec(Model):
+class C5C3ControlPlaneSpec(Model, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
     # No kind below this one knows the settings of the others.

@@ -235,7 +235,7 @@ OTHER_GROUPS = {
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
 
 
-class ControlPlaneSpec(UsesPodExtras):
+class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
     node_agents = {"storageBackend": (("lvm",), "")}

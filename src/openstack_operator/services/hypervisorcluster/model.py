@@ -14,7 +14,7 @@ class MetadataAgent(AgentSettings):
     """Run the agent."""
 
 
-class HypervisorClusterSpec(Model):
+class HypervisorClusterSpec(Model, defer_build=True):
     """Compute nodes of a cloud whose control plane runs in another Kubernetes cluster."""
 
     programs_of = "Nova"

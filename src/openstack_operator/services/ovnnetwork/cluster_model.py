@@ -112,7 +112,7 @@ class ClusterTLS(Model):
     """Refuse connections without TLS. In a running OVN, set this when no client connects without TLS any more."""
 
 
-class OVNClusterSpec(Fabric):
+class OVNClusterSpec(Fabric, defer_build=True):
     """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
     on_nodes = image_fields = ("ovn_image", "ovs_image")
