@@ -149,6 +149,7 @@ def test_modules_and_their_commands_exist() -> None:
 VERBS = {
     *("annotate", "apply", "cp", "create", "delete", "describe", "drain", "edit", "exec", "explain", "get", "label"),
     *(
+        "krew",  # a plug-in that installs plug-ins
         "logs",
         "patch",
         "port-forward",
