@@ -1,7 +1,5 @@
 """Part of a Nova's spec for programs on compute nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
