@@ -29,6 +29,7 @@ from ...api import (
     validated,
 )
 from .federation.model import Federation
+from .ldap.model import Domain
 
 
 class Rotation(Model):
@@ -107,6 +108,12 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
             "another region than bootstrap.region; keep one of the two",
             ".region",
         ),
+        rule(
+            "!has(self.domains) || self.domains.all(one,"
+            " self.domains.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
+            "two domains have one name; rename one of them",
+            ".domains",
+        ),
     )
 
     api: HttpApi = HttpApi()
@@ -121,6 +128,8 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
     """Manager of the services in the catalog, and of their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
+    domains: Annotated[list[Domain], Field(max_length=16)] = []
+    """Domains whose users are in a directory (LDAP)."""
     client: ComponentSettings = ComponentSettings(replicas=1)
     """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""
 

@@ -22,6 +22,7 @@ from .federation.objects import federation_parts
 from .keys import KeyRing, due, new_ring
 from .korc import CLOUDS, delegated_entry, uses_korc
 from .korc import steps as korc_steps
+from .ldap.objects import domain_options, domain_parts
 from .model import KeystoneSpec, Rotation
 from .serving import DEFAULTS, cache, programs
 
@@ -42,6 +43,7 @@ def keystone_conf(ctx: Context[KeystoneSpec]) -> Sections:
             "max_active_keys": ctx.spec.fernet.max_active_keys,
         },
         "credential": {"key_repository": "/etc/keystone/credential-keys"},
+        **domain_options(ctx.spec),
         **cache(ctx),
     }
 
@@ -68,8 +70,9 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     setup = _bootstrap(ctx, admin, conf, mounts, after=(*base.schema, admin, fernet, credential))
     folders = parts.ProgramSettings(mounts=mounts)
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
-    dependencies = (*base.waits, fernet, credential, setup, *fed.steps)
-    api = _api(ctx, conf, dependencies, mounts, fed.pod_extras)
+    domains = domain_parts(ctx, conf, mounts, after=(setup,))
+    dependencies = (*base.waits, fernet, credential, setup, *fed.steps, *domains.steps)
+    api = _api(ctx, conf, dependencies, [*mounts, *domains.mounts], replace(fed.pod_extras, env=domains.env))
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     entry = delegated_entry(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"
@@ -94,6 +97,7 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
         setup,
         *migration,
         *fed.steps,
+        *domains.steps,
         api,
         entry,
         *fed.provider_steps(after=(api,)),

@@ -1,0 +1,1 @@
+"""Domains whose users are in a directory."""
