@@ -19,9 +19,18 @@ _TRUST = "ldap-ca.crt"
 _OF_IMAGE = "/etc/ssl/certs/ca-certificates.crt"
 _PATH = "spec.domains"
 _SECTIONS = ("identity", "ldap")
-# A request waits for a directory that does not answer, and with it one of few processes of Keystone.
+# A request waits for a directory that does not answer, and with it one of few processes of Keystone. ldappool tries
+# again (n + 1) * n times: with Keystone's three, and five seconds for each, a minute.
 _CONNECT, _ANSWER = 5, 10
-_DEFAULTS: Sections = {"ldap": {"connection_timeout": _CONNECT, "pool_connection_timeout": _CONNECT}}
+_DEFAULTS: Sections = {
+    "ldap": {
+        "connection_timeout": _CONNECT,
+        "pool_connection_timeout": _CONNECT,
+        "pool_retry_max": 1,
+        # A connection in that pool accepts its user's old password for a minute.
+        "use_auth_pool": False,
+    }
+}
 
 
 @dataclass(frozen=True, kw_only=True)
