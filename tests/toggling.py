@@ -47,7 +47,7 @@ _TEXTS = (
     *("https://toggled.example.org", "https://other.example.org", "tcp:198.51.100.7:6641", "tcp:198.51.100.8:6641"),
     *("/srv/toggled", "/srv/other", "5:10", "6:10", "toggled.example.org.", "other.example.org.", "aes-xts-plain64"),
     *("ssh-ed25519 AAAA", "ssh-ed25519 AAAB", "files.example:/toggled", "files.example:/other", "15 3 * * *", "90m"),
-    *("10.11", "11.8"),
+    *("10.11", "11.8", "ldaps://toggled.example.org", "ldaps://other.example.org"),
 )
 """Texts of which each pattern takes two at least."""
 

@@ -139,6 +139,7 @@ METADATA = {"entityID": "https://sso", "metadataSecretRef": FILE}
 OPENID = {"issuer": "https://sso", "clientID": "a", "clientSecretRef": STOLEN}
 VAULT = {"url": "https://vault", "roleIdRef": {"name": "vault"}, "secretIdRef": {"name": "vault"}}
 PDNS = {"url": "https://a", "caSecretRef": {"name": "mine"}}
+DIRECTORY = {"url": "ldaps://a", "userTreeDN": "ou=a", "bindDN": "cn=a"}
 EXTERNAL = "spec.external.secretRef.name"
 LOGIN_OF_BUCKET = {"accessKeyRef": {"name": "mine"}, "secretKeyRef": STOLEN}
 
@@ -189,6 +190,11 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
             }
         },
         "spec.federation.identityProviders[0].caSecretRef.name",
+    ),
+    (
+        "Keystone",
+        {"domains": [{"name": "a", "ldap": {**DIRECTORY, "bindPasswordSecretRef": STOLEN}}]},
+        "spec.domains[0].ldap.bindPasswordSecretRef.name",
     ),
     ("Tempest", {"keystone": {**APP, "appCredentialRef": STOLEN}}, "spec.keystone.appCredentialRef.name"),
     ("Cortex", {"keystone": {**APP, "appCredentialRef": STOLEN}}, "spec.keystone.appCredentialRef.name"),
