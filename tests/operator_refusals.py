@@ -202,6 +202,21 @@ REFUSALS = [
         "spec.fernet.rotationSchedule",
         "'0 0 31 2 *' is not a schedule",
     ),
+    Refusal(
+        "password-in-spec",
+        "Keystone",
+        {
+            "domains": [
+                {
+                    "name": "Company",
+                    "ldap": {"url": "ldaps://ldap.example.org", "userTreeDN": "ou=people,dc=example,dc=org"},
+                    "config": {"ldap": {"password": "hello"}},
+                }
+            ]
+        },
+        "spec.domains[0].config.ldap.password",
+        "the operator sets ldap.password itself; remove it from config",
+    ),
     Refusal("no-release", "Placement", {"release": "1999.1"}, "spec.release", "there is no release '1999.1'"),
 ]
 """One of each kind of fault. Each resource is in a namespace with a cloud, to whose services it refers."""

@@ -21,7 +21,7 @@ LARGER = {
     "designate": 1030,
     "glance": 450,
     "horizon": 555,
-    "keystone": 620,
+    "keystone": 630,
     "keystone/federation": 590,
     "mariadb": 730,
     "neutron": 500,
