@@ -29,7 +29,7 @@ from ...api import (
     validated,
 )
 from .federation.model import Federation
-from .ldap.model import Domain
+from .ldap.model import Domains
 
 
 class Rotation(Model):
@@ -108,12 +108,6 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
             "another region than bootstrap.region; keep one of the two",
             ".region",
         ),
-        rule(
-            "!has(self.domains) || self.domains.all(one,"
-            " self.domains.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
-            "two domains have one name; rename one of them",
-            ".domains",
-        ),
     )
 
     api: HttpApi = HttpApi()
@@ -128,7 +122,7 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
     """Manager of the services in the catalog, and of their users."""
     federation: Federation = Federation()
     """Users of identity providers outside of this cloud."""
-    domains: Annotated[list[Domain], Field(max_length=16)] = []
+    domains: Domains = []
     """Domains whose users are in a directory (LDAP)."""
     client: ComponentSettings = ComponentSettings(replicas=1)
     """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""

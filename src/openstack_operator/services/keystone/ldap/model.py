@@ -90,3 +90,15 @@ class Domain(Model):
     config: Sections = {}
     """Further options for this domain, in the sections `ldap` and `identity`: attributes and classes of users and
     groups."""
+
+
+Domains = Annotated[
+    list[Domain],
+    Field(max_length=16),
+    validated(
+        rule(
+            "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
+            "two domains have one name; rename one of them",
+        )
+    ),
+]
