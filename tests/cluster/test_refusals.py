@@ -37,6 +37,7 @@ SCALED: dict[str, Any] = {"autoscaling": {"maxReplicas": 3}, "resources": {"requ
 OF_CERT_MANAGER = {"issuerRef": {"name": "company-ca"}}
 LIFETIME = "spec.certificateLifetime"
 GROUP: dict[str, Any] = {"name": "gpu", "nodeSelector": {"gpu": "true"}}
+DIRECTORY = {"url": "ldaps://ldap.example.org", "userTreeDN": "ou=people"}
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CLOUD, {"storageBackend": "nfs"}, "spec.storageBackend", '"ceph", "lvm"'),
     (CLOUD, {"networkBackend": "calico"}, "spec.networkBackend", '"ovn", "ovs"'),
@@ -291,6 +292,31 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("Keystone", {"region": "A", "bootstrap": {"region": "B"}}, "spec.region", "keep one of the two"),
     ("Keystone", {"region": "it's"}, "spec.region", "use letters, digits"),
     ("Keystone", {"region": "a/b"}, "spec.region", "use letters, digits"),
+    (
+        "Keystone",
+        {"domains": [{"name": "DEFAULT", "ldap": DIRECTORY}]},
+        "spec.domains[0].name",
+        "choose another name",
+    ),
+    ("Keystone", {"domains": [{"name": "../a", "ldap": DIRECTORY}]}, "spec.domains[0].name", "should match"),
+    (
+        CLOUD,
+        {"keystone": {"domains": [{"name": "a", "ldap": DIRECTORY}, {"name": "A", "ldap": DIRECTORY}]}},
+        "spec.keystone.domains",
+        "rename one of them",
+    ),
+    (
+        "Keystone",
+        {"domains": [{"name": "a", "ldap": {**DIRECTORY, "bindDN": "cn=a"}}]},
+        "spec.domains[0].ldap.bindPasswordSecretRef",
+        "or neither",
+    ),
+    (
+        "Keystone",
+        {"domains": [{"name": "a", "ldap": {**DIRECTORY, "url": "ldap.example.org"}}]},
+        "spec.domains[0].ldap.url",
+        "write one such as ldaps://",
+    ),
     ("Keystone", {"image": "registry/name:"}, "spec.image", "write registry/name:tag"),
     ("Keystone", {"image": "https://registry/name"}, "spec.image", "write registry/name:tag"),
     ("Keystone", {"image": "name:tag:tag"}, "spec.image", "write registry/name:tag"),
