@@ -31,13 +31,18 @@ class Federation(Identity):
         super().__init__()
         self.held: dict[tuple[str, ...], dict[str, Any]] = {}
         self.filters = True
+        self.has_directories = False
+        """Whether it lists users of one domain only, by default that of the login."""
 
     def authorized(self, request: Request) -> Answer:
         match request.path[1:]:
             case ("OS-FEDERATION", *at):
                 return self.federated(request, tuple(at))
             case ("users",) if request.method == "GET" and "idp_id" in request.query:
-                idp, users = request.query["idp_id"], self.rows["users"].values()
+                idp, users = request.query["idp_id"], list(self.rows["users"].values())
+                if self.has_directories:
+                    domain = request.query.get("domain_id", "default")
+                    users = [row for row in users if row.get("domain_id") == domain]
                 return Answer(200, {"users": [row for row in users if row.get("idp") == idp or not self.filters]})
             case ("users", user) if request.method == "GET" and user in self.rows["users"]:
                 row = self.rows["users"][user]
@@ -188,6 +193,15 @@ def test_one_that_is_to_be_deleted_goes_with_its_users_and_nobody_elses(remote: 
     assert other["id"] in remote.rows["users"]
     ENTRY.remove(asked(url, deletionPolicy="Delete"))
     ENTRY.remove(asked(url))
+
+
+def test_users_are_deleted_where_domains_have_directories(remote: Federation, url: str) -> None:
+    remote.has_directories = True
+    ENTRY.ensure(asked(url, domain="people"))
+    [domain] = [row["id"] for row in remote.rows["domains"].values() if row["name"] == "people"]
+    user = remote.add("users", name="ada", idp="sso", domain_id=domain)
+    ENTRY.remove(asked(url, domain="people", deletionPolicy="Delete"))
+    assert user["id"] not in remote.rows["users"]
 
 
 def test_a_keystone_that_lists_everybody_loses_nobody(remote: Federation, url: str) -> None:

@@ -23,6 +23,7 @@ class _Provider(Identified):
     enabled: bool
     description: NotRequired[str | None]
     remote_ids: NotRequired[list[str] | None]
+    domain_id: NotRequired[str | None]
 
 
 class _Protocol(Identified):
@@ -126,6 +127,8 @@ class Provider(_FederationObject):
     def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec, domain: Domain) -> None:
         super().__init__(keystone, f"identity_providers/{spec.name}")
         self.name = f"identity provider {spec.name}"
+        self.users_domain = ""
+        """Id of the domain of its users, once it is found."""
         self._domain = domain
         self._values = {"enabled": True, "description": spec.description, "remote_ids": sorted(spec.remote_ids)}
 
@@ -137,6 +140,7 @@ class Provider(_FederationObject):
         row = self._row(_Provider)
         if row is None:
             return None
+        self.users_domain = row.get("domain_id") or ""
         return {
             "enabled": row["enabled"],
             "description": row.get("description") or "",
@@ -194,11 +198,14 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
         return
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     provider = Provider(keystone, spec, Domain(keystone, None))
+    exists = provider.find() is not None
     if spec.deletion_policy == "Retain":
-        if provider.find() is not None:
+        if exists:
             provider.disable()
         return
-    for row in keystone.rows("users", Identified, idp_id=spec.name):
+    # If a domain has a directory, Keystone lists users of one domain only: by default, that of the login.
+    domain = {"domain_id": provider.users_domain} if provider.users_domain else {}
+    for row in keystone.rows("users", Identified, idp_id=spec.name, **domain):
         if _known_by(keystone, row["id"], spec.name):
             keystone.delete("user", row["id"])
     loop.remove((provider, Mapping(keystone, spec)))
