@@ -92,8 +92,8 @@ GIVES_NO_ORDERS: dict[str, str] = {
         allowFrom expose monitoring networkPolicies remoteAccess remoteChassis""",
     "users, roles and texts within OpenStack, whose administrator an editor is anyway": """
         adminPasswordSecretRef adminProject adminUser accessRules allowOrphans apiDatabase applicationCredential
-        bootstrap bootstrapResources catalog cellDatabase database.database defaultVolumeType dnsDomain extraSpecs
-        federation flatNetworks networkVlanRanges policies region volumeType""",
+        bootstrap bootstrapResources catalog cellDatabase database.database defaultVolumeType dnsDomain domains
+        extraSpecs federation flatNetworks networkVlanRanges policies region volumeType""",
     "names within OVN, shares of nodes by their labels, or which of its own addresses a node uses": """
         bridgeMappings computeRef consoleNetwork externalBridge.name migrationNetwork""",
     "place of data, which is no order": """

@@ -38,8 +38,8 @@ CONDITION_TYPES: Mapping[str, str] = {
     ),
     "Keystone": (
         "APIReady ApplicationCredentialReady BootstrapReady CertificateReady ClientReady ConfigReady "
-        "CredentialKeysReady CredentialsReady DatabaseReady DependenciesReady EndpointReady FernetKeysReady "
-        "IdentityProvidersReady KORCReady MessagingReady NetworkPoliciesReady PublicEndpointReady"
+        "CredentialKeysReady CredentialsReady DatabaseReady DependenciesReady DomainsReady EndpointReady "
+        "FernetKeysReady IdentityProvidersReady KORCReady MessagingReady NetworkPoliciesReady PublicEndpointReady"
     ),
     "Glance": (
         "APIReady CephConnected CertificateReady ConfigReady CredentialsReady DatabaseReady DefinitionsReady "
