@@ -1,7 +1,5 @@
 """Spec of the domains whose users are in a directory."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 

@@ -10,7 +10,7 @@ from .... import agents, kube, oslo, parts
 from ....api import Sections
 from ....parts.run.config import layered
 from ....parts.run.config_check import known_options
-from ....plan import Context, Incomplete, MissingReference, OptionsError, SpecError, Step
+from ....plan import Context, MissingReference, OptionsError, SpecError, Step
 from ..model import KeystoneSpec
 from .model import LDAP, Domain
 
@@ -125,10 +125,10 @@ def _options(ctx: Context[KeystoneSpec], path: str, domain: Domain, trust: str) 
         "use_tls": not ldap.url.startswith("ldaps:"),
         "tls_cacertfile": trust,
         "tls_req_cert": "demand",
-        "user": _quoted(ldap.bind_dn or "", f"{path}.ldap.bindDN"),
-        "password": _quoted(_password(ctx, ldap), f"{path}.ldap.bindPasswordSecretRef"),
-        "user_tree_dn": _quoted(ldap.user_tree_dn, f"{path}.ldap.userTreeDN"),
-        **({"group_tree_dn": _quoted(ldap.group_tree_dn, f"{path}.ldap.groupTreeDN")} if ldap.group_tree_dn else {}),
+        "user": oslo.Verbatim(ldap.bind_dn or ""),
+        "password": oslo.Verbatim(_password(ctx, ldap)),
+        "user_tree_dn": oslo.Verbatim(ldap.user_tree_dn),
+        **({"group_tree_dn": oslo.Verbatim(ldap.group_tree_dn)} if ldap.group_tree_dn else {}),
     }
     fixed: Sections = {"identity": {"driver": "ldap"}, "ldap": directory}
     return layered(_DEFAULTS, domain.config, fixed, f"{path}.config", catalog=known_options(ctx))
@@ -137,12 +137,3 @@ def _options(ctx: Context[KeystoneSpec], path: str, domain: Domain, trust: str) 
 def _password(ctx: Context[KeystoneSpec], ldap: LDAP) -> str:
     ref = ldap.bind_password_secret_ref
     return ctx.secrets[ref.name][ref.key] if ref else ""
-
-
-def _quoted(text: str, path: str) -> str:
-    """Return text as oslo.config reads it unchanged: it removes quotes and spaces at both ends, and takes a dollar sign
-    for the beginning of a reference.
-    """
-    if r"\$" in text:
-        raise Incomplete(path, "has a backslash before a dollar sign, which oslo.config loses; choose another one")
-    return '"{}"'.format(text.replace("$", "$$"))
