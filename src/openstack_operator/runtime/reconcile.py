@@ -106,14 +106,12 @@ class Reconciler:
         return context, plan
 
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
-        world = self._engine.world
+        world, memo = self._engine.world, self._engine.memo
         context, plan = await self._plan(request, resource, inputs.context)
         kind, children, now = world.resource(request.kind), inputs.children, steady()
-        applier = Applier(world, self._engine.memo, request, resource, kind, context.now, children, steady=now)
+        applier = Applier(world, memo, request, resource, kind, context.now, children, steady=now)
         gate = self._gate(request, resource, context.spec, now, applier, children)
-        diagnostician = Diagnostician(
-            world, request, context.now, self._engine.memo, self._engine.reporter.version, steady=now
-        )
+        diagnostician = Diagnostician(world, request, context.now, memo, self._engine.reporter.version, steady=now)
         rule = world.claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:
