@@ -260,11 +260,14 @@ _ALONE: Sequence[Mapping[str, Any]] = (
     {"protocol": "openid", "openid": _OPENID},
     {"driver": "a", "options": {"a": 1}},
     {"target": "serviceAccountPassword", "serviceRef": {"kind": "Glance", "name": "a"}},
+    {"type": "LoadBalancer", "host": "a"},
 )
 """What rules ask for of an object, whatever else is in it."""
 
 
-_WORDS = ("a", "1", "10Gi", "1d", "/a", "https://a", "Aa", "a:1", "1:2", "192.0.2.1", "192.0.2.0/24")
+_WORDS = ("a", "1", "10Gi", "1d", "/a", "https://a", "ldaps://a", "Aa", "a:1", "1:2", "192.0.2.1", "192.0.2.0/24")
+_MATCHES = re.compile(r"self\.matches\(r'(.*)'\)")
+"""What a rule asks of a text."""
 
 
 def _example(schema: Mapping[str, Any]) -> Any:
@@ -281,7 +284,8 @@ def _example(schema: Mapping[str, Any]) -> Any:
         case "string":
             rules = "".join(each["rule"] for each in schema.get("x-kubernetes-validations", ()))
             words = _WORDS[-1:] if "isCIDR" in rules else _WORDS
-            return next(word for word in words if re.search(schema.get("pattern", ""), word))
+            patterns = schema.get("pattern", ""), *_MATCHES.findall(rules)
+            return next(word for word in words if all(re.search(each, word) for each in patterns))
         case "array":
             return [_example(schema["items"])] * schema.get("minItems", 0)
         case "object" if isinstance(values := schema.get("additionalProperties"), dict):
