@@ -100,7 +100,7 @@ def test_where_every_node_is_a_gateway_there_are_no_others(release: Release) -> 
 def test_users_affinity_holds_beside_ours() -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    narrowed = kube.lacking(affinity, {"one": "x", "two": "y"})
+    narrowed = kube.exclude_nodes(affinity, {"one": "x", "two": "y"})
     required = narrowed["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     # Lacking one label is enough, and terms are alternatives.
     assert [[e["key"] for e in t["matchExpressions"]] for t in required["nodeSelectorTerms"]] == [

@@ -283,8 +283,8 @@ def replicas(service_replicas: int, component: ComponentSettings | None) -> int:
     return service_replicas if component is None or component.replicas is None else component.replicas
 
 
-def lacking(affinity: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Object:
-    """The affinity, narrowed to nodes that lack at least one of the labels."""
+def exclude_nodes(affinity: Mapping[str, Any] | None, labels: Mapping[str, str]) -> Object:
+    """Return the affinity without the nodes that have all of the labels."""
     user_affinity: Object = dict(affinity or {})
     nodes: Object = user_affinity.get("nodeAffinity", {})
     required: Object = nodes.get("requiredDuringSchedulingIgnoredDuringExecution", {})

@@ -86,9 +86,12 @@ def node_programs(
     disks = plan_disks(ctx)
     options = oslo.merge(disks.options, inputs.migration.options)
     groups.check(ctx, [cell.name for cell in cells])
-    members = groups.node_groups(ctx)
+    node_groups = groups.node_groups(ctx)
     daemons = [
-        step for cell in cells for each in members for step in _nova_compute(ctx, cell, each, inputs, disks, options)
+        step
+        for cell in cells
+        for each in node_groups
+        for step in _nova_compute(ctx, cell, each, inputs, disks, options)
     ]
     libvirt = _libvirt(ctx, disks, inputs.migration, inputs.consoles)
     programs = [*disks.steps, *inputs.migration.steps, libvirt, *libvirt_exporter(ctx), *groups.remarks(ctx)]
@@ -216,7 +219,7 @@ def _nova_compute(
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
     daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
     # After that: a node stays as it is if another one gets a group.
-    daemons = group.placed(ctx, daemons)
+    daemons = group.with_scheduling(ctx, daemons)
     after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
     return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after, turn=HOSTS)
 

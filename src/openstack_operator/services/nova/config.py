@@ -133,6 +133,6 @@ def compute(
         disks,
     )
     sections = parts.options(ctx, fixed_options, defaults=COMPUTE_DEFAULTS)
-    for path, written in layers.items():
-        sections = layered(sections, written, fixed_options, path, catalog=known_options(ctx))
+    for path, options in layers.items():
+        sections = layered(sections, options, fixed_options, path, catalog=known_options(ctx))
     return sections

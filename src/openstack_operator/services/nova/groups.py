@@ -30,7 +30,7 @@ class NodeGroup:
     """Empty for the nodes without a group."""
     labels: Mapping[str, str]
     """Labels that its nodes have besides those of all compute nodes."""
-    earlier: Sequence[Mapping[str, str]] = ()
+    excluded_selectors: Sequence[Mapping[str, str]] = ()
     """Labels of the groups that go before it."""
     layers: Mapping[str, Sections]
     """Options of nova-compute by the field that has them; later ones win."""
@@ -39,18 +39,18 @@ class NodeGroup:
         """Return the component of its pods in a cell."""
         return _component(cell, self.name)
 
-    def placed(self, ctx: Context[NovaSpec], daemon_set: Object) -> Object:
+    def with_scheduling(self, ctx: Context[NovaSpec], daemon_set: Object) -> Object:
         """Return the DaemonSet on the nodes of this group alone, if there are groups. Its pods start where no other
         nova-compute of this resource is, also none that still ends.
         """
-        if not (self.labels or self.earlier):
+        if not (self.labels or self.excluded_selectors):
             return daemon_set
         spec = daemon_set["spec"]
         template = spec["template"]
         pod, kind = template["spec"], ctx.permissions.node_labels
         selector = {**(pod.get("nodeSelector") or {}), **node_labels.selector(self.labels, kind)}
-        affinity = node_labels.affinity(reduce(kube.lacking, self.earlier, pod.get("affinity")), kind)
-        pod = {**pod, "nodeSelector": selector, "affinity": _alone(ctx, affinity)}
+        affinity = node_labels.affinity(reduce(kube.exclude_nodes, self.excluded_selectors, pod.get("affinity")), kind)
+        pod = {**pod, "nodeSelector": selector, "affinity": _with_anti_affinity(ctx, affinity)}
         return {**daemon_set, "spec": {**spec, "template": {**template, "spec": pod}}}
 
 
@@ -62,12 +62,12 @@ def node_groups(ctx: Context[NovaSpec]) -> list[NodeGroup]:
         NodeGroup(
             name=each.name,
             labels=each.node_selector,
-            earlier=selectors[:index],
+            excluded_selectors=selectors[:index],
             layers={**common, f"{_GROUPS}[{index}].config": each.config},
         )
         for index, each in enumerate(groups)
     ]
-    return [*own_groups, NodeGroup(labels={}, earlier=selectors, layers=common)]
+    return [*own_groups, NodeGroup(labels={}, excluded_selectors=selectors, layers=common)]
 
 
 def rollouts(ctx: Context[NovaSpec], cell: str) -> list[kube.Rollout]:
@@ -108,7 +108,7 @@ def _component(cell: str, group: str = "") -> str:
     return f"{cell}-{group}-compute" if group else f"{cell}-compute"
 
 
-def _alone(ctx: Context[NovaSpec], affinity: Object) -> Object:
+def _with_anti_affinity(ctx: Context[NovaSpec], affinity: Object) -> Object:
     """Return the affinity, narrowed to nodes without another nova-compute. It knows these by labels that they have
     without groups as well: those that run when the first group comes count, too.
     """

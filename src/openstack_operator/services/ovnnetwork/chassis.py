@@ -57,7 +57,7 @@ def chassis(
     steps = [_switches(ctx, "gateway", common | gateway, settings, {**labels_of_all, **labels}, mounts, after)]
     if labels:
         try:
-            affinity = kube.lacking(settings.affinity, labels)
+            affinity = kube.exclude_nodes(settings.affinity, labels)
         except (AttributeError, TypeError, ValueError):
             raise SpecError("spec.chassis.affinity", "not an affinity as Kubernetes has it") from None
         chassis_settings = settings.model_copy(update={"affinity": affinity})
