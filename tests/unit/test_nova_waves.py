@@ -22,6 +22,7 @@ from openstack_operator.plan import (
     Object,
     Plan,
     Release,
+    State,
     Step,
     Verdict,
     carry_out,
@@ -603,6 +604,57 @@ def test_cells_share_the_limit(release: Release) -> None:
     found = kube.node_rollout(ctx, "nova-compute", changed, rollout)
     assert len(found.ends) == 2
     assert {pod["metadata"]["uid"] for pod in found.ends} < {pod["metadata"]["uid"] for pod in pods}
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["another DaemonSet", "a deleted DaemonSet"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_node_that_changes_its_group_waits_for_the_pod_before(cloud: Cloud, order: int, *, is_deleted: bool) -> None:
+    """That one may end for half an hour. The new one is no failure, and other nodes change up to the limit."""
+    first = cloud.children["DaemonSet", DAEMONS]
+    second = {**first, "metadata": {**first["metadata"], "name": "nova-cell1-gpu-compute", "uid": "gpu"}}
+    changed = [kube.by_node(each, "another") for each in (first, second)]
+    live = {key(each): granted(each) for each in changed}
+    pods = deepcopy(list(cloud.pods.values()))
+    old, new = pods[0], {**deepcopy(pods[0]), **_pending("node0")}
+    new["metadata"] |= {
+        "name": "new",
+        "uid": "new",
+        "annotations": changed[0]["spec"]["template"]["metadata"]["annotations"],
+    }
+    old["metadata"]["ownerReferences"][0]["uid"] = "gone" if is_deleted else "gpu"
+    old["metadata"]["deletionTimestamp"] = f"{cloud.now:%Y-%m-%dT%H:%M:%SZ}"
+
+    def rollout(limit: str, *others: Object) -> kube.NodeRollout:
+        ctx = replace(
+            context(NOVA, release=cloud.releases[OLD]),
+            pods=[*others, *pods[1:]][::order],
+            children=live,
+            nodes=cloud.nodes,
+            now=cloud.now + timedelta(minutes=29),
+        )
+        waves = kube.Waves(path="spec.compute.rollout", max_unavailable=limit)
+        return kube.node_rollout(ctx, "nova-compute", changed, waves)
+
+    alone, others = rollout("1", old, new), rollout("3", new, old)
+    assert (alone.verdict.state, alone.verdict.reason, alone.ends) == (State.PROGRESSING, "", ())
+    assert "waits for node node0 (nova-compute ends)" in alone.verdict.message
+    assert alone.wake is None
+    assert len(others.ends) == 2
+    assert rollout("3", new).verdict.reason == "RolloutStopped", "without that pod it is late"
+
+
+def test_a_pod_that_waits_for_the_one_before_gets_the_corrected_change(cloud: Cloud) -> None:
+    """It runs nowhere yet: it does not start with an older template first."""
+    old, new = cloud.pods["node0"], {**deepcopy(cloud.pods["node0"]), **_pending("node0")}
+    new["metadata"] |= {"name": "new", "uid": "new"}
+    old["metadata"] |= {"deletionTimestamp": f"{cloud.now:%Y-%m-%dT%H:%M:%SZ}"}
+    changed = [kube.by_node(cloud.children["DaemonSet", DAEMONS], "another")]
+    live = {key(each): granted(each) for each in changed}
+    pods = [old, new, *(each for name, each in cloud.pods.items() if name != "node0")]
+    ctx = replace(context(NOVA, release=cloud.releases[OLD]), pods=pods, children=live, nodes=cloud.nodes)
+    rollout = kube.node_rollout(ctx, "nova-compute", changed, kube.Waves(path="spec.compute.rollout"))
+    assert [each["metadata"]["name"] for each in rollout.ends] == ["new"]
+    assert rollout.verdict.message.endswith("; waits for node node0 (nova-compute ends)")
 
 
 def test_pods_of_an_earlier_version_are_older(cloud: Cloud) -> None:

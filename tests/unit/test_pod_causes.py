@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from openstack_operator import kube
+from openstack_operator.kube.pod_facts import unready_since
 from openstack_operator.plan import Object, State
 from openstack_operator.runtime.kinds import POD, WARNING
 from openstack_operator.runtime.pods import trimmed, workload_of
@@ -85,7 +86,9 @@ def diagnose(
 
     held = [trimmed(msgspec.json.encode(each), POD) for each in pods]
     mine = [each.decode() for each in held if workload_of(each.meta) == (live["kind"], "api")]
-    return kube.diagnose(live, kube.judge(live), mine, about, BEGAN + timedelta(seconds=after))
+    ending = [each.decode() for each in held if each.meta.deletion_timestamp]
+    now = BEGAN + timedelta(seconds=after)
+    return kube.diagnose(live, kube.judge(live), mine, about, now, neighbours=ending)
 
 
 NO_IMAGE = 'failed to pull and unpack image "example.org/api:9": example.org/api:9: not found'
@@ -554,6 +557,54 @@ def test_a_pod_that_takes_long_to_end_is_named_with_what_it_waits_for() -> None:
     assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
     late = diagnose(live, [old], after=1831).verdict
     assert late.message.endswith("pod api-5b9-a on node node1 was to end by 12:30 UTC: see whether its node answers")
+
+
+def replaced(each: Object, daemon_set: str, owner: str = "nova") -> Object:
+    """Make the pod one of a DaemonSet of Nova, whose pods the operator replaces."""
+    each["metadata"]["ownerReferences"][0] |= {"kind": "DaemonSet", "name": daemon_set, "uid": daemon_set}
+    each["metadata"]["annotations"] = {kube.TEMPLATE_DIGEST: "1"}
+    each["metadata"]["labels"] = {kube.WATCHED: "true", kube.KIND: "nova", kube.INSTANCE: owner}
+    return each
+
+
+def test_a_pod_whose_node_changed_its_daemon_set_waits_for_the_pod_before() -> None:
+    """That one has half an hour for its work, and is of another workload."""
+    counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberReady": 0, "updatedNumberScheduled": 1}
+    live = workload("DaemonSet", **counts)
+    live["metadata"]["annotations"] = {kube.ENDING: "look at node NODE"}
+    taken = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
+    new = replaced(unscheduled(taken, affinity=for_node("node1")), "api")
+    old = replaced(ends(1800, 1800, name="old"), "other")
+    for pods in ([new, old], [old, new]):
+        verdict = diagnose(live, pods, after=1700).verdict
+        assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
+        text = "pod old on node node1 is ending, until 12:30 UTC at the latest; look at node node1"
+        assert verdict.message.endswith(text)
+    elsewhere = replaced(ends(1800, 1800, name="old"), "other")
+    elsewhere["spec"]["nodeName"] = "node2"
+    of_another_nova = replaced(ends(1800, 1800, name="old"), "other", "nova2")
+    libvirt = replaced(ends(1800, 1800, name="old"), "libvirt")
+    del libvirt["metadata"]["annotations"]
+    for each in (elsewhere, of_another_nova, libvirt):
+        verdict = diagnose(live, [new, each], after=1700).verdict
+        assert (verdict.state, verdict.reason) == (State.FAILED, "Unschedulable")
+
+
+def for_node(name: str) -> Object:
+    """Return the affinity that the controller of a DaemonSet gives a pod."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+
+
+def test_a_pod_that_got_its_node_late_has_its_time_from_then_on() -> None:
+    """The kubelet says a little later that the pod is not ready."""
+    new = pod(conditions=[{"type": "PodScheduled", "lastTransitionTime": stamp(1800)}])
+    assert unready_since(new) == BEGAN
+    new["status"]["conditions"] = [each for each in new["status"]["conditions"] if each["type"] == "PodScheduled"]
+    assert unready_since(new) == BEGAN + timedelta(seconds=1800)
+    new["status"]["conditions"][0]["status"] = "False"
+    assert unready_since(new) == BEGAN
 
 
 def test_a_pod_that_ends_hides_no_cause() -> None:

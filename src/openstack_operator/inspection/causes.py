@@ -179,7 +179,9 @@ class Causes:
         if verdict.ready or (live["kind"] == JOB.kind and job_succeeded(live, pods)):
             return ""
         name, text = subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
-        diagnosis = diagnose(live, verdict, pods, self.snapshot.about, self.snapshot.now).verdict
+        diagnosis = diagnose(
+            live, verdict, pods, self.snapshot.about, self.snapshot.now, neighbours=self.snapshot.pods
+        ).verdict
         failed = State.FAILED in (verdict.state, diagnosis.state)
         log = next((each for each in map(_log, pods) if each), None)
         if diagnosis.message != verdict.message:

@@ -8,7 +8,6 @@ from .addresses import plain_address, refused_kind
 from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
 from .node_rollout import (
-    TEMPLATE_DIGEST,
     NodeRollout,
     Waves,
     by_node,
@@ -62,6 +61,7 @@ from .objects import (
 )
 from .placement import placed
 from .pod_diagnosis import Diagnosis, diagnose
+from .pod_facts import TEMPLATE_DIGEST
 from .pod_reasons import POD_REASONS
 from .pod_startup import started_until
 from .pods import (

@@ -27,12 +27,18 @@ from ..plan import (
 )
 from .agents import name_nodes
 from .objects import annotated, digest
-from .pod_facts import container_statuses, is_placed, node_of, unready_since
+from .pod_facts import (
+    TEMPLATE_DIGEST,
+    container_statuses,
+    is_placed,
+    node_of,
+    predecessor,
+    template_digest,
+    unready_since,
+)
 from .pods import COMPUTE
 from .rollout import ON_DELETE, Rollout, conditions
 
-TEMPLATE_DIGEST = "openstack.k8s.io/template"
-"""Annotation of a pod: the digest of the template that it was made from."""
 LISTED = 10
 """Names of nodes in a status at most."""
 
@@ -79,6 +85,8 @@ class _NodePod:
     is_current: bool
     is_canary: bool
     is_node_away: bool
+    has_predecessor: bool = False
+    """True if it has to wait for another pod, which still ends on its node: that node has changed its DaemonSet."""
 
     @property
     def node(self) -> str:
@@ -180,8 +188,8 @@ def _plan_wave(
 ) -> NodeRollout:
     """Return the roll-out with its verdict and the pods to end. `behind` are those that may end."""
     answering = [pod for pod in pods if not pod.is_silent]
-    starting = [pod for pod in answering if pod.is_current and not pod.is_ready and not pod.is_ending]
-    ending = [pod for pod in answering if pod.is_ending]
+    ending = [pod for pod in answering if pod.is_ending or pod.has_predecessor]
+    starting = [pod for pod in answering if pod.is_current and not pod.is_ready and pod not in ending]
     progress = _progress(ctx, rollout, pods)
     late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
     if waves.paused:
@@ -199,7 +207,7 @@ def _plan_wave(
             candidates = [pod for pod in candidates if pod.is_canary]
     missing = rollout.nodes - len(pods)
     chosen = _choose(candidates, waves.limit(rollout.nodes) - len(starting) - len(ending) - missing)
-    waits = _describe_waits(program, starting, [*ending, *chosen], missing)
+    waits = _describe_waits(program, starting, [*ending, *(pod for pod in chosen if pod not in ending)], missing)
     if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
         waits.append(
             f"{name_nodes(silent)} cannot be reached: bring it back, or delete the Node if it is gone for good"
@@ -229,11 +237,12 @@ def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], waves: Wav
     """
     by_node: dict[str, _NodePod] = {}
     for live in ctx.pods:
-        version = _digest(live), _restarted_at(live)
+        version = template_digest(live), _restarted_at(live)
         if _owner(live) not in versions:
             continue
         is_canary, is_node_away = _is_canary(ctx, live, waves), _is_node_away(ctx, live)
-        pod = _NodePod(live, version == versions[_owner(live)], is_canary, is_node_away)
+        has_predecessor = predecessor(live, ctx.pods) is not None
+        pod = _NodePod(live, version == versions[_owner(live)], is_canary, is_node_away, has_predecessor)
         place = pod.node or live["metadata"]["uid"]
         if place not in by_node or by_node[place].is_ending:
             by_node[place] = pod
@@ -253,17 +262,13 @@ def _is_node_away(ctx: Context[Any], pod: Object) -> bool:
 def _version(live: Object | None, desired: Object) -> tuple[str, str]:
     """Return what pods of the newest template say of it: also of a restart that a user asked for by kubectl."""
     spec = (live or {}).get("spec") or desired["spec"]
-    return _digest(desired["spec"]["template"]), _restarted_at(spec["template"])
+    return template_digest(desired["spec"]["template"]), _restarted_at(spec["template"])
 
 
 def _owner(pod: Object) -> str:
     """Return the uid of the object that controls a pod; empty without one. Names may be those of an object before."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((each["uid"] for each in owners if each.get("controller")), "")
-
-
-def _digest(pod: Mapping[str, Any]) -> str:
-    return (pod["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST, "")
 
 
 def _restarted_at(pod: Mapping[str, Any]) -> str:
@@ -274,7 +279,7 @@ def _is_observed(live: Object | None, desired: Object) -> bool:
     """Return True if the next pod of a live DaemonSet is made from the template of `desired`."""
     if live is None:
         return False
-    is_same = _digest(live["spec"]["template"]) == _digest(desired["spec"]["template"])
+    is_same = template_digest(live["spec"]["template"]) == template_digest(desired["spec"]["template"])
     is_deleted = "deletionTimestamp" in live["metadata"]
     return is_same and not is_deleted and Rollout(live).is_observed
 

@@ -10,7 +10,7 @@ from typing import Any
 from ..plan import Object, State, Verdict
 from . import pod_admission, pod_containers, pod_endings, pod_scheduling
 from .pod_causes import Cause, Warnings, explains_most
-from .pod_facts import created_at, phase
+from .pod_facts import created_at, phase, predecessor
 from .rollout import conditions
 
 _MOST = 3
@@ -26,10 +26,17 @@ class Diagnosis:
 
 
 def diagnose(
-    workload: Mapping[str, Any], verdict: Verdict, pods: Iterable[Object], warnings: Warnings, now: datetime
+    workload: Mapping[str, Any],
+    verdict: Verdict,
+    pods: Iterable[Object],
+    warnings: Warnings,
+    now: datetime,
+    *,
+    neighbours: Sequence[Object] = (),
 ) -> Diagnosis:
     """The verdict on a workload that is not ready, with what Kubernetes says of its pods: which pod, on which node,
-    why, and what to do. Failed once that has lasted.
+    why, and what to do. Failed once that has lasted. `neighbours` are pods, also of other workloads, of which some
+    may still end on the node of one of its pods.
     """
     if verdict.state is not State.PROGRESSING:
         return Diagnosis(verdict)
@@ -40,7 +47,7 @@ def diagnose(
     ]
     # Of pods that are over, older ones have been replaced already, and are kept to be looked at.
     current = [pod for pod in newest_first if pod is newest_first[0] or phase(pod) != "Failed"]
-    causes += [cause for pod in current if (cause := _cause(workload, pod, warnings, now))]
+    causes += [cause for pod in current if (cause := _cause(workload, pod, neighbours, warnings, now))]
     visible = sorted((c for c in causes if c.shown_at is None or c.shown_at <= now), key=explains_most)
     stalled = [cause for cause in visible if (at := cause.stalled_at()) and at <= now]
     moments = [at for cause in causes for at in (cause.shown_at, cause.stalled_at()) if at and at > now]
@@ -78,7 +85,9 @@ def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
     return verdict
 
 
-def _cause(workload: Mapping[str, Any], pod: Object, warnings: Warnings, now: datetime) -> Cause | None:
+def _cause(
+    workload: Mapping[str, Any], pod: Object, neighbours: Sequence[Object], warnings: Warnings, now: datetime
+) -> Cause | None:
     """Why a pod is not ready, or not gone yet; None for one that is ready, or that only starts."""
     by_type = conditions(pod)
     if pod["metadata"].get("deletionTimestamp"):
@@ -87,6 +96,8 @@ def _cause(workload: Mapping[str, Any], pod: Object, warnings: Warnings, now: da
         return None
     if by_type.get("Ready", {}).get("status") == "True":
         return None
+    if former := predecessor(pod, neighbours):
+        return pod_endings.ending_cause(workload, former, now)
     about = warnings("Pod", pod["metadata"]["name"], pod["metadata"].get("uid", ""))
     if phase(pod) == "Failed":
         return pod_scheduling.eviction_cause(workload, pod)

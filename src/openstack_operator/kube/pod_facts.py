@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from ..plan import Object
 from ..plan.times import valid_time
+from .objects import INSTANCE, KIND
 from .rollout import conditions
 
+TEMPLATE_DIGEST = "openstack.k8s.io/template"
+"""Annotation of a pod that the operator replaces: the digest of the template that it was made from."""
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 """A time before all others, of what has none."""
 
@@ -29,6 +33,26 @@ def node_of(pod: Object) -> str:
     fields = [each for term in required.get("nodeSelectorTerms") or () for each in term.get("matchFields") or ()]
     names = [each["values"] for each in fields if each["key"] == "metadata.name" and each["operator"] == "In"]
     return names[0][0] if names and names[0] else ""
+
+
+def template_digest(pod: Object) -> str:
+    """Return the digest of the template of a pod that the operator replaces; empty for all others."""
+    return (pod["metadata"].get("annotations") or {}).get(TEMPLATE_DIGEST, "")
+
+
+def predecessor(pod: Object, pods: Iterable[Object]) -> Object | None:
+    """Return the pod that still ends where this one is to run, if the operator replaces both and they are of the same
+    resource: a node may change its DaemonSet. None for a pod that has its node already.
+    """
+    if is_placed(pod) or not node_of(pod) or not template_digest(pod):
+        return None
+    ending = (each for each in pods if each["metadata"].get("deletionTimestamp") and template_digest(each))
+    return next((each for each in ending if is_placed(each) and _place(each) == _place(pod)), None)
+
+
+def _place(pod: Object) -> tuple[str, ...]:
+    labels = pod["metadata"].get("labels") or {}
+    return node_of(pod), labels.get(KIND, ""), labels.get(INSTANCE, "")
 
 
 def pod_on_node(pod: Object) -> str:
@@ -55,9 +79,12 @@ def claim_names(pod: Object) -> list[str]:
 
 
 def unready_since(pod: Object) -> datetime:
-    """Since when a pod has not been ready."""
-    ready = conditions(pod).get("Ready", {})
-    return parse_time(ready.get("lastTransitionTime") if ready.get("status") == "False" else None, created_at(pod))
+    """Since when a pod has not been ready; of one whose node has not said so yet, since it has that node."""
+    by_type = conditions(pod)
+    ready, scheduled = by_type.get("Ready", {}), by_type.get("PodScheduled", {})
+    has_node = scheduled.get("status") == "True"
+    since = parse_time(scheduled.get("lastTransitionTime") if has_node else None, created_at(pod))
+    return parse_time(ready.get("lastTransitionTime") if ready.get("status") == "False" else None, since)
 
 
 def created_at(pod: Object) -> datetime:

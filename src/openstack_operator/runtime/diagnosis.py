@@ -86,7 +86,7 @@ class Diagnostician:
         elif (until := started_until(live, pods, self._selectors())) and until > self._now:
             self._recheck_in((until - self._now).total_seconds())
             return READY
-        diagnosis = diagnose(live, verdict, pods, self._warnings, self._now)
+        diagnosis = diagnose(live, verdict, pods, self._warnings, self._now, neighbours=self._ending_pods())
         if diagnosis.changes_at:
             self._recheck_in((diagnosis.changes_at - self._now).total_seconds())
         return diagnosis.verdict
@@ -99,6 +99,11 @@ class Diagnostician:
         pods = self._world.pods.owned(self._request.namespace, role, self._request.name)
         workload = live["kind"], live["metadata"]["name"]
         return [pod.decode() for pod in pods if workload_of(pod.meta) == workload]
+
+    def _ending_pods(self) -> list[Object]:
+        role = self._world.resource(self._request.kind).role
+        pods = self._world.pods.owned(self._request.namespace, role, self._request.name)
+        return [pod.decode() for pod in pods if pod.meta.deletion_timestamp]
 
     def _selectors(self) -> list[Object]:
         role = self._world.resource(self._request.kind).role
