@@ -570,7 +570,8 @@ def replaced(each: Object, daemon_set: str, owner: str = "nova") -> Object:
 def test_a_pod_whose_node_changed_its_daemon_set_waits_for_the_pod_before() -> None:
     """That one has half an hour for its work, and is of another workload."""
     counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberReady": 0, "updatedNumberScheduled": 1}
-    live = workload("DaemonSet", **counts)
+    live = workload("DaemonSet")
+    live["status"] |= counts
     live["metadata"]["annotations"] = {kube.ENDING: "look at node NODE"}
     taken = "0/1 nodes are available: 1 node(s) didn't match pod anti-affinity rules."
     new = replaced(unscheduled(taken, affinity=for_node("node1")), "api")
