@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from .api import (
+    AuthoritySecretRef,
     Model,
     OptionalSecretRef,
     Ref,
@@ -328,6 +329,9 @@ class OfflineCluster:
             optional = isinstance(ref, OptionalSecretRef)
             if data := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
                 contents[ref.name] = {**contents.get(ref.name, {}), **data}
+            elif isinstance(ref, AuthoritySecretRef) and not self.has_secret(id_.namespace, ref.name):
+                authorities = {key: f"<{ref.name}.{key}>" for key in ref.read_keys}
+                contents[ref.name] = {**authorities, **contents.get(ref.name, {})}
         for path, ref in logins(spec):
             self._secret(id_, f"{path}{ref.field}", ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})

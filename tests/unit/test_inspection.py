@@ -36,6 +36,7 @@ from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.errors import Forbidden
+from openstack_operator.services.rabbitmq import members as rabbitmq_members
 from openstack_operator.terminal import Color
 
 TYPES = {(each.api_version, each.kind) for each in RESOURCES}
@@ -608,6 +609,19 @@ def test_a_certificate_that_ends_soon_is_marked() -> None:
         assert ("ended on 2025-12-31" in lines[0][0]) == (days < 0)
 
 
+def brokers() -> list[Object]:
+    """A RabbitMQ that serves, and one that lacks a pod, with the members that the service itself writes."""
+    resources: list[Object] = []
+    for name, pod_count in (("rabbitmq", 3), ("starts", 2)):
+        names = [f"{name}-server-{number}" for number in range(3)]
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        pods = [{"kind": "Pod", "metadata": {"name": each}, "status": ready} for each in names[:pod_count]]
+        broker = resource(f"RabbitMQ/{name}", PLANE)
+        broker["status"]["members"] = rabbitmq_members.member_status(names, pods)
+        resources.append(broker)
+    return resources
+
+
 def test_status_shows_which_members_lead_and_which_are_behind(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     mariadb, ovn, alone = resource("MariaDB/mariadb", PLANE), resource("OVNNetwork/ovn", PLANE), resource("Etcd/etcd")
     joins = {"name": "mariadb-server-2", "role": "backup", "state": "Joiner", "message": "copies data"}
@@ -621,11 +635,14 @@ def test_status_shows_which_members_lead_and_which_are_behind(ask: Any, capsys: 
         {"name": "ovn-nb-1", "role": "", "state": "unreachable", "message": ""},
     ]
     alone["status"]["members"] = [{"name": "etcd-server-0", "role": "leader", "state": "Serving", "message": ""}]
-    snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE), mariadb, ovn, alone], now=NOW)
+    resources = [resource(PLANE), mariadb, ovn, alone, *brokers()]
+    snapshot = Snapshot(namespace="openstack", resources=resources, now=NOW)
     assert ask(snapshot, commands.status) == READY
-    assert capsys.readouterr().out.splitlines()[1:4] == [
+    assert capsys.readouterr().out.splitlines()[1:6] == [
         "MariaDB/mariadb: primary mariadb-server-1; 2 of 3 members in step; mariadb-server-2: Joiner: copies data",
         "OVNNetwork/ovn: leader ovn-nb-0; 1 of 2 members in step; ovn-nb-1: unreachable",
+        "RabbitMQ/rabbitmq: 3 of 3 members in step",
+        "RabbitMQ/starts: 2 of 3 members in step; starts-server-2: Absent: it has no pod",
         "",
     ]
     assert ask(snapshot, commands.status, as_json=True) == READY

@@ -669,3 +669,58 @@ def test_fields_without_effect_are_named() -> None:
     assert [(each.path, each.line) for each in warnings if "expose.type" in each.message] == [
         ("spec.glance.expose.host", 6)
     ]
+
+
+COMPANY = {"name": "company"}
+WITH_AUTHORITIES: dict[str, dict[str, Any]] = {
+    "Keystone": {
+        "domains": [
+            {"name": "a", "ldap": {"url": "ldaps://a.example.org", "userTreeDN": "ou=a,dc=b", "caSecretRef": COMPANY}}
+        ]
+    },
+    "Barbican": {
+        "vault": {
+            "url": "https://a.example.org",
+            "caSecretRef": COMPANY,
+            "roleIdRef": {"name": "vault", "key": "role"},
+            "secretIdRef": {"name": "vault", "key": "secret"},
+        }
+    },
+    "Nova": {
+        "scheduler": {
+            "externalScheduler": {"enabled": True, "endpoint": "https://a.example.org", "caSecretRef": COMPANY}
+        }
+    },
+    "Designate": {
+        "pools": [
+            {
+                "name": "outside",
+                "backend": "external",
+                "nsRecords": ["ns.example.org."],
+                "external": {
+                    "servers": [
+                        {
+                            "address": "192.0.2.1",
+                            "pdns4": {
+                                "url": "https://a.example.org",
+                                "tokenRef": {"name": "api", "key": "token"},
+                                "caSecretRef": COMPANY,
+                            },
+                        }
+                    ]
+                },
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("kind", WITH_AUTHORITIES)
+def test_authorities_in_a_secret_of_no_file_are_no_error(kind: str) -> None:
+    manifest = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}}
+    text = yaml.safe_dump({**manifest, "spec": WITH_AUTHORITIES[kind]})
+    made = surveyed(text)
+    assert made.errors == []
+    assert "Secret/company is in none of the files; its values are shown as" in " ".join(map(str, made.warnings))
+    secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: company}\nstringData: {other: a}\n"
+    assert "Secret 'company' has no key 'ca.crt'" in " ".join(map(str, surveyed(f"{text}{secret}").errors))

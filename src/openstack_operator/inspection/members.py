@@ -16,8 +16,8 @@ _IN_STEP = ("Synced", "Serving", "member")
 
 
 def member_lines(resources: Sequence[Object]) -> Iterator[tuple[str, Color | None]]:
-    """Yield a line for each cluster of servers: its leading members, how many are in step with them, and what the
-    others do.
+    """Yield a line for each cluster of servers: its leading members if they have roles, how many are in step, and what
+    the others do.
     """
     for live in resources:
         members: Sequence[Mapping[str, Any]] = (live.get("status") or {}).get("members") or ()
@@ -27,9 +27,12 @@ def member_lines(resources: Sequence[Object]) -> Iterator[tuple[str, Color | Non
 
 
 def _line(live: Object, members: Sequence[Mapping[str, Any]], behind: Sequence[Mapping[str, Any]]) -> str:
+    # All members of RabbitMQ are equal: they have no roles.
+    has_roles = any("role" in each for each in members)
     leaders = [f"{each['role']} {each['name']}" for each in members if each.get("role") in _LEADING]
+    leading = [", ".join(leaders) or "no primary"] if has_roles else []
     in_step = f"{len(members) - len(behind)} of {len(members)} members in step"
     reports = [
         ": ".join(str(each.get(key)) for key in ("name", "state", "message") if each.get(key)) for each in behind
     ]
-    return printed(f"{subject(live)}: {'; '.join([', '.join(leaders) or 'no primary', in_step, *reports])}")
+    return printed(f"{subject(live)}: {'; '.join([*leading, in_step, *reports])}")
