@@ -173,6 +173,22 @@ def test_no_other_nova_compute_may_be_on_the_node() -> None:
     assert excluded == set(daemons)
 
 
+def test_a_node_of_the_last_group_has_one_nova_compute_while_that_group_goes() -> None:
+    """Pods without an anti-affinity of their own would wait for the scheduler's next try, five minutes later."""
+    gpu, other = "nova-cell1-gpu-compute", "nova-cell1-compute"
+    groups, none = daemon_sets(planned(with_groups(GPU))), {"compute": {"config": COMMON}}
+    pods = [_pod("gpu0", gpu, groups[gpu]), _pod("other", other, groups[other])]
+    ending = {**pods[0], "metadata": {**pods[0]["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    plain = daemon_sets(planned(none))[other]
+    for each in (pods[0], ending):
+        template = daemon_sets(planned(none, pods=[each, pods[1]]))[other]["spec"]["template"]
+        anti_affinity = groups[other]["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"]
+        assert template["spec"]["affinity"]["podAntiAffinity"] == anti_affinity
+        assert template["spec"]["nodeSelector"] == plain["spec"]["template"]["spec"]["nodeSelector"]
+        assert template["metadata"] == plain["spec"]["template"]["metadata"], "no node gets a new pod for it"
+    assert daemon_sets(planned(none, pods=[pods[1]]))[other] == plain
+
+
 def carried_out(plan: Plan) -> tuple[list[str], Mapping[str, Verdict]]:
     """Return the names of the pods that a pass ends, and the conditions; all workloads are ready at once."""
     names: list[str] = []

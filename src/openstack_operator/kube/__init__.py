@@ -61,7 +61,7 @@ from .objects import (
 )
 from .placement import placed
 from .pod_diagnosis import Diagnosis, diagnose
-from .pod_facts import TEMPLATE_DIGEST
+from .pod_facts import TEMPLATE_DIGEST, template_digest
 from .pod_reasons import POD_REASONS
 from .pod_startup import started_until
 from .pods import (
@@ -224,6 +224,7 @@ __all__ = [
     "settings",
     "started_until",
     "started_version",
+    "template_digest",
     "time_stamp",
     "valid_time",
     "version_label",

@@ -41,9 +41,9 @@ class NodeGroup:
 
     def with_scheduling(self, ctx: Context[NovaSpec], daemon_set: Object) -> Object:
         """Return the DaemonSet on the nodes of this group alone, if there are groups. Its pods start where no other
-        nova-compute of this resource is, also none that still ends.
+        nova-compute of this resource is, also none that still ends. That holds until the last group is gone.
         """
-        if not (self.labels or self.excluded_selectors):
+        if not (self.labels or self.excluded_selectors or _has_removed_group(ctx)):
             return daemon_set
         spec = daemon_set["spec"]
         template = spec["template"]
@@ -106,6 +106,13 @@ def _compute_labels(ctx: Context[NovaSpec]) -> Mapping[str, str]:
 
 def _component(cell: str, group: str = "") -> str:
     return f"{cell}-{group}-compute" if group else f"{cell}-compute"
+
+
+def _has_removed_group(ctx: Context[NovaSpec]) -> bool:
+    """Return True if a nova-compute of a group or cell that the spec no longer has is still there."""
+    components = {kube.fitting(_component(cell.name)) for cell in ctx.spec.cells}
+    metadata = (pod["metadata"] for pod in ctx.pods if kube.template_digest(pod))
+    return any(each["labels"].get(kube.COMPONENT) not in components for each in metadata)
 
 
 def _with_anti_affinity(ctx: Context[NovaSpec], affinity: Object) -> Object:
