@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -12,9 +12,16 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.kube.pod_facts import unready_since
 from openstack_operator.plan import Object, State
-from openstack_operator.runtime.kinds import POD, WARNING
+from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.clock import steady
+from openstack_operator.runtime.diagnosis import Diagnostician
+from openstack_operator.runtime.kinds import POD, WARNING, Catalog, Kind
+from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.pods import trimmed, workload_of
+from openstack_operator.runtime.store import Request
 from openstack_operator.runtime.warnings import warning
+from openstack_operator.runtime.world import World
+from openstack_operator.services.nova.model import NOVA
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 OWNERS = {"Deployment": ("ReplicaSet", "api-5b9"), "StatefulSet": ("StatefulSet", "api")}
@@ -589,6 +596,20 @@ def test_a_pod_whose_node_changed_its_daemon_set_waits_for_the_pod_before() -> N
     for each in (elsewhere, of_another_nova, libvirt):
         verdict = diagnose(live, [new, each], after=1700).verdict
         assert (verdict.state, verdict.reason) == (State.FAILED, "Unschedulable")
+
+
+def test_the_operator_knows_pods_of_the_other_daemon_sets() -> None:
+    world = World(cast("Client", None), Catalog([NOVA]), [], lambda change: None)
+    live = workload("DaemonSet")
+    live["status"] |= {"desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberReady": 0}
+    new = replaced(unscheduled("0/1 nodes are available", affinity=for_node("node1")), "api")
+    for each in (new, replaced(ends(1800, 1800, name="old"), "other")):
+        world.pods.put(trimmed(msgspec.json.encode(each), POD))
+    request, began = Request(Kind.of(NOVA).handle, "x", "nova"), steady()
+    now = BEGAN + timedelta(seconds=1700)
+    verdict = Diagnostician(world, request, now, ApplyCache(), "", steady=began).judge(live)
+    assert verdict.state is State.PROGRESSING
+    assert "pod old on node node1 is ending" in verdict.message
 
 
 def for_node(name: str) -> Object:
