@@ -26,7 +26,7 @@ from openstack_operator.inspection.causes import (
     Log,
     Root,
 )
-from openstack_operator.inspection.certificates import Certificate, certificate_lines
+from openstack_operator.inspection.certificates import Certificate, Certificates, certificate_lines
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.table import overview
@@ -541,13 +541,19 @@ AUTHORITY = pki.authority("a", "internal", NOW)
 def certificate(name: str, days: int, owner: str = "", **metadata: Any) -> Object:
     """A Secret with a certificate that ends in so many days, of a resource of the operator if it has an owner."""
     request = pki.Request(common=name, names=frozenset({name}), life=timedelta(days=days))
-    files = {"tls.crt": pki.issue(AUTHORITY, request, name, NOW).cert, "ca.crt": AUTHORITY.cert}
+    return secret_of(pki.issue(AUTHORITY, request, name, NOW).cert, name, owner, **metadata)
+
+
+def secret_of(pem: str, name: str, owner: str = "", **metadata: Any) -> Object:
+    """A Secret with that certificate, of a resource of the operator if it has an owner."""
+    files = {"tls.crt": pem, "ca.crt": AUTHORITY.cert}
     data = {key: base64.b64encode(text.encode()).decode() for key, text in files.items()}
     labels = {"labels": {"app.kubernetes.io/managed-by": kube.MANAGED_BY}} if owner else {}
     return {"kind": "Secret", "metadata": {**meta("Secret", name, owner), **labels, **metadata}, "data": data}
 
 
 CERT_MANAGER = {"annotations": {"cert-manager.io/issuer-name": "company"}}
+SHORT_LIVED = pki.authority("b", "internal", NOW, timedelta(days=2)).cert
 
 
 @pytest.mark.parametrize(
@@ -565,7 +571,7 @@ CERT_MANAGER = {"annotations": {"cert-manager.io/issuer-name": "company"}}
         (
             [certificate("own", 20), certificate("stranger", 1)],
             [
-                "certificates: the only one ends in 20 days, on 2026-01-21; renew it yourself:",
+                "your certificates: the only one ends in 20 days, on 2026-01-21; renew it yourself:",
                 "  Secret/own",
             ],
         ),
@@ -576,9 +582,34 @@ CERT_MANAGER = {"annotations": {"cert-manager.io/issuer-name": "company"}}
                 "  Secret/keystone-tls-issued of Keystone/keystone",
             ],
         ),
+        (
+            [certificate("keystone-tls", 1, "Keystone/keystone"), certificate("own", 20), certificate("ingress", 9)],
+            [
+                "certificates: the only one ends in 1 day, on 2026-01-02; the operator renews it:",
+                "  Secret/keystone-tls of Keystone/keystone",
+                "your certificates: the first of 2 ends in 9 days, on 2026-01-10; renew it yourself:",
+                "  Secret/ingress",
+            ],
+        ),
+        (
+            [secret_of(SHORT_LIVED, "internal-authority", "PKI/internal"), secret_of(SHORT_LIVED, "own")],
+            [
+                "your certificates: the only one ends in 2 days, on 2026-01-03; renew it yourself:",
+                "  Secret/own",
+            ],
+        ),
         ([{"kind": "Secret", "metadata": {"name": "own"}, "data": {"tls.crt": "bm9uZQ=="}}], []),
     ],
-    ids=["none", "forbidden", "of the operator", "of the user", "of cert-manager", "unreadable"],
+    ids=[
+        "none",
+        "forbidden",
+        "of the operator",
+        "of the user",
+        "of cert-manager",
+        "of both",
+        "authorities",
+        "unreadable",
+    ],
 )
 def test_status_says_which_certificate_ends_first_and_who_renews_it(
     secrets: Sequence[Object] | None,
@@ -588,7 +619,8 @@ def test_status_says_which_certificate_ends_first_and_who_renews_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FakeClient, "secrets", secrets)
-    keystone = resource("Keystone/keystone", PLANE, tls={"secretRef": {"name": "own"}})
+    expose = {"host": "a.example.org", "type": "Ingress", "ingress": {"secretName": "ingress"}}
+    keystone = resource("Keystone/keystone", PLANE, tls={"secretRef": {"name": "own"}}, expose=expose)
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE), keystone], now=NOW)
     assert ask(snapshot, commands.status) == READY
     head = capsys.readouterr().out.partition("\n\n")[0].splitlines()
@@ -596,17 +628,47 @@ def test_status_says_which_certificate_ends_first_and_who_renews_it(
 
 
 def test_a_certificate_that_ends_soon_is_marked() -> None:
-    for days, renewed_by, color in (
-        (40, "", None),
-        (20, "", Color.YELLOW),
-        (20, "the operator", None),
-        (6, "the operator", Color.RED),
-        (-1, "", Color.RED),
+    for days, life, renewed_by, color in (
+        (40, 365, "", None),
+        (20, 365, "", Color.YELLOW),
+        (-1, 365, "", Color.RED),
+        (40, 365, "the operator", None),
+        (20, 365, "the operator", Color.YELLOW),
+        (6, 365, "the operator", Color.RED),
+        # In the middle of its life.
+        (3, 6, "the operator", None),
+        (0.05, 1, "the operator", Color.RED),
     ):
         end = NOW + timedelta(days=days)
-        lines = list(certificate_lines([Certificate("a", "", end, renewed_by)], NOW))
+        lines = list(certificate_lines([Certificate("a", "", end, timedelta(days=life), renewed_by)], NOW))
         assert [each for _, each in lines] == [color, color]
         assert ("ended on 2025-12-31" in lines[0][0]) == (days < 0)
+        assert ("ends in less than a day, on 2026-01-01" in lines[0][0]) == (days == 0.05)
+
+
+def test_a_certificate_that_was_not_renewed_goes_before_one_with_a_shorter_life() -> None:
+    short = Certificate("short", "", NOW + timedelta(days=1), timedelta(days=2), "the operator")
+    late = Certificate("late", "", NOW + timedelta(days=5), timedelta(days=90), "the operator")
+    lines = list(certificate_lines([short, late], NOW))
+    assert lines[0][0].startswith("certificates: 1 of 2 not renewed in time; the first ends in 5 days, on 2026-01-06;")
+    assert lines[1:] == [("  Secret/late", Color.RED)]
+
+
+async def test_secrets_are_listed_again_after_minutes_alone() -> None:
+    now = 0.0
+    lists: list[float] = []
+
+    class Counting(FakeClient):
+        async def page(self, kind: Kind, namespace: str, params: Mapping[str, str]) -> bytes:
+            lists.append(now)
+            return await super().page(kind, namespace, params)
+
+    certificates = Certificates(lambda: now)
+    client: Any = Counting()
+    for _ in range(400):
+        await certificates.read(client, "openstack", [])
+        now += 2
+    assert lists == [0, 300, 600]
 
 
 def brokers() -> list[Object]:

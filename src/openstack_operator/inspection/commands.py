@@ -17,7 +17,7 @@ from ..plan import Object, SpecError, Transient
 from ..runtime.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root
-from .certificates import read_certificates
+from .certificates import Certificates
 from .selection import PLANES
 from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
@@ -56,19 +56,20 @@ def why(options: Options) -> int:
 
 
 async def _status(options: Options, client: Client) -> int:
+    certificates = Certificates()
     if not options.watch:
-        return await _show(options, client)
+        return await _show(options, client, certificates)
     while True:
         began = time.monotonic()
         try:
-            await _show(options, client)
+            await _show(options, client, certificates)
         except Transient as error:
             # An API server that starts again ends no watch.
             warn(str(error))
         await asyncio.sleep(max(_PAUSE, _SHARE * (time.monotonic() - began)))
 
 
-async def _show(options: Options, client: Client) -> int:
+async def _show(options: Options, client: Client, certificates: Certificates) -> int:
     snapshot = await read(client, options.namespace, with_workloads=False)
     report_unreadable(snapshot)
     chosen = chosen_resources(snapshot, options.resource, whole=True)
@@ -76,11 +77,11 @@ async def _show(options: Options, client: Client) -> int:
         print(json.dumps([_summary(each) for each in chosen], indent=2), flush=True)
     else:
         is_cloud = any(each["kind"] in PLANES for each in chosen)
-        certificates = await read_certificates(client, options.namespace, chosen) if is_cloud else ()
+        listed = await certificates.read(client, options.namespace, chosen) if is_cloud else ()
         every = options.resource is not None
         if options.watch:
             terminal.control("\x1b[H\x1b[2J")
-        for line, color in overview_lines(snapshot, chosen, every=every, certificates=certificates):
+        for line, color in overview_lines(snapshot, chosen, every=every, certificates=listed):
             terminal.print_line(line, color)
         sys.stdout.flush()
     return _exit(snapshot, ready=all(map(is_ready, chosen)))
