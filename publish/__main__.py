@@ -30,7 +30,6 @@ from . import archive, artifacts, bundle, manifests, notes, released, sbom, sign
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
-_URL = "https://releases.example.org/openstack-operator"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,8 +75,8 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--url",
-        default=_URL,
-        help="where you will serve the files of the release: the manifest for krew names it (%(default)s)",
+        help="where you will serve the files of the release, such as https://releases.example.org/0.1.0: the manifest"
+        " for krew names it, and is not written without it",
     )
     return parser
 
@@ -90,7 +89,7 @@ def publish(
     version: str = __version__,
     *,
     sbom: bool = True,
-    url: str = _URL,
+    url: str | None = None,
 ) -> Path:
     """Push these images, charts and the bundle, and write manifests, the files of these releases of OpenStack, the
     wheel, the command line as single files, lists of contents, checksums and notes. Returns the folder. Raises
@@ -154,8 +153,8 @@ def _write_charts(
             files["values.yaml"] = manifests.chart_values(files["values.yaml"].decode(), image, releases).encode()
         content = archive.chart(source.name, files, created)
         (folder / "charts" / f"{source.name}-{version}.tgz").write_bytes(content)
-        packed = artifacts.chart(files["Chart.yaml"].decode(), content)
-        names[f"charts/{source.name}"] = artifacts.push(packed, f"{target}/{source.name}:{version}")
+        artifact = artifacts.chart(files["Chart.yaml"].decode(), content)
+        names[f"charts/{source.name}"] = artifacts.push(artifact, f"{target}/{source.name}:{version}")
     return names
 
 
@@ -194,7 +193,9 @@ def _write_wheel(folder: Path, created: datetime) -> Path:
     return next(folder.glob("*.whl"))
 
 
-def _write_command_line(folder: Path, program: Mapping[str, bytes], version: str, url: str, created: datetime) -> None:
+def _write_command_line(
+    folder: Path, program: Mapping[str, bytes], version: str, url: str | None, created: datetime
+) -> None:
     """Write the command line as a file for each platform, and what krew installs it from."""
     locks = [(ROOT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "requirements-dev.lock")]
     archives: dict[single_file.Platform, tuple[str, bytes]] = {}
@@ -212,9 +213,7 @@ def _write_command_line(folder: Path, program: Mapping[str, bytes], version: str
         file.write_bytes(content)
         file.chmod(0o755)
         archives[platform] = f"{file.stem}.tar.gz", single_file.plugin_archive(content, created)
-    _write(folder, dict(archives.values()))
-    manifest = single_file.plugin_manifest(version, url, archives)
-    (folder / "krew.yaml").write_text(manifest, encoding="utf-8")
+    _write(folder, single_file.plugin_files(version, url, archives))
 
 
 def _write_contents(builder: Engine, folder: Path, references: Mapping[str, str], created: datetime) -> None:

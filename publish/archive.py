@@ -26,10 +26,10 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def chart(name: str, files: Mapping[str, bytes], created: datetime) -> bytes:
     """Return a packaged chart of Helm: a compressed tar whose files are in a folder of the chart's name."""
-    return packed({f"{name}/{path}": data for path, data in files.items()}, created)
+    return tar_archive({f"{name}/{path}": data for path, data in files.items()}, created)
 
 
-def packed(files: Mapping[str, bytes], created: datetime, programs: Collection[str] = ()) -> bytes:
+def tar_archive(files: Mapping[str, bytes], created: datetime, programs: Collection[str] = ()) -> bytes:
     """Return a compressed tar; users may run the files that are `programs`."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w", format=tarfile.PAX_FORMAT) as tar:

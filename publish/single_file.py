@@ -16,7 +16,7 @@ import yaml
 
 from images.shell import run
 
-from .archive import contents, packed
+from .archive import contents, tar_archive
 
 HERE = Path(__file__).parent
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
@@ -104,7 +104,15 @@ def single_file(
 
 def plugin_archive(program: bytes, created: datetime) -> bytes:
     """Return the archive from which krew installs a file."""
-    return packed({NAME: program, "LICENSE": (HERE.parent / "LICENSE").read_bytes()}, created, programs={NAME})
+    return tar_archive({NAME: program, "LICENSE": (HERE.parent / "LICENSE").read_bytes()}, created, programs={NAME})
+
+
+def plugin_files(version: str, url: str | None, archives: Mapping[Platform, tuple[str, bytes]]) -> Mapping[str, bytes]:
+    """Return the files from which krew installs the plug-in: the archives, and the manifest if there is a URL at which
+    these are served.
+    """
+    manifest = {"krew.yaml": plugin_manifest(version, url, archives).encode()} if url else {}
+    return {**dict(archives.values()), **manifest}
 
 
 def plugin_manifest(version: str, url: str, archives: Mapping[Platform, tuple[str, bytes]]) -> str:

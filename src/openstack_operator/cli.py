@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ALLOCATIONS = 100_000
 """Objects that a command allocates between two garbage collections."""
-_LASTING = frozenset({"run", "inject-labels", "certify-injector"})
+_SERVERS = frozenset({"run", "inject-labels", "certify-injector"})
 """Commands that run until they are stopped."""
 
 
@@ -48,7 +48,7 @@ def _main(arguments: Sequence[str] | None) -> int:  # noqa: PLR0911, PLR0912  (a
     if releases and not Path(releases).is_dir():
         # Without it, the packaged releases would be used unnoticed.
         parser.error(f"argument --releases (RELEASES): there is no folder {str(releases)!r}")
-    if options.command not in _LASTING:
+    if options.command not in _SERVERS:
         # Garbage collection takes a tenth of the time of such a command, and its imports leave no garbage.
         gc.set_threshold(_ALLOCATIONS)
         # No model needs a plug-in of pydantic. To look for some, it reads the metadata of each installed package.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -724,3 +726,16 @@ def test_authorities_in_a_secret_of_no_file_are_no_error(kind: str) -> None:
     assert "Secret/company is in none of the files; its values are shown as" in " ".join(map(str, made.warnings))
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: company}\nstringData: {other: a}\n"
     assert "Secret 'company' has no key 'ca.crt'" in " ".join(map(str, surveyed(f"{text}{secret}").errors))
+
+
+def test_a_library_that_cannot_be_loaded_is_absent_at_each_call() -> None:
+    code = (
+        "from importlib.machinery import ExtensionFileLoader\n"
+        "from openstack_operator.offline.rules import RulesUnavailable, evaluator\n"
+        "def refuse(self, module):\n    raise ImportError('it is for another processor')\n"
+        "ExtensionFileLoader.exec_module = refuse\n"
+        "for _ in range(2):\n    try:\n        evaluator()\n    except RulesUnavailable:\n"
+        "        print('unavailable')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["unavailable", "unavailable"]

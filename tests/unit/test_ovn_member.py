@@ -358,5 +358,5 @@ def test_members_tell_their_facts_to_clients_of_that_family(
     if ":" in address and not socket.has_dualstack_ipv6():
         pytest.skip("the kernel of this machine has no IPv6")
     monkeypatch.setenv("OVN_LISTEN", host) if host else monkeypatch.delenv("OVN_LISTEN", raising=False)
-    with program.server_class()(("", 0), http.server.BaseHTTPRequestHandler) as server:
+    with program.facts_server_class()(("", 0), http.server.BaseHTTPRequestHandler) as server:
         socket.create_connection((address, server.server_address[1])).close()

@@ -19,6 +19,7 @@ import yaml
 from openstack_operator import __version__
 from publish import single_file
 from publish.archive import contents
+from publish.single_file_main import GLIBC
 
 CREATED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -103,6 +104,69 @@ def test_a_home_that_cannot_be_written_is_left_alone(file: Path, tmp_path: Path)
     assert list(strange.iterdir()) == []
 
 
+@pytest.fixture
+def small_file(tmp_path: Path) -> Path:
+    """A file whose program prints where it is, with a file of a long path."""
+    packages = {PYTHON: {f"{'a' * 200}/{'b' * 200}.py": b"", "large.txt": b"1" * 100_000}}
+    main = b"def main():\n    print(__file__)\n"
+    path = tmp_path / "file"
+    path.write_bytes(single_file.single_file({"openstack_operator/cli.py": main}, packages, "1.2.3", CREATED))
+    (tmp_path / "tmp").mkdir()
+    return path
+
+
+def test_a_cache_that_cannot_be_filled_is_not_used(small_file: Path, tmp_path: Path) -> None:
+    """Such as that of a full disk; here one whose path leaves no room for those of the files."""
+    cache = tmp_path / "cache"
+    while len(str(cache)) < 3700:
+        cache /= "d" * 200
+    cache.mkdir(parents=True)
+    done = run(small_file, tmp_path, XDG_CACHE_HOME=str(cache), TMPDIR=str(tmp_path / "tmp"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(str(tmp_path / "tmp"))
+    assert list((cache / "openstack-operator").iterdir()) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_machine_without_room_gets_a_sentence(small_file: Path, tmp_path: Path) -> None:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp")}
+    python: str = getattr(sys, "_base_executable", sys.executable)
+    # No file may have more than some kilobytes.
+    command = ["bash", "-c", 'ulimit -f 8; exec "$0" -I -S "$1"', python, str(small_file)]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("openstack-operator: its packages can be written neither to the cache nor to")
+    assert len(done.stderr.splitlines()) == 1
+    assert list((tmp_path / "home/.cache/openstack-operator").iterdir()) == []
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("library", "runs"),
+    [("'glibc 2.27'", False), ("'glibc 2.28'", True), ("'glibc 2.41.9000'", True), ("None", False), ("{}[0]", False)],
+)
+def test_a_linux_without_a_new_glibc_gets_a_sentence(
+    small_file: Path, tmp_path: Path, library: str, runs: bool
+) -> None:
+    code = (
+        "import os, runpy, sys\n"
+        f"def confstr(name):\n    try:\n        return {library}\n"
+        "    except KeyError:\n        raise ValueError('unrecognized configuration name')\n"
+        f"os.confstr, sys.platform = confstr, 'linux'\nrunpy.run_path({str(small_file)!r}, run_name='__main__')\n"
+    )
+    python: str = getattr(sys, "_base_executable", sys.executable)
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home")}
+    command = [python, "-I", "-S", "-c", code]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == runs, done.stderr
+    assert runs or done.stderr.startswith("openstack-operator: this file needs glibc 2.28 or later, which this Linux")
+
+
+def test_the_file_needs_the_glibc_of_its_packages() -> None:
+    tags = {each.uv.partition("-")[2] for each in single_file.PLATFORMS if each.os == "linux"}
+    assert tags == {f"manylinux_{'_'.join(map(str, GLIBC))}"}
+
+
 def test_a_python_without_packages_gets_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(single_file.single_file({}, {"3.9": {}, "3.98": {}}, "1.2.3", CREATED))
@@ -154,3 +218,12 @@ def test_krew_installs_what_the_manifest_names() -> None:
         with tarfile.open(fileobj=io.BytesIO(content)) as tar:
             assert {each.name: each.mode for each in tar.getmembers()} == {entry["bin"]: 0o755, "LICENSE": 0o644}
             assert {each["from"] for each in entry["files"]} == set(tar.getnames())
+
+
+def test_a_release_without_an_address_has_no_manifest_for_krew() -> None:
+    archives = {single_file.PLATFORMS[0]: ("linux.tar.gz", b"content")}
+    assert single_file.plugin_files("1.2.3", None, archives) == {"linux.tar.gz": b"content"}
+    url = "https://r.example.org/1.2.3"
+    files = single_file.plugin_files("1.2.3", url, archives)
+    assert files.keys() == {"linux.tar.gz", "krew.yaml"}
+    assert f"{url}/linux.tar.gz" in files["krew.yaml"].decode()

@@ -341,7 +341,7 @@ class Member:
         return 0
 
 
-def server_class() -> type[http.server.ThreadingHTTPServer]:
+def facts_server_class() -> type[http.server.ThreadingHTTPServer]:
     """Return the server of the facts, which takes clients of the families that the database takes."""
 
     class Server(http.server.ThreadingHTTPServer):
@@ -364,7 +364,7 @@ def serve(member: Member) -> None:
         def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
             """Do not log: each member asks every second."""
 
-    server = server_class()(("", member.database.facts), Handler)
+    server = facts_server_class()(("", member.database.facts), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 

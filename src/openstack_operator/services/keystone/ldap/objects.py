@@ -82,7 +82,9 @@ def domain_parts(
 
 
 def _check(domains: Sequence[Domain]) -> None:
-    """Raise the errors that the API server reports first; a plan that is rendered offline does not get there."""
+    """Raise the error of the first domain that cannot be made. The API server refuses its name and its login, too, but
+    not its options; a plan that is rendered offline does not get there.
+    """
     indexes: dict[str, int] = {}
     for index, each in enumerate(domains):
         path, name = f"{_PATH}[{index}]", each.name.lower()
