@@ -263,3 +263,12 @@ def test_secrets_of_deleted_projects_go_by_a_cron_job_that_can_be_turned_off(rel
     assert container["command"][-1] == "30"
     assert job["concurrencyPolicy"] == "Forbid"
     assert ("CronJob", "barbican-purge") not in objects(planned(release, {}, purge={"enabled": False}))
+
+
+@pytest.mark.security
+def test_a_key_of_several_lines_is_refused(release: Release) -> None:
+    children = objects(planned(release, {}))
+    data = {"kek.1": "a\rhost_href = b", "active": "1"}
+    children["Secret", "barbican-kek"] = kube.secret(context(BARBICAN, release=release), "barbican-kek", data)
+    with pytest.raises(Incomplete, match=r"'kek\.1' of Secret 'barbican-kek' is no text of one line; write back"):
+        planned(release, children)

@@ -205,3 +205,17 @@ def test_what_a_copy_of_rooks_secret_may_lack() -> None:
         of_rook({**ROOK, "userKey": KEY})
     with pytest.raises(MissingReference, match="nor the key of CephClient 'cinder'"):
         of_rook({**ROOK, **login_only}, cephClientRef={"name": "cinder"})
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("login", "client", "field"),
+    [
+        ({"userID": "glance", "userKey": "a\n[client.admin]\n\tkey = b"}, {}, "userKey"),
+        ({"userID": "glance\rrbd_store_pool = vms", "userKey": "a"}, {}, "userID"),
+        ({"cinder": "a\r[client.admin]"}, {"cephClientRef": {"name": "cinder"}}, "cinder"),
+    ],
+)
+def test_a_login_of_several_lines_is_refused(login: dict[str, str], client: Any, field: str) -> None:
+    with pytest.raises(Incomplete, match=rf"spec\.rbd\.cephSecretRef: key '{field}' of Secret .* no text of one line"):
+        of_rook({**ROOK, **login}, **client)

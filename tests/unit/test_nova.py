@@ -18,6 +18,7 @@ from openstack_operator import kube
 from openstack_operator.api import references, structural
 from openstack_operator.plan import (
     READY,
+    Incomplete,
     MissingReference,
     Object,
     Plan,
@@ -146,6 +147,14 @@ def test_nodes_reach_the_image_api_of_services_where_policies_are_on() -> None:
 def test_the_metadata_api_knows_neutrons_secret(tmp_path: Path) -> None:
     conf = options(planned(), "nova-config", tmp_path / "nova.conf")
     assert conf.neutron.metadata_proxy_shared_secret == "shared"
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("secret", ["a\rforce_config_drive = true", "a\nb", "a\n"])
+def test_a_metadata_secret_of_several_lines_is_refused(secret: str) -> None:
+    with pytest.raises(Incomplete, match="'metadata' of Secret 'neutron-credentials' is no text of one line") as error:
+        planned(secrets={"neutron-credentials": {"metadata": secret}})
+    assert error.value.path == "spec.neutronRef"
 
 
 def test_neutrons_secret_without_its_key_is_named() -> None:

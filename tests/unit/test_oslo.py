@@ -128,8 +128,10 @@ def test_a_list_is_one_line_an_entry(tmp_path: Path) -> None:
 
 
 @pytest.mark.security
-def test_a_line_break_starts_no_new_option(tmp_path: Path) -> None:
-    rendered = oslo.render({"g": {"o": "first\nadmin_token = stolen", "p": "x"}})
+@pytest.mark.parametrize("line_break", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("kind", [str, oslo.Verbatim])
+def test_a_line_break_starts_no_new_option(tmp_path: Path, line_break: str, kind: type[str]) -> None:
+    rendered = oslo.render({"g": {"o": kind(f"first{line_break}admin_token = stolen"), "p": "x"}})
     assert "stolen" in read(tmp_path, rendered, cfg.StrOpt("o"))
     assert read(tmp_path, rendered, cfg.StrOpt("admin_token")) is None
 

@@ -29,7 +29,17 @@ from openstack_operator.parts.connect.caches import memcached
 from openstack_operator.parts.connect.remote import CLEANUP
 from openstack_operator.parts.names import title
 from openstack_operator.parts.run.config import DIGEST_KEY, is_one_line, layered
-from openstack_operator.plan import Context, Release, ReleaseEntry, ResolvedRef, SpecError, State, Step, progressing
+from openstack_operator.plan import (
+    Context,
+    Incomplete,
+    Release,
+    ReleaseEntry,
+    ResolvedRef,
+    SpecError,
+    State,
+    Step,
+    progressing,
+)
 from openstack_operator.testing import context
 
 
@@ -159,6 +169,19 @@ def test_passwords_that_somebody_deletes_come_back() -> None:
     emptied = {("Secret", "widget-credentials"): kube.secret(widget(), "widget-credentials", {})}
     taken_out = replace(ctx, children=emptied)
     assert data(parts.credentials(taken_out, "database")) == {"database": "new"}
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("key", ["database", "database.a", "database.b"])
+@pytest.mark.parametrize("value", ["old\r[DEFAULT]", "old\nevil = 1", "old\n"])
+def test_a_password_of_several_lines_is_refused(key: str, value: str) -> None:
+    stored = kube.secret(widget(), "widget-credentials", {"database": "old", "notes": "several\nlines", key: value})
+    ctx = widget(children={("Secret", "widget-credentials"): stored})
+    with pytest.raises(Incomplete, match=f"key '{key}' of Secret 'widget-credentials' is no text of one line; remove"):
+        parts.credentials(ctx, "database", rotates=True)
+    with pytest.raises(Incomplete, match="; write back what it was"):
+        parts.credentials(ctx, "database", of_data=True)
+    parts.credentials(ctx, "data")
 
 
 @given(st.text(min_size=1, max_size=40))

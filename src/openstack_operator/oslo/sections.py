@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,10 +75,14 @@ def render(sections: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"[{section}]")
         for option, value in sorted(sections[section].items()):
             values: list[Any] = value if isinstance(value, list) else [value]
-            # A line break would start a new option; oslo.config reads an indented line as a continuation.
-            lines += ["{} = {}".format(option, value_text(entry).replace("\n", "\n  ")) for entry in values]
+            # A line break would start a new option; oslo.config reads an indented line as a continuation. Python takes
+            # a carriage return in a file for a line break, too.
+            lines += [_LINE_BREAK.sub("\n  ", f"{option} = {value_text(entry)}") for entry in values]
         lines.append("")
     return "\n".join(lines)
+
+
+_LINE_BREAK = re.compile("\r\n?|\n")
 
 
 def policy(rules: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from ...api import CEPH, CEPH_BESIDE, CephSource
 from ...api.refs import find_by_type
 from ...plan import Context, IgnoredFields, Incomplete, MissingReference, Plan, Step
 from ..run.config import Config
+from ..secrets.one_line import one_line
 
 Use = Literal["volumes", "images", "vms", "backups"]
 """Kinds of data that services keep in Ceph; each is also the default name of its pool."""
@@ -177,7 +178,8 @@ def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, 
 
 def login(data: Mapping[str, str], secret: str, field: str, client: str = "") -> tuple[str, str]:
     """(user, key) of a user's Secret: of its keyring, which must hold one client, or as Rook keeps them, under `userID`
-    and `userKey` or under the name of its CephClient (`client`). Raises MissingReference.
+    and `userKey` or under the name of its CephClient (`client`). Raises MissingReference,
+    and Incomplete for a value of several lines.
     """
     if "keyring" not in data:
         return _of_rook(data, secret, field, client)
@@ -230,7 +232,8 @@ def _of_rook(data: Mapping[str, str], secret: str, field: str, client: str) -> t
     if user not in keys:
         hint = f"nor the key of CephClient {client!r}" if client else "nor 'userID' and 'userKey'"
         raise MissingReference(field, f"Secret {secret!r} has no key 'keyring', {hint}")
-    return f"client.{user}", keys[user].strip()
+    name = one_line(user, field, secret, "userID")
+    return f"client.{name}", one_line(keys[user].strip(), field, secret, user if keys is data else "userKey")
 
 
 def name_uuid(*words: str) -> str:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from ... import kube, oslo
 from ...api import AppCredentialRef, DatabaseSource, LoginSecretRef
 from ...plan import Context, Incomplete, MissingReference, SpecError
+from ..secrets.one_line import one_line
 from ..secrets.tls import authority, trust_in
 from .clouds_yaml import cloud_auth
 
@@ -33,10 +34,7 @@ class Login:
 
     def get(self, key: str) -> str:
         """An optional value, empty text if missing. Raises Incomplete for a value that is no text of one line."""
-        value = self.data.get(key, "")
-        if not value.isprintable():
-            raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is no text of one line")
-        return value
+        return one_line(self.data.get(key, ""), self.field, self.secret, key)
 
     def matching(self, key: str, pattern: str, expected: str) -> str:
         """An optional value of that pattern. Raises Incomplete, which says that it is not `expected`."""

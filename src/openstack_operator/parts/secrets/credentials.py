@@ -11,6 +11,7 @@ from typing import Any
 from ... import kube
 from ...plan import Context, Object, Plan, Step
 from ...plan.times import valid_time
+from .one_line import one_line
 from .rotation import Account, Replaced, replaced, stamp
 
 REDRAWN_AT = "openstack.k8s.io/redrawn-at"
@@ -18,6 +19,8 @@ REDRAWN_AT = "openstack.k8s.io/redrawn-at"
 follow within seconds, and refuse programs that run with the removed one."""
 NAMES = "openstack.k8s.io/drawn"
 """Annotation of a Secret: the names of the passwords in it, by which a removed one differs from a new one."""
+_REMOVE = "remove the key, and the operator writes a new one"
+_RESTORE = "write back what it was"
 _URGENT = timedelta(minutes=30)
 """Time after that in which the programs go before others, at most."""
 
@@ -61,11 +64,16 @@ def credentials(
 
     `retain` keeps the Secret when its owner is deleted: passwords are part of data that outlives it. Passwords
     `of_data` exist only in the owner's own volumes, which no other password opens. With `rotates`, an order replaces
-    those of accounts. A deleted Secret is restored with its content; a password removed from it is drawn again.
+    those of accounts. A deleted Secret is restored with its content; a password removed from it is drawn again. Raise
+    Incomplete for a password of several lines, which somebody wrote into the Secret.
     """
     secret = ctx.name(suffix)
     live = ctx.children.get(("Secret", kube.fitting(secret)))
     stored = kube.secret_data(live or ctx.deleted_secrets.get(kube.fitting(secret)))
+    for key, value in stored.items():
+        # A password that is replaced is in several keys: behind its name, they have a dot.
+        if key not in (extra_values or {}) and any(f"{key}.".startswith(f"{name}.") for name in names):
+            one_line(value, "spec", kube.fitting(secret), key, advice=_RESTORE if of_data else _REMOVE)
     if rotates:
         replacement = replaced(ctx, kube.fitting(secret), stored, names)
     else:

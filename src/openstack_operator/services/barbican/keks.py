@@ -9,6 +9,7 @@ from typing import Any
 from ... import agents, kube, parts
 from ...parts.secrets.key_ring import KeyRing, next_ring, read_ring
 from ...parts.secrets.keys import fernet_key
+from ...parts.secrets.one_line import one_line
 from ...plan import READY, Context, Incomplete, Object, State, Step, Verdict
 from .model import BarbicanSpec
 
@@ -28,8 +29,13 @@ class KeyState:
 
 
 def stored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
-    """Return the keys in Secret `<owner>-kek`, also if it was just deleted; None if it has none."""
-    return read_ring(ctx.secret("kek", or_deleted=True), _KEK)
+    """Return the keys in Secret `<owner>-kek`, also if it was just deleted; None if it has none. Raise Incomplete for a
+    key of several lines, which somebody wrote into it.
+    """
+    ring = read_ring(ctx.secret("kek", or_deleted=True), _KEK)
+    for number, key in ring.keys.items() if ring else ():
+        one_line(key, "spec.kekGeneration", ctx.name("kek"), f"{_KEK}.{number}", advice="write back what it was")
+    return ring
 
 
 def next_state(ctx: Context[BarbicanSpec], configure: Callable[[KeyRing], parts.Config]) -> KeyState:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import kube
 from ...parts.connect.ceph import coordinates, login, monitors
+from ...parts.secrets.one_line import one_line
 from ...plan import READY, Context, Kind, Object, SpecError, State, Step, Verdict, failed, key, progressing
 from . import config
 from .model import USERS, CephStorageSpec, pools, users
@@ -154,8 +155,9 @@ def rook_state(ctx: Context[CephStorageSpec]) -> RookState:
         client_secret = kube.secret_data(ctx.children.get(("Secret", secret_name(ctx, use))))
         if client_secret and not (identity and addresses):
             _, identity, addresses = coordinates(client_secret, "", "spec.mode")
-        if keyring := ctx.secrets.get(f"rook-ceph-client-{user}", {}).get(user):
-            clients[use] = user, keyring
+        rook_secret = f"rook-ceph-client-{user}"
+        if client_key := ctx.secrets.get(rook_secret, {}).get(user):
+            clients[use] = user, one_line(client_key.strip(), "spec.mode", rook_secret, user)
         elif client_secret:
             entity, key = login(client_secret, "", "spec.mode")
             clients[use] = entity.partition(".")[2], key

@@ -11,6 +11,7 @@ from ...parts.connect.caches import keystone_authtoken
 from ...parts.connect.key_manager import key_manager
 from ...parts.run.config import layered
 from ...parts.run.config_check import known_options
+from ...parts.secrets.one_line import one_line
 from ...plan import Context, MissingReference
 from . import volumes
 from .model import NovaSpec
@@ -97,9 +98,10 @@ def shared_secret(ctx: Context[NovaSpec]) -> str:
     """Return the secret with which Neutron's metadata agents sign their requests."""
     secret = ctx.refs[ctx.spec.neutron_ref]["metadataSecret"]
     try:
-        return ctx.secrets[secret]["metadata"]
+        metadata = ctx.secrets[secret]["metadata"]
     except KeyError:
         raise MissingReference("spec.neutronRef", f"Secret {secret} of that Neutron has no key 'metadata'") from None
+    return one_line(metadata, "spec.neutronRef", secret, "metadata")
 
 
 def novncproxy(any_address: str) -> Sections:
