@@ -36,11 +36,14 @@ OPTIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "api": {"auth_type": {}},
         "(auth plugin)": {"password": {}},
     },
+    "keystone": {"ldap": {"page_size": {"type": "Integer"}}},
+    "glance": {"ceph": {"timeout": {"type": "Integer"}}},
     "cinder": {
         "DEFAULT": {"debug": {"type": "Boolean"}},
         "backend_defaults": {"reserved_percentage": {"type": "Integer", "min": 0, "max": 100}},
     },
 }
+DIRECTORY = {"url": "ldaps://ldap.example.org", "userTreeDN": "ou=people,dc=example,dc=org"}
 
 
 def listed(release: Release) -> Release:
@@ -292,6 +295,24 @@ def test_options_of_a_backend_are_those_of_drivers(release: Release) -> None:
     )
     # Its section in config is left alone.
     verdict = check(release, {"backends": [backend | {"options": {}}], "config": {"debug": {"x": 1}}}, "Cinder")
+    assert verdict == Verdict(State.READY, "", "OptionsValid")
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [
+        ("Keystone", {"domains": [{"name": "ldap", "ldap": DIRECTORY, "config": {"ldap": {"page_size": "many"}}}]}),
+        ("Keystone", {"domains": [{"name": "ldap", "ldap": DIRECTORY}], "config": {"ldap": {"page_size": "many"}}}),
+    ],
+)
+def test_the_section_of_another_name_in_the_spec_is_checked(kind: str, spec: dict[str, Any], release: Release) -> None:
+    with pytest.raises(OptionsError):
+        check(release, spec, kind)
+
+
+def test_the_section_of_a_store_is_left_alone(release: Release) -> None:
+    storage = {"backends": [{"name": "ceph", "type": "pvc"}]}
+    verdict = check(release, {"storage": storage, "config": {"ceph": {"timeout": "long"}}}, "Glance")
     assert verdict == Verdict(State.READY, "", "OptionsValid")
 
 

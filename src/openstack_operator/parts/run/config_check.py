@@ -81,7 +81,7 @@ def known_options(ctx: Context[Any]) -> oslo.KnownOptions:
 def written_options(spec: Model, *, has_backends: bool = False) -> Iterator[Place]:
     """Yield the options in each `config` of a spec, but for sections that the spec itself names."""
     values = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return _options(values, "spec", set(_names(values)), has_backends=has_backends)
+    return _options(values, "spec", set(_section_names(values)), has_backends=has_backends)
 
 
 def _programs(ctx: Context[Any]) -> str:
@@ -121,17 +121,16 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-_NO_SECTIONS = frozenset({"cells", "groups"})
-"""Lists of which no entry has a section of its name."""
+_SECTION_LISTS = frozenset({"backends"})
+"""Lists of which each entry has a section of its name: backends of Cinder, and stores of Glance."""
 
 
-def _names(value: Any) -> Iterator[str]:
-    """Yield the names of entries of lists, at any depth."""
+def _section_names(value: Any) -> Iterator[str]:
+    """Yield the names of the sections of such lists, at any depth."""
     if isinstance(value, list):
         for entry in cast("list[Any]", value):
-            if isinstance(entry, dict) and "name" in entry:
-                yield str(cast("dict[str, Any]", entry)["name"])
-            yield from _names(entry)
-    elif isinstance(value, dict):
-        for name, entry in cast("dict[str, Any]", value).items():
-            yield from _names(entry) if name not in _NO_SECTIONS else ()
+            yield from _section_names(entry)
+    for field, entry in _mapping(value).items():
+        if field in _SECTION_LISTS and isinstance(entry, list):
+            yield from (str(_mapping(each).get("name", "")) for each in cast("list[Any]", entry))
+        yield from _section_names(entry)
