@@ -127,8 +127,6 @@ class Provider(_FederationObject):
     def __init__(self, keystone: Keystone, spec: KeystoneIdentityProviderSpec, domain: Domain) -> None:
         super().__init__(keystone, f"identity_providers/{spec.name}")
         self.name = f"identity provider {spec.name}"
-        self.users_domain = ""
-        """Id of the domain of its users, once it is found."""
         self._domain = domain
         self._values = {"enabled": True, "description": spec.description, "remote_ids": sorted(spec.remote_ids)}
 
@@ -140,7 +138,6 @@ class Provider(_FederationObject):
         row = self._row(_Provider)
         if row is None:
             return None
-        self.users_domain = row.get("domain_id") or ""
         return {
             "enabled": row["enabled"],
             "description": row.get("description") or "",
@@ -152,6 +149,11 @@ class Provider(_FederationObject):
 
     def update(self, changed: frozenset[str]) -> None:
         self._write("PATCH", {name: self._values[name] for name in sorted(changed)})
+
+    def users_domain(self) -> str:
+        """Return the id of the domain of its users; empty if Keystone does not have the provider."""
+        row = self._row(_Provider)
+        return row.get("domain_id") or "" if row else ""
 
     def disable(self) -> None:
         """Its users are not let in."""
@@ -198,13 +200,13 @@ def remove(ctx: Context[KeystoneIdentityProviderSpec]) -> None:
         return
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     provider = Provider(keystone, spec, Domain(keystone, None))
-    exists = provider.find() is not None
     if spec.deletion_policy == "Retain":
-        if exists:
+        if provider.find() is not None:
             provider.disable()
         return
     # If a domain has a directory, Keystone lists users of one domain only: by default, that of the login.
-    domain = {"domain_id": provider.users_domain} if provider.users_domain else {}
+    users_domain = provider.users_domain()
+    domain = {"domain_id": users_domain} if users_domain else {}
     for row in keystone.rows("users", Identified, idp_id=spec.name, **domain):
         if _known_by(keystone, row["id"], spec.name):
             keystone.delete("user", row["id"])

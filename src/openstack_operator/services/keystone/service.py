@@ -72,7 +72,8 @@ def plan(ctx: Context[KeystoneSpec]) -> Plan:
     migration = _migration(ctx, credential, conf, mounts, after=(*base.schema, fernet, credential, setup))
     domains = domain_parts(ctx, conf, mounts, after=(setup,))
     dependencies = (*base.waits, fernet, credential, setup, *fed.steps, *domains.steps)
-    api = _api(ctx, conf, dependencies, [*mounts, *domains.mounts], replace(fed.pod_extras, env=domains.env))
+    pod_extras = replace(fed.pod_extras, env={**fed.pod_extras.env, **domains.env})
+    api = _api(ctx, conf, dependencies, [*mounts, *domains.mounts], pod_extras)
     entry = parts.catalog(ctx, "identity", "Identity", api, path="/v3", keystone=ctx.owner, after=(api,))
     entry = delegated_entry(entry) if delegated else entry
     internal, public = f"{api.internal}/v3", f"{api.public}/v3"

@@ -16,16 +16,16 @@ from .model import LDAP, Domain
 
 _FOLDER = "/etc/keystone/domains"
 _TRUST = "ldap-ca.crt"
-_OF_IMAGE = "/etc/ssl/certs/ca-certificates.crt"
+_IMAGE_AUTHORITIES = "/etc/ssl/certs/ca-certificates.crt"
 _PATH = "spec.domains"
 _SECTIONS = ("identity", "ldap")
 # A request waits for a directory that does not answer, and with it one of few processes of Keystone. ldappool tries
 # again (n + 1) * n times: with Keystone's three, and five seconds for each, a minute.
-_CONNECT, _ANSWER = 5, 10
+_CONNECT_SECONDS, _ANSWER_SECONDS = 5, 10
 _DEFAULTS: Sections = {
     "ldap": {
-        "connection_timeout": _CONNECT,
-        "pool_connection_timeout": _CONNECT,
+        "connection_timeout": _CONNECT_SECONDS,
+        "pool_connection_timeout": _CONNECT_SECONDS,
         "pool_retry_max": 1,
         # A connection in that pool accepts its user's old password for a minute.
         "use_auth_pool": False,
@@ -63,7 +63,7 @@ def domain_parts(
         return DomainParts()
     _check(domains)
     authorities = _authorities(ctx)
-    trust = f"{_FOLDER}/{_TRUST}" if authorities else _OF_IMAGE
+    trust = f"{_FOLDER}/{_TRUST}" if authorities else _IMAGE_AUTHORITIES
     texts = {
         f"keystone.{each.name}.conf": oslo.render(_options(ctx, f"{_PATH}[{index}]", each, trust))
         for index, each in enumerate(domains)
@@ -77,7 +77,7 @@ def domain_parts(
         steps=(files, job),
         mounts=kube.files("domains", files.secret, _FOLDER, *files.files),
         # LDAPTIMEOUT is the option TIMEOUT of libldap, which Keystone sets nowhere.
-        env={"DOMAINS_DIGEST": files.digest, "LDAPTIMEOUT": str(_ANSWER)},
+        env={"DOMAINS_DIGEST": files.digest, "LDAPTIMEOUT": str(_ANSWER_SECONDS)},
     )
 
 
