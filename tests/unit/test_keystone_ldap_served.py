@@ -235,13 +235,18 @@ def test_an_answer_that_does_not_come_is_not_awaited_without_end(stand: Stand) -
         assert stand.run(*words, **stand.env) == (0, "no answer in time\n")
 
 
-def test_users_in_the_database_are_not_shut_out(stand: Stand) -> None:
+def test_users_and_groups_in_the_database_are_not_shut_out(stand: Stand) -> None:
     admin = stand.admin()
-    _, answer, _ = stand.ask("/domains", {"domain": {"name": "Old"}}, **admin)
-    user = {"user": {"name": "old", "domain_id": answer["domain"]["id"], "password": "of the old one"}}
+    ids = {
+        name: stand.ask("/domains", {"domain": {"name": name}}, **admin)[1]["domain"]["id"] for name in ("Old", "Staff")
+    }
+    user = {"user": {"name": "old", "domain_id": ids["Old"], "password": "of the old one"}}
     assert stand.ask("/users", user, **admin)[0] == 201
-    status, text = stand.make_domains("Old")
+    for name in ("one", "two"):
+        assert stand.ask("/groups", {"group": {"name": name, "domain_id": ids["Staff"]}}, **admin)[0] == 201
+    status, text = stand.make_domains("Old", "Staff", "Fresh")
     assert status == 1
-    assert "domain 'Old' has 1 users in Keystone's database" in text
+    assert "database has 1 user of domain 'Old', 2 groups of domain 'Staff', and" in text
+    assert "domain 'Fresh': made" in text, "one that is refused holds up no other"
     status, text = stand.make_domains("Default")
     assert status == 1, text

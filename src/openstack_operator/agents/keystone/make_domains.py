@@ -1,7 +1,7 @@
 """Makes the domains of Keystone that its arguments name, and that do not exist.
 
-Keystone looks for the users of these domains in a directory, and no longer in its database. So the program ends with
-the reason if there are users in the database who could not log in any more.
+Keystone looks for the users and groups of these domains in a directory, and no longer in its database. So the program
+ends with the reason if there are some in the database, which Keystone would not find any more.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import uuid
 
 from keystone import exception, server  # pyright: ignore[reportMissingImports]
 from keystone.common import provider_api, sql  # pyright: ignore[reportMissingImports]
-from keystone.identity.backends.sql_model import LocalUser  # pyright: ignore[reportMissingImports]
+from keystone.identity.backends.sql_model import Group, LocalUser  # pyright: ignore[reportMissingImports]
 from keystone.server import backends  # pyright: ignore[reportMissingImports]
 
 
@@ -27,24 +27,29 @@ def make_domain(name: str) -> str:
     return domain_id
 
 
-def local_users(domain_id: str) -> int:
-    """Return the number of users of the domain who are in Keystone's database."""
+def stored_members(domain_id: str) -> str:
+    """Return how many users and groups of the domain are in Keystone's database; empty text if none is."""
     with sql.session_for_read() as session:
-        return int(session.query(LocalUser).filter_by(domain_id=domain_id).count())
+        counts = {
+            noun: int(session.query(table).filter_by(domain_id=domain_id).count())
+            for noun, table in (("user", LocalUser), ("group", Group))
+        }
+    return " and ".join(f"{count} {noun}{'s' if count > 1 else ''}" for noun, count in counts.items() if count)
 
 
 def main() -> None:
-    """Make each domain."""
+    """Make each domain, and then name all that a directory may not take over."""
     # Keystone would read them as its own.
     names, sys.argv[1:] = sys.argv[1:], []
     server.configure()
     backends.load_backends()
-    for name in names:
-        if users := local_users(make_domain(name)):
-            sys.exit(
-                f"domain {name!r} has {users} users in Keystone's database, who could not log in any more; "
-                "delete them, or choose another domain for the directory"
-            )
+    domain_ids = {name: make_domain(name) for name in names}
+    stored = [f"{members} of domain {name!r}" for name in names if (members := stored_members(domain_ids[name]))]
+    if stored:
+        sys.exit(
+            f"Keystone's database has {', '.join(stored)}, and Keystone would look for them in the directory alone; "
+            "delete them, or choose another domain for the directory"
+        )
 
 
 if __name__ == "__main__":
