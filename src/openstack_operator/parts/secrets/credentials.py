@@ -65,7 +65,7 @@ def credentials(
     `retain` keeps the Secret when its owner is deleted: passwords are part of data that outlives it. Passwords
     `of_data` exist only in the owner's own volumes, which no other password opens. With `rotates`, an order replaces
     those of accounts. A deleted Secret is restored with its content; a password removed from it is drawn again. Raise
-    Incomplete for a password of several lines, which somebody wrote into the Secret.
+    Incomplete for a password of several lines, which a user wrote into the Secret.
     """
     secret = ctx.name(suffix)
     live = ctx.children.get(("Secret", kube.fitting(secret)))

@@ -30,7 +30,7 @@ class KeyState:
 
 def stored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
     """Return the keys in Secret `<owner>-kek`, also if it was just deleted; None if it has none. Raise Incomplete for a
-    key of several lines, which somebody wrote into it.
+    key of several lines, which a user wrote into it.
     """
     ring = read_ring(ctx.secret("kek", or_deleted=True), _KEK)
     for number, key in ring.keys.items() if ring else ():
