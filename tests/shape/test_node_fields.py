@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,7 @@ from openstack_operator.api import (
     needs_verb,
     node_agents,
     node_fields,
+    node_values,
 )
 from openstack_operator.api.schema import flat_schema
 from openstack_operator.kube import Object, secret_data
@@ -78,7 +80,7 @@ GIVES_NO_ORDERS: dict[str, str] = {
         affinity antiAffinity canaries nodeSelector only paused priorityClassName tolerations
         topologySpreadConstraints""",
     "choice among images and versions of the operator's administrator": """
-        checkRelease complete imageProfile release version""",
+        checkRelease complete release version""",
     "choice among a few words, of which each is safe": """
         accessMode activeActive announced backend conversion datapath distributedFloatingIPs elsewhere enabled
         encapType format liveMigration mechanism mechanismDrivers newSecrets provider provisioning required retention
@@ -264,9 +266,11 @@ def test_images_options_and_addresses_of_what_nodes_obey_need_the_verb() -> None
 
 
 def test_what_gives_orders_is_known_by_its_place() -> None:
-    for path in (("image",), ("cells", EACH, "conductor", "image"), ("ovnImage",), ("database", "host"), ("config",)):
+    cells = "cells", EACH, "conductor", "image"
+    orders = ("imageProfile",), ("envSecretRef",), ("config",)
+    for path in (("image",), cells, ("ovnImage",), ("database", "host"), *orders):
         assert gives_orders(path, {})
-    for path in (("expose", "host"), ("tls", "secretRef"), ("replicas",), ("imageProfile",)):
+    for path in (("expose", "host"), ("tls", "secretRef"), ("replicas",)):
         assert not gives_orders(path, {})
 
 
@@ -349,3 +353,19 @@ def test_roles_of_users_cover_every_kind_and_do_not_allow_it() -> None:
     agents = roles[NODE_AGENTS]
     assert "labels" not in agents["metadata"]
     assert {verb for rule in agents["rules"] for verb in rule["verbs"]} == {RUN_ON_NODES}
+
+
+def test_fields_that_a_control_plane_hands_on_need_the_verb_as_in_its_templates() -> None:
+    for whole in map(KINDS.__getitem__, sorted(WHOLE)):
+        properties = flat_schema(whole.spec, as_c5c3=whole.as_c5c3)["properties"]
+        shared = {(name,) for name in properties if gives_orders((name,), {})}
+        assert shared <= {field.path for field in node_fields(whole)}, whole.handle
+
+
+def test_no_type_of_a_service_is_another_spelling_of_one_that_nodes_obey() -> None:
+    (resource,) = (each for each in RESOURCES if each.handle == "KeystoneService")
+    pattern = re.compile(flat_schema(resource.spec)["properties"]["type"]["pattern"])
+    for values in node_values(resource):
+        for value in values.values:
+            assert pattern.search(value)
+            assert not ("-" in value and pattern.search(value.replace("-", "_")))

@@ -283,7 +283,8 @@ class KeystoneServiceSpec(Model):
     """Keystone that holds the catalog."""
     type: Annotated[
         str,
-        Field(min_length=1, max_length=255, pattern=r"^[a-z0-9]([-a-z0-9_]*[a-z0-9])?$"),
+        # Clients take block_storage for block-storage, so that it would be another name of an obeyed type.
+        Field(min_length=1, max_length=255, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
         validated(immutable("the service's type")),
     ]
     """Type by which clients find the service: compute, image, network."""

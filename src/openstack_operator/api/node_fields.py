@@ -26,9 +26,21 @@ _ADDRESSES: Mapping[str, frozenset[str]] = {
 }
 """Fields with the address of a server or with its login, by the field that they are in."""
 _ORDERS = frozenset(
-    {"config", "env", "external", "metadataHost", "neutronIntegration", "podAnnotations", "podLabels", "proxy"}
+    {
+        "config",
+        "env",
+        "envSecretRef",
+        "external",
+        "imageProfile",
+        "metadataHost",
+        "neutronIntegration",
+        "podAnnotations",
+        "podLabels",
+        "proxy",
+    }
 )
-"""Fields that may name another server, or have other webhooks of the cluster add programs, wherever they are."""
+"""Fields that may name another server, have other webhooks of the cluster add programs, or choose images without the
+checks of ours, wherever they are."""
 
 
 @dataclass(frozen=True)

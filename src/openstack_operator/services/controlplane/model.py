@@ -239,6 +239,8 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
     node_agents = {"storageBackend": (("lvm",), "")}
+    # The control plane writes them into kinds that nodes obey.
+    on_nodes = ("image_profile", "pod_annotations", "pod_labels", "proxy")
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(

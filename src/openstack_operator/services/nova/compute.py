@@ -217,9 +217,9 @@ def _nova_compute(
     )
     template["metadata"]["labels"][kube.WATCHED] = "true"
     daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
-    daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
-    # After that: a node stays as it is if another one gets a group.
+    # Before the digest of the template: Kubernetes calls a pod old if its affinity is, and the roll-out must agree.
     daemons = group.with_scheduling(ctx, daemons)
+    daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")
     after = (conf, *disks.steps, *inputs.dependencies, *cell.after)
     return base, conf, Step(name=NOVA_COMPUTE, objects=(daemons,), after=after, turn=HOSTS)
 
