@@ -8,6 +8,7 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from openstack_operator.actuators import egress
@@ -48,6 +49,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _own_logs() -> Generator[None]:
+    """No command that a test runs in this process silences the logs of the tests after it."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
