@@ -52,7 +52,7 @@ def session_for_read():
 """,
     "identity/__init__": "",
     "identity/backends/__init__": "",
-    "identity/backends/sql_model": "class LocalUser: pass\n",
+    "identity/backends/sql_model": "class LocalUser: pass\nclass Group: pass\n",
 }
 LDAP = {"url": "ldaps://ldap.example.org", "userTreeDN": "ou=people"}
 
@@ -68,4 +68,4 @@ def test_domains_are_made_once_and_users_in_the_database_are_not_shut_out(machin
     (machine.state / "Old").write_text("uu")
     process = machine.run(container)
     assert process.returncode == 1
-    assert "domain 'Old' has 2 users in Keystone's database" in process.stderr
+    assert "Keystone's database has 2 users and 2 groups of domain 'Old'" in process.stderr

@@ -47,12 +47,14 @@ def _library() -> Any:
         return import_module("cel")
     # An extension in Rust can be loaded only once, so that `import cel` has to find this one.
     sys.modules[_EXTENSION] = module = module_from_spec(extension)
+    is_loaded = False
     try:
         extension.loader.exec_module(module)
-    except BaseException:
-        # As `import` does: a module that could not be loaded is not to be taken for one that was.
-        sys.modules.pop(_EXTENSION, None)
-        raise
+        is_loaded = True
+    finally:
+        if not is_loaded:
+            # As `import` does: a module that could not be loaded is not to be taken for one that was.
+            sys.modules.pop(_EXTENSION, None)
     return module
 
 
