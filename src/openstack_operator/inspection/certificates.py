@@ -94,14 +94,14 @@ def certificates_in(secrets: Sequence[Object]) -> list[Certificate]:
         except (ValueError, x509.DuplicateExtension):
             continue
         # A chain is good as long as all of its certificates are.
-        first = min(chain, key=lambda each: each.not_valid_after_utc)
+        soonest = min(chain, key=lambda each: each.not_valid_after_utc)
         owner = next((each for each in secret["metadata"].get("ownerReferences") or () if each.get("controller")), None)
         certificates.append(
             Certificate(
                 secret["metadata"]["name"],
                 f"{owner['kind']}/{owner['name']}" if owner else "",
-                first.not_valid_after_utc,
-                first.not_valid_after_utc - first.not_valid_before_utc,
+                soonest.not_valid_after_utc,
+                soonest.not_valid_after_utc - soonest.not_valid_before_utc,
                 renewed_by,
             )
         )

@@ -120,8 +120,8 @@ def _plainly(said: str, image: str) -> str:
     before = None
     while before != said:
         before, said = said, _REPEATED.sub("", said)
-    first, _, rest = said.partition(" ")
-    return rest if first.endswith(":") and image.partition("@")[0] in first.removesuffix(":") else said
+    subject, _, rest = said.partition(" ")
+    return rest if subject.endswith(":") and image.partition("@")[0] in subject.removesuffix(":") else said
 
 
 def _pull_advice(workload: Mapping[str, Any], said: str) -> str:

@@ -92,8 +92,8 @@ def check(ctx: Context[NovaSpec], cells: Sequence[str]) -> None:
         if label := next((name for name, value in labels if common.get(name, value) != value), None):
             text = f"compute.nodeSelector has {label}={common[label]}, so that no node is in this group; remove {label}"
             raise SpecError(f"{path}.nodeSelector", text)
-        if first := next((each.name for each in groups[:index] if each.node_selector.items() <= labels), None):
-            text = f"group {first} goes before and has all nodes of this one; move this one before it"
+        if earlier_group := next((each.name for each in groups[:index] if each.node_selector.items() <= labels), None):
+            text = f"group {earlier_group} goes before and has all nodes of this one; move this one before it"
             raise SpecError(f"{path}.nodeSelector", text)
     if prod(len(each.node_selector) for each in groups) > _MOST_TERMS:
         raise SpecError(_GROUPS, "too many groups with several labels; give the nodes of each one label of its own")
