@@ -231,7 +231,7 @@ def test_a_dead_anchor_is_noticed() -> None:
     assert not leads(page, "../how-to/encrypt-a-cloud.md#renewal-as-far-as-it-goes")
 
 
-OF_THE_CLUSTER = {"node", "nodes", "namespace", "namespaces", "crd", "crds", "storageclass"}
+OF_THE_CLUSTER = {"clusterrolebinding", "crd", "crds", "namespace", "namespaces", "node", "nodes", "storageclass"}
 """Types in the commands of the documentation that are in no namespace."""
 VERBS = {
     "annotate",
