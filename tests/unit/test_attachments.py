@@ -87,7 +87,8 @@ def test_it_attaches_volumes_of_the_cloud(attachments: ModuleType, given: dict[s
     "given",
     [
         *(answer(kind, device_path="/dev/sda") for kind in ("local", "fake", "gpfs", "scaleio", "smbfs", "", "NFS")),
-        {"driver_volume_type": None},
+        *({"driver_volume_type": kind} for kind in (None, ["rbd"], {"rbd": 1}, 1)),
+        {"driver_volume_type": "iscsi", "data": ["/dev/sda"]},
         *(
             answer("nfs", **{**NFS, "name": name})
             for name in ("../a", "/etc/shadow", "a/b", ".", "..", "", "a\0", None)
@@ -107,7 +108,8 @@ def test_it_attaches_volumes_of_the_cloud(attachments: ModuleType, given: dict[s
             )
         ),
         *(answer("rbd", **{**RBD, "name": name}) for name in ("p/i:conf=/etc/x", "/dev/sda", "../p/i", "p", None)),
-        answer("rbd", **{**RBD, "hosts": ["a b"]}),
+        *(answer("rbd", **{**RBD, "hosts": hosts}) for hosts in (["a b"], [["a"]], "a", {"a": 1}, 7)),
+        *(answer("nfs", **{**NFS, name: [NFS[name]]}) for name in NFS),
     ],
 )
 def test_it_refuses_every_other_answer(attachments: ModuleType, given: dict[str, Any]) -> None:
@@ -116,9 +118,12 @@ def test_it_refuses_every_other_answer(attachments: ModuleType, given: dict[str,
 
 
 def test_types_are_those_of_this_clouds_backends(attachments: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attachments, "TYPES", frozenset({"rbd"}))
+    for types in ({"rbd"}, set[str]()):
+        monkeypatch.setattr(attachments, "TYPES", types)
+        with pytest.raises(Refusal, match="NOVA_VOLUME_TYPES"):
+            attachments.check_answer(answer("iscsi"))
     with pytest.raises(Refusal, match="NOVA_VOLUME_TYPES"):
-        attachments.check_answer(answer("iscsi"))
+        attachments.check_answer(answer("rbd", **RBD))
 
 
 def test_a_path_in_an_answer_is_dropped(attachments: ModuleType) -> None:
@@ -249,6 +254,7 @@ def test_it_plugs_ports_of_ovn_alone(attachments: ModuleType) -> None:
         attachments.check_vif(good)
     for bad in (
         *(port(kind) for kind in ("hostdev_physical", "tap", "vhostuser", "bridge", "macvtap", "hw_veb", "802.1qbg")),
+        {**port(), "type": ["ovs"]},
         port(vnic="direct"),
         port(bridge="br-ex"),
     ):

@@ -13,10 +13,12 @@ from .model import NovaSpec
 
 
 def client(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
-    """Return [cinder] of every process; nothing in a cloud without volumes."""
-    if ctx.spec.cinder_ref is None:
-        return {}
+    """Return [cinder] of every process. In a cloud without volumes Nova would still look for `volumev3` in the catalog,
+    and send tokens to what an administrator of OpenStack registers there.
+    """
     catalog = {"catalog_info": "volumev3::internalURL", "os_region_name": ctx.spec.region}
+    if ctx.spec.cinder_ref is None:
+        return {"cinder": {**catalog, "endpoint_template": _NOWHERE, "http_retries": 0}}
     return {"cinder": {**user.options, **catalog}}
 
 
@@ -26,16 +28,25 @@ def _kinds(ctx: Context[NovaSpec]) -> set[str]:
     return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
 
 
-_TYPES = {"nfs": ("nfs",), "iscsi": ("iscsi",), "devices": ("fibre_channel", "nvmeof")}
+_NOWHERE = "https://127.0.0.1:1/v3"
+"""Place of Cinder's API where there is none: a port of the pod itself, where nothing listens."""
+_TYPES = {
+    "ceph": ("rbd",),
+    "devices": ("fibre_channel", "nvmeof"),
+    # A driver of the user's own without devices of nodes: QEMU itself opens its volumes.
+    "driver": ("rbd",),
+    "iscsi": ("iscsi",),
+    "nfs": ("nfs",),
+}
 """Values of `driver_volume_type` in answers of Cinder, by kind of volume."""
 
 
 def nova_compute_env(ctx: Context[NovaSpec]) -> dict[str, str]:
     """Return what nova-compute may attach (`images/compute/nova_attachments`), if another program answers in Cinder's
-    place, too. Images in Ceph name no file and no device of a node.
+    place, too; nothing in a cloud without volumes.
     """
     kinds, ref = _kinds(ctx), ctx.spec.cinder_ref
-    types = {"rbd", *(name for kind in kinds for name in _TYPES.get(kind, ()))}
+    types = {name for kind in kinds for name in _TYPES.get(kind, ())}
     env, published = {"NOVA_VOLUME_TYPES": " ".join(sorted(types))}, ctx.refs[ref].published if ref else {}
     # A Cinder that the operator has not looked at since its upgrade does not publish its shares yet.
     is_known = "nfs" not in kinds or "nfsShares" in published
