@@ -97,6 +97,7 @@ def table(ones: Sequence[runs.Rollout], rest: runs.Rest, many: runs.Rollout, uni
         Row("steady state: CPU, with lease and probes", rest.cpu, "% of core", _REST_UNITS * unit),
         Row("  renewals of the lease", rest.renewals, "a minute"),
         Row("  writes of a restarted operator", rest.restart, "", 0),
+        Row("  CPU of its start, and of what it does once after that", rest.start_cpu, "s"),
         Row("memory: resident, one cloud", rest.memory, "MiB", 160),
         Row("memory: peak, one cloud", max(rest.peak, *(one.peak for one in ones)), "MiB", 160),
         Row(f"memory: peak, {_MANY} clouds", many.peak, "MiB", 160),

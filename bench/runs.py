@@ -18,6 +18,11 @@ _QUIET = 6.0
 
 _LOOKS = 50
 """Looks at whether it rests; if it does not rest by then, the run fails."""
+_LATE_WORK = 30.0
+"""Seconds within which what an operator does once, some time after its start, has begun: it compares the admission
+policies after 20 s."""
+_AT_REST = 0.3
+"""CPU of an operator at rest in a second, at most, on the slowest machines; its late work takes all of a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,8 @@ class Rest:
     """Of one that renews a lease and answers a kubelet's probes; percent of one core."""
     renewals: float
     """Of its lease, a minute."""
+    start_cpu: float
+    """Seconds, of a start and of all that follows it once, in a cloud that is Ready."""
     memory: float
     peak: float
 
@@ -94,10 +101,25 @@ async def _writes_until_idle(instance: Operator) -> Writes:
     raise RuntimeError(f"the operator writes without an end: {now.requests} requests so far; its log says what")
 
 
+async def _cpu_until_idle(instance: Operator) -> float:
+    """Return its seconds of CPU since its start, once it used next to none for a while. Raises RuntimeError if it is
+    never idle.
+    """
+    cpu, seconds_at_rest = instance.cpu(), 0
+    for _ in range(10 * round(_LATE_WORK)):
+        await asyncio.sleep(1)
+        before, cpu = cpu, instance.cpu()
+        seconds_at_rest = seconds_at_rest + 1 if cpu - before <= _AT_REST else 0
+        if seconds_at_rest >= _LATE_WORK:
+            return cpu
+    raise RuntimeError("the operator uses CPU without an end; its log may say what for")
+
+
 async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
     restart = (await _writes_until_idle(alone)).requests
     # Its start costs CPU, too, which is not that of an operator at rest.
     await _writes_until_idle(leader)
+    start_cpu = await _cpu_until_idle(leader)
     before, counted = await leader.writes(), await alone.writes()
     cpu, end = leader.cpu(), time.monotonic() + seconds
     while (remaining := end - time.monotonic()) > 0:
@@ -112,6 +134,7 @@ async def _rest(alone: Operator, leader: Operator, seconds: float) -> Rest:
         restart=restart,
         cpu=cpu,
         renewals=leaders.renewals / seconds * 60,
+        start_cpu=start_cpu,
         memory=memory,
         peak=peak,
     )

@@ -13,7 +13,7 @@ def rollout(seconds: float) -> Rollout:
     return Rollout(seconds=seconds, cpu=1.0, writes=Writes(requests=120, created=100, renewals=0), peak=90.0)
 
 
-REST = Rest(writes=0, restart=0, cpu=0.15, renewals=20, memory=80, peak=95)
+REST = Rest(writes=0, restart=0, cpu=0.15, renewals=20, start_cpu=5, memory=80, peak=95)
 
 
 @pytest.mark.parametrize(("seconds", "unit", "missed"), [(4.0, 0.5, []), (4.0, 0.2, ["apply", "steady state"])])
