@@ -19,8 +19,9 @@ ANNOTATIONS = 262_144
 """Bytes that all annotations of an object may have (TotalAnnotationSizeLimitB), of which `kubectl apply` without
 `--server-side` takes as many as the object has."""
 MARGIN = 12_000
-CLOUD = 400_000
-"""Bytes of the definition of a cloud, which is applied by the server (decision 0084). etcd takes 1.5 MB."""
+CLOUD = 500_000
+"""Bytes of the definition of a cloud, which is applied by the server (decision 0168). etcd takes 1.5 MB."""
+CLOUDS = ("OpenStackControlPlane", "ControlPlane")
 
 
 def annotation(definition: dict[str, Any]) -> bytes:
@@ -32,8 +33,7 @@ def annotation(definition: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda each: each.crd_name)
 def test_a_definition_fits_into_the_annotation_of_kubectl_apply(resource: Resource[Any]) -> None:
     """But that of a cloud, which is applied by the server."""
-    is_cloud = resource.kind == "OpenStackControlPlane"
-    assert len(annotation(crd(resource))) < (CLOUD if is_cloud else ANNOTATIONS - MARGIN)
+    assert len(annotation(crd(resource))) < (CLOUD if resource.kind in CLOUDS else ANNOTATIONS - MARGIN)
 
 
 def described(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,20 +82,6 @@ def follows(limit: str, field: dict[str, Any]) -> bool:
     return limit == "pattern" and any("matches(" in rule["rule"] for rule in rules)
 
 
-def test_what_templates_share_is_said_by_the_first_of_them() -> None:
-    for name in ("nodeSelector", "priorityClassName", "tolerations"):
-        # That of images which nodes pull is no template: it chooses other nodes.
-        templates = [
-            each["properties"]
-            for field, each in fields("OpenStackControlPlane").items()
-            if "properties" in each and field != "imagePrecaching"
-        ]
-        said = [fields[name].get("description", "") for fields in templates if name in fields]
-        assert len(said) > 10
-        assert said[0]
-        assert not any(said[1:])
-
-
 def test_a_template_says_what_its_defaults_are() -> None:
     schema = fields("OpenStackControlPlane")["mariadb"]["properties"]
     assert schema["storageSize"]["description"].endswith("Default: 10Gi.")
@@ -105,7 +91,7 @@ def test_a_template_says_what_its_defaults_are() -> None:
 def test_a_template_says_defaults_of_what_is_cut_short() -> None:
     schema = fields("OpenStackControlPlane")["keystone"]["properties"]
     assert schema["replicas"]["description"].endswith(" Default: 1.")
-    assert schema["networkPolicies"]["properties"]["enabled"]["description"] == "Default: false."
+    assert schema["networkPolicies"]["properties"]["enabled"]["description"].endswith(" Default: false.")
     assert schema["credentialKeys"]["description"].endswith(' Default: {"rotationSchedule": "@monthly"}.')
     # Its fields say it all.
     assert "Default" not in schema["fernet"]["description"]

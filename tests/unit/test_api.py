@@ -257,7 +257,7 @@ def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
     for image in (fields["image"], fields["program"]["properties"]["image"]):
         assert (image["type"], image["required"]) == ("object", ["repository"])
         assert image["properties"].keys() == {"repository", "tag", "digest"}
-        assert image["description"] == "Image to run instead of the release's."
+        assert image["description"] == "Image to run instead of the release's. A change replaces the pods."
     assert "x-as-object" not in json.dumps([structural(Pods), structural(Pods, as_c5c3=True)])
 
 

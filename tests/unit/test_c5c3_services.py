@@ -468,7 +468,7 @@ def test_where_a_cephclient_is_matters_to_nobody(
 ) -> None:
     """What it made is copied here by its owner; `kubectl explain` says that the operator reads nothing there."""
     check(kind, base, path, value, expected, also, OF_ROOK)
-    assert "the operator reads nothing there" in description(kind, path)
+    assert "The operator reads nothing there." in description(kind, path)
 
 
 @pytest.mark.parametrize(

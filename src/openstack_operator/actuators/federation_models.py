@@ -30,8 +30,8 @@ class KeystoneIdentityProviderSpec(Model):
     description: Annotated[str, Field(max_length=255)] = ""
     """Description of the provider for people."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the domain its users belong to; created where it does not exist, and kept when this resource is deleted.
-    Unset lets Keystone create one."""
+    """Name of the domain its users belong to. It is created where it does not exist, and kept when this resource is
+    deleted. Unset lets Keystone create one."""
     remote_ids: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]], Field(min_length=1, max_length=8)
     ] = Field(alias="remoteIDs")
@@ -42,7 +42,7 @@ class KeystoneIdentityProviderSpec(Model):
     """Protocol of the provider: one of Keystone's authentication methods. Keystone knows users by their provider and by
     this."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
-    """Variable that holds the identifier of the provider that authenticated a user; unset takes Keystone's
+    """Variable that holds the identifier of the provider that authenticated a user. Unset takes Keystone's
     configuration."""
     mapping: MappingRules
     """Rules of Keystone that map the provider's users to local ones."""

@@ -78,7 +78,7 @@ class MariaDBDatabaseSpec(Model):
     user: SqlUser
     """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked."""
     password_secret_ref: SecretKeyRef
-    """Password of the account; when the Secret changes, the account follows."""
+    """Password of the account. When the Secret changes, the account follows."""
     readable_tables: (
         Annotated[
             list[TableName],
@@ -86,16 +86,16 @@ class MariaDBDatabaseSpec(Model):
         ]
         | None
     ) = None
-    """Tables that the account may read, and it may do nothing else; they have to exist first. Unset lets it do
+    """Tables that the account may read, and it may do nothing else. They have to exist first. Unset lets it do
     everything in the schema."""
     # DevStack creates every schema this way, so it is what all services are tested with; all of them connect with
     # charset=utf8, and tables that name a character set name this one.
     character_set: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"
-    """Character set of new tables; a change leaves those that exist as they are."""
+    """Character set of new tables. A change leaves those that exist as they are."""
     # Tables that name a character set without a collation take the server's default. A schema that does the same can
     # be joined with them on any version; MariaDB 11.5 changed that default.
     collation: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_]+$")] | None = None
-    """Sort order of new tables; unset takes the server's default for the character set."""
+    """Sort order of new tables. Unset takes the server's default for the character set."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
     """Retain keeps the schema when this resource is deleted, Delete removes it. The account is always removed."""
 
@@ -110,7 +110,7 @@ class BrokerPermissions(Model):
     configure: Pattern = ""
     """Regular expression of what the user may create and delete."""
     write: Pattern = ""
-    """Regular expression of what the user may publish to; the default exchange is `amq.default`."""
+    """Regular expression of what the user may publish to. The default exchange is `amq.default`."""
     read: Pattern = ""
     """Regular expression of what the user may consume from."""
     routing_keys: Annotated[dict[str, Pattern], Field(max_length=16)] = {}
@@ -128,13 +128,13 @@ class RabbitMQVhostSpec(Model):
     vhost: Annotated[BrokerName, validated(immutable("the virtual host's name"))]
     """Name of the virtual host. Durable queues in it are quorum queues unless a client asks for another type."""
     user: Annotated[BrokerName, validated(immutable("the user's name"))]
-    """Name of the user; it gets no tag, so it cannot log in to the management interface."""
+    """Name of the user. It gets no tag, so it cannot log in to the management interface."""
     password_secret_ref: SecretKeyRef
-    """Password of the user; when the Secret changes, the user follows."""
+    """Password of the user. When the Secret changes, the user follows."""
     permissions: BrokerPermissions | None = None
-    """Permissions of the user in the virtual host; unset allows everything."""
+    """Permissions of the user in the virtual host. Unset allows everything."""
     queue_limit: Quantity | None = None
-    """Most bytes that each queue holds before it drops its oldest messages; unset sets no limit."""
+    """Most bytes that each queue holds before it drops its oldest messages. Unset sets no limit."""
     queues_of: RabbitMQRef | None = None
     """Another broker with a virtual host of the same name, from which clients move to this one. Its durable quorum
     queues are created here, empty, so that messages to programs that have not moved yet wait in them."""
@@ -153,16 +153,16 @@ class KeystoneUserSpec(Model):
     user: Annotated[IdentityName, validated(immutable("the user's name"))]
     """Name of the user."""
     password_secret_ref: SecretKeyRef
-    """Password of the user; when the Secret changes, the user follows."""
+    """Password of the user. When the Secret changes, the user follows."""
     domain: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("domain"))] = "Default"
-    """Name of the domain of user and project; it must exist."""
+    """Name of the domain of user and project. It must exist."""
     project: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("project"))] = "service"
-    """Name of the project; created where it does not exist, and kept when this resource is deleted."""
+    """Name of the project. It is created where it does not exist, and kept when this resource is deleted."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ["admin", "service"]
-    """Names of the roles the user has in the project, exactly these; they must exist."""
+    """Names of the roles the user has in the project, exactly these. They must exist."""
     provider: Keeper = "builtin"
     """Operator that creates the user and keeps it enabled: builtin is this resource, k-orc is K-ORC, by a User of
     openstack.k-orc.cloud with the name of this resource. This resource always manages the project and the roles, and
@@ -198,7 +198,7 @@ class KeystoneDomainSpec(Model):
     role, wherever a user has it, for an administrator of everything: let only administrators of the cloud create this
     kind."""
     password_secret_ref: SecretKeyRef
-    """Password of the administrator; when the Secret changes, the user follows."""
+    """Password of the administrator. When the Secret changes, the user follows."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
@@ -235,11 +235,11 @@ class KeystoneApplicationCredentialSpec(Model):
     credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
     """Name of the credential."""
     password_secret_ref: SecretKeyRef
-    """Secret of the credential; when it changes, the credential is replaced."""
+    """Secret of the credential. When it changes, the credential is replaced."""
     owner: CredentialOwner | None = None
-    """User to whom the credential belongs; unset is the administrator. You cannot change, set or unset it later."""
+    """User to whom the credential belongs. Unset is the administrator. You cannot change, set or unset it later."""
     access_rules: AccessRules = []
-    """Requests that the credential may make, and no others; an empty list allows all that the user's roles allow. When
+    """Requests that the credential may make, and no others. An empty list allows all that the user's roles allow. When
     the rules change, the credential is replaced by one of the same name and secret, and its tokens end. A service
     refuses other requests with 401."""
 
@@ -248,11 +248,11 @@ class Endpoints(Model):
     """URLs of a service by who uses them."""
 
     public: Url
-    """For everyone."""
+    """URL for everyone."""
     internal: Url
-    """For services of the same cloud."""
+    """URL for services of the same cloud."""
     admin: Url | None = None
-    """For administrators; hardly any service still has one."""
+    """URL for administrators. Hardly any service still has one."""
 
 
 OBEYED_TYPES = (

@@ -29,7 +29,7 @@ class Encapsulation(Model):
     type: Literal["geneve"] = "geneve"
     """Kind of tunnel."""
     ip: Address | None = None
-    """Address of the node at which its tunnels end; unset takes that of the network's tunnel interface, or else of the
+    """Address of the node at which its tunnels end. Unset takes that of the network's tunnel interface, or else of the
     Node in Kubernetes."""
 
 
@@ -45,10 +45,10 @@ class OVNChassisSpec(Model):
     system_id: Annotated[str, Field(max_length=253)] = ""
     """Name of the node in OVN's databases. Written by the operator: the name of the Node."""
     bridge_mappings: BridgeMappings | None = None
-    """Bridges of this node; unset takes the cluster's, an empty list sets none. A bridge that does not exist is created
+    """Bridges of this node. Unset takes the cluster's, an empty list sets none. A bridge that does not exist is created
     without any interface; add the interface on the node."""
     encapsulation: Encapsulation | None = None
-    """Tunnel by which packets reach this node; unset takes the cluster's."""
+    """Tunnel by which packets reach this node. Unset takes the cluster's."""
 
 
 class FoundMapping(Model):
@@ -76,7 +76,7 @@ class OVNChassisStatus(Model):
     """Time at which the operator first found the node there (RFC 3339). Removing the node there resets it."""
     last_heartbeat: Annotated[str, Field(max_length=32)] | None = None
     """Time of the last answer of its ovn-controller to OVN, in steps of five minutes (RFC 3339). Neutron asks about
-    twice a minute; without Neutron nothing asks."""
+    twice a minute. Without Neutron nothing asks."""
     bridge_mappings: Annotated[list[FoundMapping], Field(max_length=64)] | None = None
     """Bridges that the node reports."""
     encapsulation: FoundEncapsulation | None = None

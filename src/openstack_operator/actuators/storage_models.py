@@ -48,7 +48,7 @@ class VolumeEncryption(Model):
     cipher: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$")] = "aes-xts-plain64"
     """Cipher, its mode, and the way in which it makes initial values."""
     key_size: Annotated[int, Field(ge=128, le=256, multiple_of=64)] = 256
-    """Bits of the key; with xts there are two keys of this size."""
+    """Bits of the key. With xts there are two keys of this size."""
     control_location: Literal["front-end"] = "front-end"
     """Place of the encryption: the compute node, so that the storage and the network to it see no clear text."""
 
@@ -84,7 +84,7 @@ class CinderQuotaSpec(_OfCinder):
     rules = (immutable_optional("project", "the project of a quota"),)
 
     project: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the project; unset is for every project without a quota of its own."""
+    """Name of the project. Unset is for every project without a quota of its own."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
     """Name of the project's domain."""
     limits: Annotated[dict[str, _Limit], Field(min_length=1, max_length=64)]

@@ -12,7 +12,7 @@ class AccessRule(Model):
     """A request that an application credential may make."""
 
     service: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-    """Type of the service in the catalog: identity, compute, network, image; of Cinder, volumev3."""
+    """Type of the service in the catalog, such as identity, compute, network and image; of Cinder, volumev3."""
     # Those of Keystone's own schema; K-ORC's has three more, which Keystone refuses.
     method: Literal["DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"]
     """Method of the request. GET does not include HEAD."""

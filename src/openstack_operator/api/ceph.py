@@ -25,7 +25,7 @@ class CephClientRef(Model):
     name: Name
     """Name of the CephClient."""
     namespace: Name = "rook-ceph"
-    """Namespace of the CephClient; the operator reads nothing there."""
+    """Namespace of the CephClient. The operator reads nothing there."""
 
 
 class CephSource(Model):
@@ -47,17 +47,17 @@ class CephSource(Model):
     )
 
     ceph_storage_ref: CephStorageRef | None = None
-    """CephStorage to use; without it and cephSecretRef, the one named `ceph`."""
+    """CephStorage to use, `ceph` if cephSecretRef is unset, too."""
     ceph_secret_ref: SecretRef | None = None
-    """Secret with `ceph.conf`, which must set `fsid` and `mon host`, and `keyring`, which holds the key of one client
-    with the caps this use needs; or with single values as Rook keeps them: `mon_host`, `fsid`, `userID` and `userKey`.
-    A Secret with the key alone is for the cluster of the CephStorage `ceph` of this namespace. The operator creates no
-    pools then. After a rotation of the key, put the new one here."""
+    """Secret with the address of a Ceph cluster and a login. It has `ceph.conf`, which must set `fsid` and `mon host`,
+    and `keyring`, which holds the key of one client with the caps this use needs; or single values as Rook keeps them:
+    `mon_host`, `fsid`, `userID` and `userKey`. A Secret with the key alone is for the cluster of the CephStorage `ceph`
+    of this namespace. The operator creates no pools then. After a rotation of the key, put the new one here."""
     ceph_client_ref: CephClientRef | None = None
-    """CephClient from which the Secret was made: it names the user, whose key may be in the Secret under that name. The
+    """CephClient from which the Secret was made. It names the user, whose key may be in the Secret under that name. The
     operator does not read the CephClient itself, which is in Rook's namespace."""
     pool: PoolName | None = None
-    """Pool of the data; unset takes the CephStorage's pool for this use, or with cephSecretRef `volumes`, `images`,
+    """Pool of the data, the CephStorage's pool for this use if unset. With cephSecretRef, unset is `volumes`, `images`,
     `vms` or `backups`. Cannot be changed, since data does not move by itself."""
 
     @property

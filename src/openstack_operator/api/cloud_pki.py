@@ -11,9 +11,9 @@ class UsesCloudPKI(UsesTLS):
     """Mixed into the spec of a service in c5c3's groups, whose manifests name no source of a certificate."""
 
     tls: CertificateSource | None = None
-    """Encrypt connections of clients; unset takes the certificate of the PKI `internal` of this namespace, if there is
-    one, and is plain text without it, as `{}` is. Clients that this operator configures verify the certificate and its
-    names."""
+    """Encryption of clients' connections, with a certificate of the PKI `internal` if unset. Without such a PKI in this
+    namespace, or with `{}`, connections are plain text. Clients that this operator configures verify the certificate
+    and its names."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the PKI of the cloud, if the spec does not say what to do, and the default references of the spec."""

@@ -80,6 +80,8 @@ ENABLED_IF_UNSET = "x-enabled-if-unset"
 """Marks a template with whether it may run if `enabled` is unset; never leaves this package."""
 NODE_MARKS = frozenset({ON_NODES, NODE_AGENTS, NODE_VALUES, OBEYED, ENABLED_IF_UNSET})
 """Marks that only admission policies and the reference read."""
+KEY_TEXTS = "x-key-texts"
+"""Marks a map that has only some keys with the description of each; never leaves this package."""
 IS_NOW, WAS_RENAMED = "Renamed; write ", " was renamed; write "
 HANDED_ON = "x-handed-on"
 """Marks a schema whose defaults another kind fills in; never leaves this package."""
@@ -134,6 +136,9 @@ class Model(BaseModel):
     node_values: ClassVar[Mapping[str, Sequence[str]]] = {}
     """Fields with the values that make a resource one whose orders programs on nodes take."""
 
+    on_change: ClassVar[str] = ""
+    """Effect of a change of most fields, as a sentence for readers of the definition."""
+
     programs_of: ClassVar[str] = ""
     """Kind whose programs read the options in `config` of a spec, if that is another kind than its own."""
 
@@ -174,6 +179,11 @@ class Model(BaseModel):
         """By content, so that values with maps in them can be keys too."""
         return hash((type(self), self.model_dump_json()))
 
+
+REPLACES_PODS = (
+    "A change replaces the pods that it concerns, one workload at a time; `openstack-operator plan -f FILE` lists them."
+)
+"""`on_change` of what runs pods."""
 
 ALWAYS: Mapping[str, tuple[Sequence[Any], Any]] = {"": ((), None)}
 """`node_agents` of a spec whose programs are root on nodes in any case."""
@@ -255,7 +265,7 @@ class Template(Model):
     """True if another field may enable the service while `enabled` is unset."""
 
     enabled: bool = True
-    """Run this service. Setting false removes its objects; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects. Volumes follow their own retention."""
 
 
 class Templates(Model):

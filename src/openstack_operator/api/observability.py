@@ -10,11 +10,12 @@ class Monitoring(Model):
     """Metrics for Prometheus."""
 
     enabled: bool = False
-    """Serve metrics at separate ports: of MariaDB, RabbitMQ, Memcached, Valkey, etcd, OVN's databases, the TLS proxies
-    of APIs with `tls`, and of libvirt and Open vSwitch on nodes; and create a PodMonitor for each, if the cluster has
-    the Prometheus operator. A change replaces the pods, except those of nodes."""
+    """Serve metrics at separate ports. They are those of MariaDB, RabbitMQ, Memcached, Valkey, etcd, OVN's databases,
+    the TLS proxies of APIs with `tls`, and of libvirt and Open vSwitch on nodes. If the cluster has the Prometheus
+    operator, each gets a PodMonitor. A change replaces the pods, except those of nodes."""
     labels: Labels = {}
-    """Labels of the PodMonitors and PrometheusRules, by which a Prometheus selects them: `release: prometheus`."""
+    """Labels of the PodMonitors and PrometheusRules. A Prometheus selects them by these, for example by `release:
+    prometheus`."""
 
 
 class UsesMonitoring(Model):
@@ -28,8 +29,8 @@ class Logging(Model):
     """Logs of programs, which go to standard error."""
 
     format: Literal["text", "json"] = "text"
-    """Form of a line; `json` is for programs that collect logs: an object with message, level, time and the ids of the
-    request. A change replaces the pods."""
+    """Form of a line, `text` or `json`. `json` is for programs that collect logs: an object with message, level, time
+    and the ids of the request. A change replaces the pods."""
 
 
 class UsesLogging(Model):

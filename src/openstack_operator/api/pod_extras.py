@@ -3,19 +3,26 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
 from .destinations import UNKNOWN
 from .fields import Annotations, Labels, Quantity, Url, bounded
-from .model import Destination, Model
+from .model import KEY_TEXTS, Destination, Model
 from .refs import SecretRef
+
+_KEY_TEXTS = {"cpu": "CPU cores, such as `500m` or `2`.", "memory": "Memory, such as `512Mi`."}
+_Amounts = Annotated[
+    dict[Literal["cpu", "memory"], Quantity], Field(json_schema_extra={KEY_TEXTS: dict[str, Any](_KEY_TEXTS)})
+]
 
 
 class Resources(Model):
     """Resources a container requests, and its limits."""
 
-    requests: dict[Literal["cpu", "memory"], Quantity] = {}
-    """Resources the scheduler reserves."""
-    limits: dict[Literal["cpu", "memory"], Quantity] = {}
-    """Maximum the container may use."""
+    requests: _Amounts = {}
+    """Resources that the scheduler reserves."""
+    limits: _Amounts = {}
+    """Maximum that the container may use."""
 
 
 class UsesPodExtras(Model):
@@ -23,12 +30,14 @@ class UsesPodExtras(Model):
 
     pod_annotations: Annotations = {}
     """Annotations of the pods, but not of those on nodes as root. Those that meshes and runtimes obey need the
-    operator's flag `--pod-metadata`."""
+    operator's flag `--pod-metadata`. A change replaces the pods."""
     pod_labels: Labels = {}
-    """Labels of the pods, but not of those on nodes as root. They need the operator's flag `--pod-metadata`."""
+    """Labels of the pods, but not of those on nodes as root. They need the operator's flag `--pod-metadata`. A change
+    replaces the pods."""
     default_resources: Resources | None = None
-    """Requests and limits of each container as far as no other field sets them: of TLS proxies, exporters and init
-    containers, too. With limits of cpu here, a quota on `limits.cpu` admits every pod."""
+    """Requests and limits of all containers, as far as no other field sets them. TLS proxies, exporters and init
+    containers have them, too. With limits of cpu here, a quota on `limits.cpu` admits every pod. A change replaces the
+    pods."""
 
 
 class Proxy(Model):
@@ -39,7 +48,7 @@ class Proxy(Model):
     https_proxy: Url | None = None
     """URL of the proxy for requests by HTTPS."""
     no_proxy: Annotated[list[Annotated[str, bounded(253)]], bounded(64)] = []
-    """Further names, domains and networks to call without it; those of the cluster always are."""
+    """Further names, domains and networks to call without it. Those of the cluster are always called without it."""
 
 
 class VariablesSecretRef(SecretRef):
@@ -54,12 +63,12 @@ class UsesEnvironment(Model):
     """Mixed into services whose programs call servers outside the cluster."""
 
     env: Annotated[dict[str, Annotated[str, bounded(4096)]], bounded(64)] = {}
-    """Environment variables of the pods, but not of those on nodes as root."""
+    """Environment variables of the pods, but not of those on nodes as root. A change replaces the pods."""
     env_secret_ref: VariablesSecretRef | None = None
-    """Secret whose keys become variables, too. The Secret has to allow every host, since a program may send them
-    anywhere: annotate it with `openstack.k8s.io/allowed-hosts: "*"`."""
+    """Secret whose keys become environment variables, too. The Secret has to allow every host, since a program may send
+    them anywhere: annotate it with `openstack.k8s.io/allowed-hosts: "*"`."""
     proxy: Proxy = Proxy()
-    """Proxy for requests to servers outside the cluster."""
+    """Proxy for requests to servers outside the cluster. A change replaces the pods."""
 
 
 def pod_extras(spec: UsesPodExtras, proxy: Proxy) -> dict[str, Any]:

@@ -33,10 +33,10 @@ class ExternalServer(Model):
     host: HostOrAddress
     """DNS name or address."""
     port: Port | None = None
-    """Port of the server; unset is the default of its protocol."""
+    """Port of the server, the default of its protocol if unset."""
     secret_ref: LoginSecretRef
     """A Secret with `username` and `password` of an administrator, with which the operator creates accounts for
-    services; with `ca.crt`, connections use TLS and verify the server with it. The Secret has to allow the host:
+    services. With `ca.crt`, connections use TLS and verify the server with it. The Secret has to allow the host:
     annotate it with `openstack.k8s.io/allowed-hosts`."""
 
     @property
@@ -65,4 +65,4 @@ class ExternalCache(Model):
     """External Memcached servers."""
 
     servers: Annotated[list[Server], Field(min_length=1, max_length=64)]
-    """Addresses of the servers; the default port is 11211."""
+    """Addresses of the servers. The default port is 11211."""

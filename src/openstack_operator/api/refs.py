@@ -100,7 +100,7 @@ class NamespacedOVNNetworkRef(Ref):
 
     kind: ClassVar[str] = "OVNNetwork"
     namespace: Name | None = None
-    """Namespace of the OVNNetwork; if unset, the namespace of this resource."""
+    """Namespace of the OVNNetwork, that of this resource if unset."""
 
     def namespace_in(self, namespace: str) -> str:
         """Return the namespace of the OVNNetwork."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
 from .defaults import default_text, with_default
 from .dialects import in_dialect, with_default_objects
-from .model import HANDED_ON, IS_NOW, NODE_MARKS, Model, rule
+from .model import HANDED_ON, IS_NOW, KEY_TEXTS, NODE_MARKS, Model, rule
 from .resource import AGE_COLUMN, READY_COLUMNS, Column, Resource
 from .templates import abridged, has_templates, mapped, unmarked
 
@@ -26,8 +27,8 @@ _NAME_RULE = rule(
 )
 
 _IN_FULL = (
-    "Each service has the fields of its own kind, with shortened descriptions: `kubectl explain osnova.spec`, and so "
-    "on, prints the full ones. A field that many services have is described only at the first one."
+    "Each service has the fields of its own kind, here with the first sentence of each description: `kubectl explain "
+    "osnova.spec`, and so on, prints the whole descriptions."
 )
 
 CONDITION: Schema = {
@@ -185,9 +186,10 @@ def _flatten(node: Any, defs: Schema) -> Any:
         schema = {k: v for k, v in schema.items() if k != "additionalProperties"}
     flat = {name: _keyword(name, value, defs) for name, value in schema.items() if name not in _DROPPED}
     # Keys limited to a choice become the properties themselves: structural schemas know no propertyNames.
+    texts: Mapping[str, str] = flat.pop(KEY_TEXTS, {})
     if names := flat.pop("propertyNames", None):
-        flat["properties"] = dict.fromkeys(names["enum"], flat["additionalProperties"])
-        del flat["additionalProperties"]
+        value = flat.pop("additionalProperties")
+        flat["properties"] = {name: value | {"description": texts[name]} for name in names["enum"]}
     return flat
 
 
@@ -269,7 +271,7 @@ def _definition(resource: Resource[Model]) -> Schema:
     spec = _marked(resource.spec, as_c5c3=resource.as_c5c3)
     if resource.checked_below:
         spec = {**spec, "properties": _unruled(spec["properties"])}
-    where = f" {_IN_FULL}" if has_templates(spec) else ""
+    about = _about(resource, spec)
     spec = abridged(spec)
     spec["default"] = spec.get("default", {})
     if spec.get("required"):
@@ -283,7 +285,7 @@ def _definition(resource: Resource[Model]) -> Schema:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"} if resource.of_node else _NAME,
-            "spec": {**spec, "description": f"Desired state of this {resource.kind}.{where}"},
+            "spec": {**spec, "description": about},
             "status": _status(resource),
         },
         "x-kubernetes-validations": [*([] if resource.of_node else [_NAME_RULE]), *resource.rules] or None,
@@ -325,6 +327,12 @@ def _definition(resource: Resource[Model]) -> Schema:
             ],
         },
     }
+
+
+def _about(resource: Resource[Model], spec: Schema) -> str:
+    """Return the description of a kind's spec."""
+    notes = (resource.spec.on_change, _IN_FULL if has_templates(spec) else "")
+    return " ".join([f"Desired state of this {resource.kind}.", *filter(None, notes)])
 
 
 def _status(resource: Resource[Model]) -> Schema:

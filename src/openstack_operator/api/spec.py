@@ -26,7 +26,7 @@ from .fields import (
     image_object,
     immutable_optional,
 )
-from .model import CalledOtherwise, Model, Rule, by_group, rule
+from .model import REPLACES_PODS, CalledOtherwise, Model, Rule, by_group, rule
 from .observability import UsesMonitoring
 from .pod_extras import Resources, UsesEnvironment, UsesPodExtras
 from .refs import Dependency, PKIRef, SecretRef
@@ -39,21 +39,21 @@ class PodSettings(Model):
     image_fields = ("image",)
 
     image: Annotated[Image, bounded(512)] | None = None
-    """Image to run instead of the release's."""
+    """Image to run instead of the release's. A change replaces the pods."""
     resources: Resources | None = None
-    """Requests and limits of the main container."""
+    """Requests and limits of the main container. A change replaces the pods."""
     node_selector: Labels | None = None
-    """Labels of the nodes to run on; replaces the default label."""
+    """Labels of the nodes to run on, in place of the default label. A change replaces the pods."""
     tolerations: Annotated[Opaques, bounded(64)] | None = None
-    """Taints the pods tolerate."""
+    """Taints of nodes that the pods tolerate. A change replaces the pods."""
     affinity: Opaque | None = None
     """Kubernetes affinity of the pods. A required podAntiAffinity selects pods of this namespace only."""
     anti_affinity: Literal["soft", "hard"] | None = None
-    """Placement of a program's pods on different nodes: `soft` if enough nodes are available, `hard` always, so that
-    a pod stays pending without a free node. Unset is `soft`; a podAntiAffinity in `affinity` replaces either. Has no
-    effect on programs that run once on every node."""
+    """Placement of a program's pods on different nodes, `soft` if unset. With `soft`, pods share a node if there are
+    too few nodes. With `hard`, a pod stays pending without a free node. A podAntiAffinity in `affinity` replaces
+    either. Has no effect on programs that run once on every node."""
     topology_spread_constraints: Annotated[Opaques, bounded(8)] | None = None
-    """Spread of a program's pods, for example over zones; a constraint without a labelSelector gets that of the
+    """Spread of a program's pods, for example over zones. A constraint without a labelSelector gets that of the
     program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
     """PriorityClass of the pods. Classes that begin with `system-` need the operator's flag `--priority-classes`."""
@@ -63,7 +63,7 @@ class Purge(PodSettings):
     """Removal of the database rows of what was deleted."""
 
     enabled: bool = True
-    """Remove them; false keeps them."""
+    """Run this removal. False keeps the data."""
     schedule: Schedule
     """Time of the removal, as a cron expression in UTC."""
     keep: Annotated[str, Field(max_length=6, pattern=r"^[0-9]+d$")] = "30d"
@@ -89,7 +89,7 @@ class ComponentSettings(PodSettings):
     """One program of a service; unset fields take the service's values."""
 
     replicas: Replicas | None = None
-    """Number of pods; unset takes the service's."""
+    """Number of pods, the service's `replicas` if unset."""
 
 
 class Autoscaling(Model):
@@ -108,7 +108,7 @@ class Autoscaling(Model):
     max_replicas: Annotated[int, Field(ge=1, le=32)]
     """Maximum number of pods."""
     cpu_utilization: Annotated[int, Field(ge=1, le=1000)] = 80
-    """Target for the pods' average CPU use, in percent of the requested CPU; the number of pods follows from it."""
+    """Target for the pods' average CPU use, in percent of the requested CPU. The number of pods follows from it."""
 
 
 class Scalable(ComponentSettings):
@@ -129,17 +129,17 @@ class Scalable(ComponentSettings):
     )
 
     autoscaling: Autoscaling | None = None
-    """Let the number of pods follow their load; replaces `replicas`."""
+    """Let the number of pods follow their load. It replaces `replicas`."""
 
 
 class HttpApi(Scalable):
     """An API over HTTP."""
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Maximum number of processes per pod that answer requests: a pod begins with one, and starts another one whenever
+    """Maximum number of processes per pod that answer requests. A pod begins with one, and starts another one whenever
     all have been busy for three seconds; Keystone and Neutron start all of them at once. A process of Nova, Neutron,
     Keystone or Cinder answers one request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's
-    metadata, 1 for others."""
+    metadata, 1 for others. A change replaces the pods."""
 
 
 class Ingress(Model):
@@ -148,13 +148,13 @@ class Ingress(Model):
     own annotations."""
 
     class_name: Name | None = None
-    """IngressClass; unset is the cluster's default."""
+    """IngressClass, the cluster's default if unset."""
     secret_name: Name | None = None
     """Secret with the certificate of the host, which the controller presents. Unset is the controller's own one, or,
     with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager issues."""
     annotations: Annotations = {}
-    """Annotations, merged over the operator's: cert-manager's issuer, timeouts, sizes. Others need the operator's flag
-    `--ingress-annotations`."""
+    """Annotations of the Ingress, merged over the operator's. Allowed are those for cert-manager's issuer, timeouts and
+    sizes. Others need the operator's flag `--ingress-annotations`."""
 
 
 class GatewayParent(Model):
@@ -163,9 +163,9 @@ class GatewayParent(Model):
     name: Name
     """Name of the Gateway."""
     namespace: Name | None = None
-    """Namespace of the Gateway; unset is this one. The Gateway must accept routes from this namespace."""
+    """Namespace of the Gateway, this one if unset. The Gateway must accept routes from this namespace."""
     section_name: Name | None = None
-    """Listener of the Gateway; unset is every listener that accepts the host."""
+    """Listener of the Gateway; if unset, every listener that accepts the host."""
     port: Port | None = None
     """Port of the listener, if its name does not identify it."""
 
@@ -174,7 +174,7 @@ class Gateway(Model):
     """A route of the Gateway API; the cluster must have its CRDs (`httproutes`, and `backendtlspolicies` with TLS)."""
 
     parent_refs: Annotated[list[GatewayParent], Field(min_length=1, max_length=8)]
-    """Gateways that clients call; they hold the certificate of the host."""
+    """Gateways that clients call. They hold the certificate of the host."""
     annotations: Annotations = {}
     """Annotations of the route, as external-dns reads them. Those of other controllers need the operator's flag
     `--service-annotations`."""
@@ -201,13 +201,13 @@ class Exposure(ServiceAccess):
     )
 
     type: Literal["ClusterIP", "NodePort", "LoadBalancer", "Ingress", "Gateway"] = "ClusterIP"
-    """Type of the API's Service; or the proxy before it, which terminates the TLS of clients."""
+    """Type of the API's Service, or the proxy before it. An Ingress or a Gateway terminates the TLS of clients."""
     ingress: Ingress | None = None
-    """The Ingress; only for type Ingress."""
+    """Settings of the Ingress, for type Ingress."""
     gateway: Gateway | None = None
-    """The Gateway; only for type Gateway."""
+    """Settings of the route, for type Gateway."""
     port: Port | None = None
-    """HTTPS port of the Ingress or the Gateway; unset is 443."""
+    """HTTPS port of the Ingress or the Gateway, 443 if unset."""
 
 
 _DNS = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)+$"
@@ -233,7 +233,7 @@ class Expose(Exposure):
     rules: ClassVar[tuple[Rule, ...]] = host_rules("host")
 
     host: HostOrAddress | None = None
-    """Name or address that outside clients use; becomes the public endpoint in the catalog. With Ingress and Gateway
+    """Name or address that outside clients use. It becomes the public endpoint in the catalog. With Ingress and Gateway
     only the API has it: with `nova.example.org` the consoles of a cell are at `nova-cell1-novncproxy.example.org`."""
 
 
@@ -245,15 +245,16 @@ class NetworkPolicies(Model):
 
     enabled: bool = False
     """Accept connections to pods only from the pods that use them. Otherwise every client can connect to APIs, and all
-    pods of this operator in the namespace to its databases, brokers and caches, which are always closed to others."""
+    pods of this operator in the namespace to its databases, brokers and caches, which are always closed to others. A
+    change replaces no pod."""
     nodes: Annotated[list[Cidr], Field(max_length=64)] = []
-    """Source networks of programs on the nodes' own network (nova-compute, ovn-controller and the like, which no policy
-    can select): the addresses of the nodes, and of their tunnels if Kubernetes' network has any. Unset leaves the ports
-    that these programs use open to every client."""
+    """Source networks of programs on the nodes' own network, such as nova-compute and ovn-controller. No policy can
+    select these. Name the addresses of the nodes, and of their tunnels if Kubernetes' network has any. Unset leaves the
+    ports that these programs use open to every client."""
     allow_from: Annotated[Opaques, bounded(32)] = []
-    """Further clients of every port, each a Kubernetes NetworkPolicyPeer: for monitoring, backups, or an operator whose
-    pods have other labels than its manifest. Databases, brokers and caches apply this and `nodes` also without
-    `enabled`."""
+    """Further clients of every port, each a Kubernetes NetworkPolicyPeer. Use it for monitoring, backups, or an
+    operator whose pods have other labels than its manifest. Databases, brokers and caches apply this and `nodes` also
+    without `enabled`."""
 
 
 def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,10 +278,13 @@ def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
 class RunSpec(PodSettings, UsesPodExtras, defer_build=True):
     """Fields of everything that runs pods."""
 
+    on_change = REPLACES_PODS
+
     release: ReleaseName = "2025.1"
-    """OpenStack release to run."""
+    """OpenStack release to run. A change replaces the pods whose image differs."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release."""
+    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
+    Kolla. A change replaces the pods whose image differs."""
     network_policies: NetworkPolicies = NetworkPolicies()
     """Restriction of connections to the pods."""
 
@@ -295,8 +299,9 @@ class CertificateSource(Model):
     pki_ref: PKIRef | None = None
     """PKI that issues the certificate, and whose authority clients trust."""
     secret_ref: SecretRef | None = None
-    """Your own certificate: a Secret with `tls.crt`, `tls.key`, and `ca.crt`, with which clients verify it. A later
-    change of the Secret takes effect if it is valid; otherwise the last valid certificate stays in use."""
+    """Your own certificate, a Secret with `tls.crt`, `tls.key` and `ca.crt`. Clients verify the certificate with
+    `ca.crt`. A later change of the Secret takes effect if it is valid. Otherwise the last valid certificate stays in
+    use."""
     announced: bool = True
     """Configure clients to use TLS, also in the catalog of APIs. With false, clients only get the authority to verify
     the certificate, and the service accepts connections with and without TLS. A control plane sets false by itself
@@ -310,15 +315,15 @@ class UsesTLS(Model):
     """Mixed into the spec of a service that can be reached through TLS."""
 
     tls: CertificateSource | None = None
-    """Encrypt connections of clients; unset is plain text. If set, clients that this operator configures verify the
-    certificate and its names."""
+    """Encryption of clients' connections, none if unset. Clients that this operator configures verify the certificate
+    and its names."""
 
 
 class Upgrade(Model):
     """A look at another release before an upgrade to it, and its end."""
 
     check_release: ReleaseName | None = None
-    """Release to check while `release` goes on: a job of its images checks this configuration and the database, and the
+    """Release to check while `release` goes on. A job of its images checks this configuration and the database, and the
     condition PreflightReady tells the result. Nothing else changes. An upgrade does the same before it changes
     anything."""
     complete: bool = True
@@ -331,27 +336,28 @@ class UsesPolicies(Model):
 
     policies: Policies = {}
     """Rules of its API (policy.yaml) in place of its defaults: name and rule. The operator refuses a name that the
-    release does not know, a rule that oslo.policy does not understand, and a rule that it sets itself."""
+    release does not know, a rule that oslo.policy does not understand, and a rule that it sets itself. A change
+    replaces the pods that read them."""
 
 
 class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     """Fields every OpenStack service has."""
 
     replicas: Replicas = 1
-    """Number of pods of each of the service's components that scales."""
+    """Number of pods of each of the service's programs that scales."""
     region: Region = "RegionOne"
-    """The OpenStack region this service belongs to."""
+    """OpenStack region of this service. Cannot be changed."""
     config: Sections = {}
     """Extra options, merged over the operator's defaults: section, option, value. The operator refuses an option that
     it sets itself (addresses, passwords), and a value that no program of the release takes: see the condition
-    ConfigValid."""
+    ConfigValid. A change replaces the pods that read them."""
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""
     upgrade: Upgrade = Upgrade()
     """Preparation of an upgrade."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """Conditions of other resources that pods of APIs, workers and agents wait for before they start for the first
-    time, besides those that the service uses."""
+    """Conditions to wait for before pods of APIs, workers and agents start for the first time. They are those of other
+    resources, besides the ones that the service uses."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"replicas": 2}
@@ -384,9 +390,9 @@ class UsesVolume(UsesStorageClass):
     """Mixed into the spec of a service whose members keep a volume each."""
 
     storage_size: StorageSize = "10Gi"
-    """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each member's volume. It may grow where the StorageClass allows it, never shrink."""
     storage_class_name: Name | None = None
-    """StorageClass of the volumes; unset takes the cluster's default. Cannot be changed later."""
+    """StorageClass of the volumes, the cluster's default if unset. Cannot be changed later."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the volumes when this resource is deleted. A new resource of the same name uses retained volumes
     again."""

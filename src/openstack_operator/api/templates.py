@@ -7,11 +7,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
 from typing import Any
 
 from .defaults import split_default, with_default
-from .model import HANDED_ON, IS_NOW, TEMPLATE, WAS_RENAMED
+from .model import HANDED_ON, TEMPLATE, WAS_RENAMED
 
 Schema = dict[str, Any]
 
@@ -21,7 +20,8 @@ _SHARED = 3
 """Places from which on something counts as a setting that services share."""
 _NUMBER = "^[0-9]"
 """Begin of the pattern of a quantity, which users get wrong most: the API server refuses it at any depth."""
-_SENTENCE = re.compile(r"(.*?[\w`)\]'\"])[.;:](?:\s|$)")
+_CODE = re.compile("`[^`]*`")
+_END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)\.(?=\s|$)")
 
 
 def abridged(schema: Schema) -> Schema:
@@ -31,33 +31,9 @@ def abridged(schema: Schema) -> Schema:
     of fields, and of fields in them, that more than three places share (exposure, where the database is) are left to
     the kind the template becomes: a condition of the cloud reports what that refuses, with the path of the field, and
     so does `openstack-operator validate` before, except for what may not change. So are, in such groups, the patterns
-    of names that more than three fields share. A template's own fields keep the
-    first sentence of their descriptions; of a text that more than three of them share, only the first one keeps it, and
-    further below none. Each default is stated here as well, even without any other text.
+    of names that more than three fields share. Each field keeps the first sentence of its description, and its default.
     """
-    return _walk(schema, _Sayings(Counter(_said(schema))))
-
-
-@dataclass(frozen=True)
-class _Sayings:
-    """Descriptions and rules of a schema, and the sentences that came before on the way through it."""
-
-    counts: Mapping[str, int]
-    """Number of places of each description, each pattern and each rule."""
-    earlier: set[str] = field(default_factory=set)
-    """Sentences that many share, which came before."""
-
-    def is_shared(self, text: str) -> bool:
-        return self.counts[text] > _SHARED
-
-    def sentence(self, text: str, words: str) -> str:
-        """The first sentence of the words of a description; empty where many have it, and one had it before."""
-        sentence = first_sentence(words)
-        if self.is_shared(text):
-            if sentence in self.earlier:
-                return ""
-            self.earlier.add(sentence)
-        return sentence
+    return _walk(schema, Counter(_texts(schema)))
 
 
 def has_templates(schema: Schema) -> bool:
@@ -84,17 +60,18 @@ def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
     return changed
 
 
-def _walk(schema: Schema, sayings: _Sayings) -> Schema:
+def _walk(schema: Schema, counts: Mapping[str, int]) -> Schema:
     if schema.get(HANDED_ON) == TEMPLATE:
-        return _cut(schema, sayings, 0)
+        return _cut(schema, counts, 0)
     bare = {name: value for name, value in schema.items() if name != HANDED_ON}
-    return mapped(bare, lambda inner: _walk(inner, sayings))
+    return mapped(bare, lambda inner: _walk(inner, counts))
 
 
-def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
+def _cut(schema: Schema, counts: Mapping[str, int], depth: int) -> Schema:
     short = {name: value for name, value in schema.items() if name != HANDED_ON}
-    if text := _shortened(short.pop("description", ""), whole=depth < 2, sayings=sayings):
-        short["description"] = text
+    if "description" in short:
+        words, default = split_default(short["description"])
+        short["description"] = with_default(first_sentence(words), default)
     if any("matches(" in rule["rule"] for rule in short.get(_RULES, ())):
         # The rule says the same in words, here or in the kind.
         short.pop("pattern", None)
@@ -103,45 +80,49 @@ def _cut(schema: Schema, sayings: _Sayings, depth: int) -> Schema:
         del short["minLength"]
     if _RULES in short and (depth > 1 or (depth == 1 and "properties" in short)):
         # Without its rule an earlier name would be taken for a field.
-        rules = [
-            rule for rule in short.pop(_RULES) if not sayings.is_shared(_text(rule)) or WAS_RENAMED in rule["message"]
-        ]
+        rules = [rule for rule in short.pop(_RULES) if counts[_text(rule)] <= _SHARED or WAS_RENAMED in rule["message"]]
         short |= {_RULES: rules} if rules else {}
-    if depth > 1 and sayings.is_shared(short.get("pattern", "")) and not short["pattern"].startswith(_NUMBER):
+    if depth > 1 and counts[short.get("pattern", "")] > _SHARED and not short["pattern"].startswith(_NUMBER):
         del short["pattern"]
     if short.get("x-kubernetes-int-or-string"):
         short.pop("anyOf", None)
-    return mapped(short, lambda inner: _cut(inner, sayings, depth + 1))
+    return mapped(short, lambda inner: _cut(inner, counts, depth + 1))
 
 
-def _shortened(text: str, *, whole: bool, sayings: _Sayings) -> str:
-    """Shorten the description of a field to a sentence and its default, or the default alone."""
-    if text.startswith(IS_NOW):
-        return text
-    words, default = split_default(text)
-    said = whole or not sayings.is_shared(text)
-    return with_default(sayings.sentence(text, words) if said else "", default)
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a text. A full stop in code or in parentheses ends none, and neither does that of `e.g.`;
+    a text without a full stop is one sentence.
+    """
+    # Of the same length, so that places are the same.
+    plain = _CODE.sub(lambda code: "x" * len(code[0]), text)
+    start = 0
+    for end in _END.finditer(plain):
+        before = plain[start : end.start()]
+        if before.count("(") <= before.count(")"):
+            yield text[start : end.end()].strip()
+            start = end.end()
+    if rest := text[start:].strip():
+        yield rest
 
 
 def first_sentence(text: str) -> str:
-    """A text up to where its first sentence, or the first part of it, ends."""
-    match = _SENTENCE.match(text)
-    return f"{match[1]}." if match else text
+    """Return the first sentence of a text; empty if it has none."""
+    return next(sentences(text), "")
 
 
-def _said(node: Any) -> Iterator[str]:
-    """Every description, pattern and rule, as often as it occurs."""
+def _texts(node: Any) -> Iterator[str]:
+    """Yield every pattern and rule, as often as it occurs."""
     if isinstance(node, dict):
         for name, value in node.items():
-            if name in ("description", "pattern") and isinstance(value, str):
+            if name == "pattern" and isinstance(value, str):
                 yield value
             elif name == _RULES:
                 yield from (_text(rule) for rule in value)
             else:
-                yield from _said(value)
+                yield from _texts(value)
     elif isinstance(node, list):
         for value in node:
-            yield from _said(value)
+            yield from _texts(value)
 
 
 def _text(rule: Mapping[str, str]) -> str:

@@ -49,19 +49,19 @@ class DatabaseSource(Model):
     )
 
     mariadb_ref: MariaDBRef | None = Field(default=None, alias="mariadbRef")
-    """MariaDB that holds the schema; unset is `mariadb`, unless secretRef is set. Cannot be changed, since data does
-    not move by itself."""
+    """MariaDB that holds the schema, `mariadb` if secretRef is unset, too. Cannot be changed, since data does not move
+    by itself."""
     secret_ref: LoginSecretRef | None = None
-    """Login of an external server: a Secret with `username` and `password`, and with `host`, `port` and `database` if
-    the spec does not set them; with `ca.crt`, connections use TLS and verify the server with it. Create the schema and
-    grant that account its rights yourself."""
+    """Secret with the login of an external server. It has `username` and `password`, and `host`, `port` and `database`
+    if the spec does not set them. With `ca.crt`, connections use TLS and verify the server with it. Create the schema
+    and grant that account its rights yourself."""
     host: HostOrAddress | None = None
-    """Host of the external server; unset takes the Secret's, and without that the Service `mariadb` of this namespace.
+    """Host of the external server, the Secret's if unset. Without that it is the Service `mariadb` of this namespace.
     Only with secretRef."""
     port: Port | None = None
-    """Port of the external server; unset takes the Secret's, and without that 3306."""
+    """Port of the external server, the Secret's if unset. Without that it is 3306."""
     database: DatabaseName | None = None
-    """Name of the schema; unset takes the service's name."""
+    """Name of the schema, the service's name if unset."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default server if the spec names none."""
@@ -90,14 +90,14 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """RabbitMQ, in which the service gets a virtual host of its own; unset is `rabbitmq`, unless secretRef is set. With
-    another one, the service moves there."""
+    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if secretRef is unset, too. With another one, the
+    service moves there."""
     secret_ref: LoginSecretRef | None = None
-    """Login of an external broker: a Secret with `username` and `password`; `vhost`, the virtual host, without which it
-    is `/`; `host` and `port` if hosts is unset; with `ca.crt`, connections use TLS and verify the broker with it.
-    Create the virtual host and grant that user its rights yourself."""
+    """Secret with the login of an external broker. It has `username` and `password`; `vhost`, the virtual host, without
+    which it is `/`; and `host` and `port` if hosts is unset. With `ca.crt`, connections use TLS and verify the broker
+    with it. Create the virtual host and grant that user its rights yourself."""
     hosts: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
-    """Members of the external broker, or preferably one address for all of them; unset takes the Secret's host, and
+    """Addresses of the external broker's members, or preferably one for all of them. Unset takes the Secret's host, and
     without that the Service `rabbitmq` of this namespace. The default port is 5672, with TLS 5671."""
 
     def default_refs(self) -> Mapping[str, Any]:
@@ -122,8 +122,8 @@ class ServiceMessaging(MessagingSource):
     )
 
     notifications_ref: RabbitMQRef | None = None
-    """RabbitMQ for the service's notifications (oslo.messaging's messagingv2), in a virtual host of their own, where
-    each queue keeps the newest 256 MiB; unset sends none."""
+    """RabbitMQ for the service's notifications, none if unset. They are oslo.messaging's messagingv2, in a virtual host
+    of their own, where each queue keeps the newest 256 MiB."""
 
 
 class NotificationsSource(Model):
@@ -132,8 +132,8 @@ class NotificationsSource(Model):
     rules: ClassVar[tuple[Rule, ...]] = ServiceMessaging.rules[-1:]
 
     notifications_ref: RabbitMQRef | None = None
-    """RabbitMQ for the service's notifications (oslo.messaging's messagingv2), in a virtual host of their own, where
-    each queue keeps the newest 256 MiB; unset sends none."""
+    """RabbitMQ for the service's notifications, none if unset. They are oslo.messaging's messagingv2, in a virtual host
+    of their own, where each queue keeps the newest 256 MiB."""
 
 
 class CacheSource(Model):
@@ -144,10 +144,10 @@ class CacheSource(Model):
     )
 
     memcached_ref: MemcachedRef | None = None
-    """Memcached to use; unset is `memcached`, unless servers is set. With an authUrl of Keystone and both unset,
-    nothing is cached."""
+    """Memcached to use, `memcached` if servers is unset, too. With an authUrl of Keystone and both unset, nothing is
+    cached."""
     servers: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
-    """External Memcached servers, used in plain text; the default port is 11211."""
+    """External Memcached servers, used in plain text. The default port is 11211."""
 
 
 class ResultsSource(CacheSource):
@@ -172,7 +172,7 @@ class AppCredentialRef(Model):
     secret_name: Name | None = None
     """Name of the Secret. Its clouds.yaml has one cloud, or one called `openstack`."""
     name: Name | None = None
-    """The same as secretName."""
+    """Name of the Secret, the same as secretName."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the Secret, by the field that names it."""
@@ -203,10 +203,10 @@ class IdentitySource(Model):
     )
 
     keystone_ref: KeystoneRef | None = None
-    """Keystone that authenticates this service and lists its endpoints; unset is `keystone`, unless authUrl is set.
-    Cannot be changed."""
+    """Keystone that authenticates this service and lists its endpoints, `keystone` if authUrl is unset, too. Cannot be
+    changed."""
     auth_url: AuthUrl | None = None
-    """URL of an external Keystone, or of one that others configure: the operator registers neither a user nor an
+    """URL of an external Keystone, or of one that others configure. The operator registers neither a user nor an
     endpoint there."""
     app_credential_ref: AppCredentialRef | None = None
     """Login for that Keystone, as a user with the role `service`."""
@@ -278,11 +278,12 @@ class UsesIdentity(CallsAPIs):
     """Mixed into the spec of a service that authenticates with Keystone."""
 
     keystone: IdentitySource = IdentitySource()
-    """Identity of this service."""
+    """Keystone of this service, and its login there."""
 
 
 class UsesKeyManager(Model):
     """Mixed into the spec of a service that reads keys of its users' data, or makes them."""
 
     barbican_ref: BarbicanRef | None = None
-    """Barbican with the keys of users' encrypted volumes, and the certificates of signed images; unset is none."""
+    """Barbican with the keys of users' encrypted volumes, none if unset. It also has the certificates of signed
+    images."""

@@ -40,9 +40,9 @@ class Vault(Model):
     url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
     """Address of the server, such as `https://vault.example.org:8200`."""
     role_id_ref: SecretKeyRef
-    """The role's id."""
+    """Secret with the id of the role with which Barbican logs in."""
     secret_id_ref: SecretKeyRef
-    """The role's secret id."""
+    """Secret with the secret id of that role."""
     mount: Annotated[_Path, validated(immutable("the mount of secrets in Vault"))] = "secret"
     """Path of the KV engine."""
     namespace: Annotated[
@@ -50,9 +50,9 @@ class Vault(Model):
         Field(max_length=128, pattern=r"^([A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*)?$"),
         validated(immutable("the namespace of secrets in Vault")),
     ] = ""
-    """Namespace of the engine and of the login; empty is the root."""
+    """Namespace of the engine and of the login. Empty is the root."""
     ca_secret_ref: AuthoritySecretRef | None = None
-    """Secret with `ca.crt`, by which Barbican verifies the server; unset takes the authorities of the image."""
+    """Secret with `ca.crt`, by which Barbican verifies the server. Unset takes the authorities of the image."""
     new_secrets: Literal["vault", "database"] = "vault"
     """Store of new secrets. Secrets stay in the store in which they were created."""
 
@@ -88,13 +88,13 @@ class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMes
     worker: Scalable = Scalable()
     """The worker, which carries out orders: keys that Barbican generates."""
     kek_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise this number to replace the key-encryption key: first, all programs can read with the new one; then they
+    """Raise this number to replace the key-encryption key. First, all programs can read with the new one; then they
     write with it; then a job encrypts the keys of all projects with it; then the old one is removed. The condition
     KEKReady says what the operator waits for. A smaller number changes nothing."""
     purge: ProjectPurge = ProjectPurge()
     """Removal of the secrets of deleted projects. They go once Keystone has not had the project for some days."""
     vault: Vault | None = None
-    """Vault for secrets; unset keeps them in the database. Those that are in the database stay there."""
+    """Vault for secrets. Unset keeps them in the database. Those that are in the database stay there."""
 
 
 BARBICAN = Resource(

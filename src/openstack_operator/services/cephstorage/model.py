@@ -48,12 +48,12 @@ class Pool(Model):
     )
 
     name: PoolName | None = None
-    """Name of the pool; unset is the name of its use. Cannot be changed, since data does not move by itself."""
+    """Name of the pool. Unset is the name of its use. Cannot be changed, since data does not move by itself."""
     user: ClientName | None = None
-    """Name of the client, without `client.`; unset is `cinder`, `glance`, `nova` or `cinder-backup`. Cannot be
-    changed; for a new key, raise `keyGeneration`."""
+    """Name of the client, without `client.`. Unset is `cinder`, `glance`, `nova` or `cinder-backup`. Cannot be changed;
+    for a new key, raise `keyGeneration`."""
     size: Annotated[int, Field(ge=1, le=10)] | None = None
-    """Number of copies of each object; unset is three, or in mode local the number of OSDs if it is lower."""
+    """Number of copies of each object. Unset is three, or in mode local the number of OSDs if it is lower."""
     autoscale: Literal["on", "warn", "off"] = "on"
     """Let Ceph change the number of placement groups as the pool fills, or only warn (`pg_autoscale_mode`)."""
     placement_groups: Annotated[int, Field(ge=1, le=65536)] = 8
@@ -64,13 +64,13 @@ class Pools(Model):
     """Pools, by their use."""
 
     volumes: Pool = Pool()
-    """Cinder's volumes."""
+    """Pool and client for Cinder's volumes."""
     images: Pool = Pool()
-    """Glance's images; disks and volumes from an image are clones of it."""
+    """Pool and client for Glance's images. Disks and volumes from an image are clones of it."""
     vms: Pool = Pool()
-    """Disks of Nova's servers."""
+    """Pool and client for the disks of Nova's servers."""
     backups: Pool = Pool()
-    """Cinder's backups."""
+    """Pool and client for Cinder's backups."""
 
 
 class Monitors(PodSettings, UsesVolume):
@@ -81,9 +81,9 @@ class Monitors(PodSettings, UsesVolume):
     )
 
     replicas: QuorumReplicas = 1
-    """Number of monitors; you may add monitors later, but not remove any."""
+    """Number of monitors. You may add monitors later, but not remove any."""
     storage_size: StorageSize = "2Gi"
-    """Size of each monitor's volume; may grow if the StorageClass allows it, never shrink."""
+    """Size of each monitor's volume. It may grow if the StorageClass allows it, never shrink."""
 
 
 class Osds(PodSettings, UsesVolume):
@@ -95,10 +95,10 @@ class Osds(PodSettings, UsesVolume):
     )
 
     replicas: Annotated[int, Field(ge=1, le=32)] = 1
-    """Number of OSDs, with a volume each; you may add OSDs later, but not remove any. Copies of an object are never on
+    """Number of OSDs, with a volume each. You may add OSDs later, but not remove any. Copies of an object are never on
     the same OSD."""
     storage_size: StorageSize = "20Gi"
-    """Size of each OSD's volume, nearly all of it for data; may grow if the StorageClass allows it, never shrink."""
+    """Size of each OSD's volume, nearly all of it for data. It may grow if the StorageClass allows it, never shrink."""
     memory: Size = "512Mi"
     """Target for the memory of each OSD (`osd_memory_target`)."""
 

@@ -67,7 +67,7 @@ class LoopFile(Model):
     path: Path = "/var/lib/openstack-cinder"
     """Folder of the file on the node."""
     size: StorageSize = "20Gi"
-    """Initial size of the file; it takes space on the disk as data are written."""
+    """Initial size of the file. It takes space on the disk as data are written."""
 
 
 class Lvm(Model):
@@ -82,11 +82,12 @@ class Lvm(Model):
     on_nodes = ("volume_group", "device")
 
     volume_group: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+.][-A-Za-z0-9_+.]*$")] | None = None
-    """Name of the volume group; created if it does not exist. Unset is the Cinder's name, a dash and the backend's."""
+    """Name of the volume group. It is created if it does not exist. Unset is the Cinder's name, a dash and the
+    backend's."""
     device: Path | None = None
-    """Block device of the node for the group, such as /dev/vdb; its data are lost when the group is created."""
+    """Block device of the node for the group, such as /dev/vdb. Its data are lost when the group is created."""
     loop_file: LoopFile | None = None
-    """File of the node for the group, instead of a device; unset without a device takes the defaults."""
+    """File of the node for the group, instead of a device. Unset without a device takes the defaults."""
     provisioning: Literal["auto", "default", "thin"] = "auto"
     """Value of `lvm_type`: `auto` is thin if the node supports it, `default` is thick."""
     target_helper: Literal["lioadm", "tgtadm"] = "lioadm"
@@ -101,7 +102,7 @@ class Nfs(Model):
     mount_options: Annotated[str, Field(max_length=255, pattern=r"^[^\s]+$")] | None = None
     """Mount options, separated by commas: vers=4.1,nconnect=4."""
     snapshots: bool = False
-    """Allow snapshots of volumes; they are chains of qcow2 files."""
+    """Allow snapshots of volumes. They are chains of qcow2 files."""
 
 
 class Backend(AgentSettings):
@@ -141,14 +142,14 @@ class Backend(AgentSettings):
     type: Literal["ceph", "lvm", "nfs"] | None = None
     """Kind of storage; unset if `driver` is set."""
     driver: Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z_][\w.]*$")] | None = None
-    """Class of Cinder's driver; for a driver of another kind of storage, set its settings in `options`."""
+    """Class of Cinder's driver. For a driver of another kind of storage, set its settings in `options`."""
     replicas: Annotated[int, Field(ge=1, le=9)] = 1
-    """Number of cinder-volume pods. Several work at the same time (active/active); the driver must support that, and
-    it needs `coordination.etcdRef`."""
+    """Number of cinder-volume pods. Several work at the same time (active/active). The driver must support that, and
+    several pods need `coordination.etcdRef`."""
     active_active: bool = False
     """Run your own driver active/active, if it supports that; ceph's does. Do not change it while volumes exist."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool, for type ceph; unset takes the pool of volumes of the CephStorage `ceph`."""
+    """Ceph cluster and pool, for type ceph. Unset takes the pool of volumes of the CephStorage `ceph`."""
     lvm: Lvm | None = None
     """The volume group, for type lvm."""
     nfs: Nfs | None = None
@@ -161,7 +162,7 @@ class Backend(AgentSettings):
     """Give the pod of your own driver the node's network and devices, to attach volumes to the node, as iSCSI and
     Fibre Channel do. The pods of ceph, lvm and nfs have what they need."""
     volume_type: VolumeTypeName | None = None
-    """Name of the volume type of this backend; unset takes the backend's name."""
+    """Name of the volume type of this backend, the backend's name if unset."""
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
     """Further extra specs of that volume type."""
 
@@ -201,13 +202,13 @@ class Files(UsesStorageClass):
     """A volume of the Kubernetes cluster for backups."""
 
     size: StorageSize = "50Gi"
-    """Size of the volume; may grow, never shrink."""
+    """Size of the volume. It may grow, never shrink."""
     storage_class_name: Name | None = None
-    """StorageClass; unset takes the cluster's default."""
+    """StorageClass of the volume, the cluster's default if unset."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
-    """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod."""
+    """Access mode of the volume. More than one pod needs ReadWriteMany, which the StorageClass must offer."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the backups when this Cinder is deleted."""
 
@@ -235,7 +236,7 @@ class Swift(Model):
     """Swift of this cloud, or another one."""
 
     url: Annotated[str, Field(max_length=255, pattern=r"^https?://\S+$")] | None = None
-    """URL of the object store, which usually ends in AUTH_; unset takes the one in the catalog."""
+    """URL of the object store, which usually ends in AUTH_. Unset takes the one in the catalog."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "volumebackups"
     """Name of the container in each user's own account."""
 
@@ -255,9 +256,9 @@ class Backup(ComponentSettings):
     on_nodes = (*AGENT, "share")
 
     type: Literal["ceph", "nfs", "posix", "s3", "swift"] | None = None
-    """Kind of storage; unset runs no cinder-backup."""
+    """Kind of storage. Unset runs no cinder-backup."""
     ceph: CephSource | None = None
-    """Ceph cluster and pool, for type ceph; unset takes the pool of backups of the CephStorage `ceph`."""
+    """Ceph cluster and pool, for type ceph. Unset takes the pool of backups of the CephStorage `ceph`."""
     share: Share | None = None
     """The share, for type nfs; Kubernetes mounts it."""
     files: Files = Files()

@@ -70,7 +70,7 @@ class Coordination(Model):
     """Locks that Cinder's processes share."""
 
     etcd_ref: EtcdRef | None = None
-    """Etcd for the locks, which several pods of one backend need; unset keeps them in files of each pod."""
+    """Etcd for the locks, which several pods of one backend need. Unset keeps them in files of each pod."""
 
 
 class CinderSpec(
@@ -95,7 +95,7 @@ class CinderSpec(
     """Names of backends that you may remove from the list while volumes are on them. The volumes stay in the storage,
     but cannot be used until the backend is in the list again."""
     default_volume_type: VolumeTypeName | None = None
-    """Type of a volume whose user names none; unset takes that of the first backend."""
+    """Type of a volume whose user names none. Unset takes that of the first backend."""
     quotas: Quotas = Quotas()
     """Limits of a project, unless it has a CinderQuota of its own."""
     coordination: Coordination = Coordination()

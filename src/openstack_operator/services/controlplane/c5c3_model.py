@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import Column, Logging, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
+from ...api import REPLACES_PODS, Column, Logging, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
 from .model import (
     CEPH,
     CephStorageTemplate,
@@ -48,7 +48,7 @@ class Infrastructure(Templates):
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: StoreTemplate | None = None
-    """A store in memory for your own programs; unset is none."""
+    """A store in memory for your own programs. Unset is none."""
     etcd: EtcdTemplate = EtcdTemplate()
     """Locks that services on several nodes share; only services with such locks need it."""
     ceph: CephStorageTemplate = CephStorageTemplate()
@@ -80,7 +80,7 @@ class Global(Model):
     node_agents = {"storageBackend": (("lvm",), "")}
 
     region: Region = "RegionOne"
-    """Name of this cloud as a region of OpenStack."""
+    """Name of this cloud as a region of OpenStack. Cannot be changed."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
@@ -89,7 +89,7 @@ class Global(Model):
     """Set of images of that release."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. If unset, a new
-    service takes the CephStorage `ceph`, if there is one in this namespace; otherwise images are on a volume of the
+    service takes the CephStorage `ceph`, if there is one in this namespace. Otherwise images are on a volume of the
     Kubernetes cluster, and disks on the nodes."""
     tls: Tls = Tls()
     """Encryption of all connections."""
@@ -108,6 +108,7 @@ _PER_SERVICE = f"(has(self.infrastructure) && has({_BROKER}) && has({_BROKER}.pe
 class C5C3ControlPlaneSpec(Model, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
+    on_change = REPLACES_PODS
     # No kind below this one knows the settings of the others.
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -124,7 +125,8 @@ class C5C3ControlPlaneSpec(Model, defer_build=True):
     cortex: CortexTemplate = CortexTemplate()
     """Scheduler that chooses from the nodes that Nova's has left."""
     tempest: TempestTemplate = TempestTemplate()
-    """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
+    """Tests of the cloud through its APIs, on a schedule and on demand. They first run once all that they test is
+    Ready."""
     korc: KOrc = KOrc()
     """K-ORC, an operator for the contents of Keystone; if enabled, the cloud uses it if the cluster has its kinds when
     you create the cloud."""

@@ -7,6 +7,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from ...api import (
+    REPLACES_PODS,
     Column,
     ExistingCephStorageRef,
     Exposure,
@@ -67,9 +68,9 @@ class Tls(Model):
 
     enabled: bool | None = None
     """Encrypt all connections. If unset, a new cloud encrypts them, except with Kolla's images, some of which do not
-    support it; a cloud without encryption stays so until you set this."""
+    support it. A cloud without encryption stays so until you set this."""
     required: bool = True
-    """Refuse connections without TLS; in a running cloud, once all of its own services use TLS."""
+    """Refuse connections without TLS. A running cloud does so once all of its own services use TLS."""
     issuer_ref: Issuer | None = None
     """Issuer of cert-manager for the certificates. Those of OVN's databases are always by an authority of the
     operator's own. If unset, all certificates are."""
@@ -88,7 +89,7 @@ class CloudExpose(Exposure):
     )
 
     host: HostOrAddress | None = None
-    """Name or address that outside clients use, with types NodePort and LoadBalancer; becomes part of the public
+    """Name or address that outside clients use, with types NodePort and LoadBalancer. It becomes part of the public
     endpoints in the catalog."""
     domain: Hostname | None = None
     """Domain of the APIs, with types Ingress and Gateway: `cloud.example.org` for `keystone.cloud.example.org`."""
@@ -116,7 +117,7 @@ class ImagePrecaching(Model):
     that no roll-out waits for a pull. The condition ImagesCached has the number of nodes that have all images."""
     node_selector: Labels | None = None
     """Labels of the nodes that pull them. If unset, the nodes with the default labels of control plane, compute and
-    network; set it if your templates choose nodes by other labels. Empty takes all nodes."""
+    network. Set it if your templates choose nodes by other labels. Empty takes all nodes."""
     tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints of nodes that pull them, too."""
 
@@ -154,14 +155,14 @@ class ValkeyTemplate(Template, ValkeySpec):
     """The cloud's Valkey."""
 
     enabled: bool = False
-    """Run this service. Setting false removes its objects; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects. Volumes follow their own retention."""
 
 
 class EtcdTemplate(Template, EtcdSpec):
     """The cloud's Etcd."""
 
     enabled: bool = False
-    """Run this service. Setting false removes its objects; volumes follow their own retention."""
+    """Run this service. Setting false removes its objects. Volumes follow their own retention."""
 
 
 class CephStorageTemplate(Template, CephStorageSpec):
@@ -170,7 +171,7 @@ class CephStorageTemplate(Template, CephStorageSpec):
     enabled_by_others = True
 
     enabled: bool = False
-    """Run this service; if unset, it runs if `storageBackend` is ceph. Setting false removes its objects; volumes
+    """Run this service; if unset, it runs if `storageBackend` is ceph. Setting false removes its objects. Volumes
     follow their own retention."""
 
 
@@ -202,14 +203,14 @@ class OptionalTemplate(Template):
     """A service that a cloud runs on request."""
 
     enabled: bool = False
-    """Run this service. Setting false removes its objects; its data stay in its database."""
+    """Run this service. Setting false removes its objects. Its data stay in its database."""
 
 
 class CinderTemplate(Template, CinderSpec):
     """The cloud's Cinder."""
 
     enabled: bool = False
-    """Run this service. Setting false removes its objects; volumes stay in their storage."""
+    """Run this service. Setting false removes its objects. Volumes stay in their storage."""
 
 
 class CortexTemplate(Template, CortexSpec):
@@ -238,6 +239,7 @@ _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rab
 class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
+    on_change = REPLACES_PODS
     node_agents = {"storageBackend": (("lvm",), "")}
     # The control plane writes them into kinds that nodes obey.
     on_nodes = ("image_profile", "pod_annotations", "pod_labels", "proxy")
@@ -251,7 +253,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     )
 
     region: Region = "RegionOne"
-    """Name of this cloud as a region of OpenStack."""
+    """Name of this cloud as a region of OpenStack. Cannot be changed."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
@@ -261,7 +263,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. ceph runs a
     CephStorage for all three; lvm is for volumes only. If unset, a new service takes the CephStorage `ceph` of this
-    namespace, if there is one; otherwise images are on a volume of the Kubernetes cluster, and disks on the nodes."""
+    namespace, if there is one. Otherwise images are on a volume of the Kubernetes cluster, and disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
     """Technology of the tenants' networks. ovs is not supported: it is answered with a condition."""
     tls: Tls = Tls()
@@ -304,11 +306,12 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     nova: NovaTemplate = NovaTemplate()
     """Virtual machines."""
     cinder: CinderTemplate = CinderTemplate()
-    """Volumes; without its own `backends`, they are in the storage of `storageBackend`."""
+    """Volumes. Without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()
     """Scheduler that chooses the best one from the nodes that Nova's scheduler has left."""
     tempest: TempestTemplate = TempestTemplate()
-    """Tests of the cloud through its APIs, on a schedule and on demand; the first once all it tests is Ready."""
+    """Tests of the cloud through its APIs, on a schedule and on demand. They first run once all that they test is
+    Ready."""
     korc: KOrc = KOrc()
     """K-ORC, an operator for the contents of Keystone."""
 

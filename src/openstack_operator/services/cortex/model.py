@@ -34,7 +34,7 @@ class CortexDatabase(Model):
     """A PostgreSQL database."""
 
     secret_ref: OptionalSecretRef
-    """Secret with the login; the image reads its keys as files in /etc/cortex/database."""
+    """Secret with the login. The image reads its keys as files in /etc/cortex/database."""
     database: DatabaseName = "cortex"
     """Name of the database."""
 
@@ -45,7 +45,7 @@ class CortexIdentity(Model):
     auth_url: Url
     """URL of Keystone's API, with its version."""
     app_credential_ref: OptionalKeystoneSecretRef
-    """Secret with an application credential; the image reads its keys as files in /etc/cortex/keystone."""
+    """Secret with an application credential. The image reads its keys as files in /etc/cortex/keystone."""
 
     def destinations(self) -> Sequence[Destination]:
         """Return the API of that Keystone."""
@@ -56,17 +56,18 @@ class CortexFilter(Model):
     """A filter, which refuses hosts."""
 
     name: Part
-    """AvailabilityZoneFilter or ComputeCapabilitiesFilter; with an image of Cortex itself, one of its filters."""
+    """Name of the filter: AvailabilityZoneFilter or ComputeCapabilitiesFilter. With an image of Cortex itself, one of
+    its filters."""
 
 
 class CortexWeigher(Model):
     """A weigher, which prefers hosts."""
 
     name: Part
-    """CPUWeigher, DiskWeigher, IoOpsWeigher, NumInstancesWeigher or RAMWeigher; with an image of Cortex itself, one of
-    its weighers."""
+    """Name of the weigher: CPUWeigher, DiskWeigher, IoOpsWeigher, NumInstancesWeigher or RAMWeigher. With an image of
+    Cortex itself, one of its weighers."""
     weight: float = 1.0
-    """Weight of this weigher in the sum; a negative one prefers hosts that have less."""
+    """Weight of this weigher in the sum. A negative one prefers hosts that have less."""
 
 
 class Pipeline(Model):
@@ -141,8 +142,8 @@ class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     replicas: Replicas = 1
     """Number of pods."""
     image: Image | None = None
-    """An image of Cortex itself, which reads its configuration from `/etc/cortex/cortex.json`; unset is the reference
-    implementation."""
+    """Image of Cortex itself, the reference implementation if unset. It reads its configuration from
+    `/etc/cortex/cortex.json`. A change replaces the pods."""
     database: CortexDatabase | None = None
     """Database for what Cortex learns. The reference implementation does not use it."""
     keystone: CortexIdentity | None = None

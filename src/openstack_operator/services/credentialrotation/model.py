@@ -67,10 +67,10 @@ class CredentialRotationSpec(Model):
     """Service of the credential; for `admin`, `adminApplicationCredential` and `fernet` the Keystone, by default the
     one called `keystone`."""
     replace_every: Annotated[str, DURATION, lasts("1d", "3650d")] | None = None
-    """Time between replacements, such as 90d; if unset, the operator replaces the credential only on request. It counts
-    from when you create this resource."""
+    """Time between replacements, such as 90d. If unset, the operator replaces the credential only on request. The first
+    interval starts when you create this resource."""
     keep_old_for: Annotated[str, DURATION, lasts("0s", "3650d")] | None = None
-    """Minimum time for which the old account stays, in whole days, for clients outside this cluster; unset is none. The
+    """Minimum time for which the old account stays, in whole days, for clients outside this cluster. Unset is none. The
     operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
     stay as long as Keystone keeps them."""
     replace_now: bool = False
@@ -141,12 +141,12 @@ class C5C3CredentialRotationSpec(Model):
     """Name of the service, whose user in Keystone it is; only for target serviceAccountPassword, in place of
     serviceRef."""
     interval_days: Annotated[int, Field(ge=1, le=3650)] | None = None
-    """Days between replacements; if unset, the operator replaces the credential only on request. The first interval
+    """Days between replacements. If unset, the operator replaces the credential only on request. The first interval
     starts when you create this resource."""
     pre_rotation_days: Annotated[int, Field(ge=0, le=3650)] | None = None
     """Days by which the replacement begins before the end of the interval."""
     grace_period_days: Annotated[int, Field(ge=0, le=3650)] | None = None
-    """Minimum number of days for which the old account stays, for clients outside this cluster; unset is none. The
+    """Minimum number of days for which the old account stays, for clients outside this cluster. Unset is none. The
     operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
     stay as long as Keystone keeps them."""
     re_mint: bool = False

@@ -57,7 +57,7 @@ class ProgramSpec(Model):
     """A program of Designate; where its pods run is said for all of them."""
 
     replicas: Replicas | None = None
-    """Number of pods; unset takes the service's."""
+    """Number of pods, the service's `replicas` if unset."""
 
     @property
     def settings(self) -> ComponentSettings:
@@ -69,7 +69,7 @@ class MiniDns(ProgramSpec):
     """The mini DNS, from which servers transfer zones."""
 
     service_type: Literal["ClusterIP", "LoadBalancer"] = "ClusterIP"
-    """Type of the Service of each pod; with `LoadBalancer`, servers outside of this cluster reach it at port 5354."""
+    """Type of the Service of each pod. With `LoadBalancer`, servers outside of this cluster reach it at port 5354."""
 
 
 class Servers(ProgramSpec):
@@ -83,7 +83,7 @@ class Bind9(Servers, UsesVolume):
     """DNS servers, each of which has all zones on a volume of its own."""
 
     storage_size: StorageSize = "1Gi"
-    """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each server's volume. It may grow where the StorageClass allows it, never shrink."""
     retention: Literal["Retain", "Delete"] = "Delete"
     """Keep or delete the volumes when this resource is deleted. They have copies of zones, whose originals are in the
     database."""
@@ -126,7 +126,7 @@ class ExternalBind9(Model):
     """Commands to a BIND of yours, which has `allow-new-zones yes`."""
 
     host: Hostname | None = None
-    """Host that `rndc` connects to; unset takes the server's address."""
+    """Host that `rndc` connects to. Unset takes the server's address."""
     port: Port = 953
     """Port of the `controls` statement."""
     key: HmacKey
@@ -152,9 +152,9 @@ class ExternalServer(SocketAddress):
     )
 
     bind9: ExternalBind9 | None = None
-    """Set it for BIND."""
+    """Settings of a server with BIND."""
     pdns4: ExternalPdns4 | None = None
-    """Set it for PowerDNS."""
+    """Settings of a server with PowerDNS."""
 
 
 def _host(address: str) -> str:
@@ -207,7 +207,7 @@ class PoolServers(Model):
     records of each zone. Unset is the name of the Service `<name>-dns`, or `<name>-POOL-dns` of a further pool, which
     only this cluster knows."""
     also_notifies: Annotated[list[SocketAddress], Field(max_length=16), _by("address")] = []
-    """Further servers that hear of each change of a zone; they ask servers of the pool for it."""
+    """Further servers that hear of each change of a zone. They ask servers of the pool for it."""
     attributes: Annotated[
         dict[str, AttributeValue],
         Field(max_length=16),

@@ -35,11 +35,11 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     replicas: QuorumReplicas = 1
-    """Members of the cluster. You can add members later, but not remove any."""
+    """Number of members of the cluster. You can add members later, but not remove any."""
     storage_size: StorageSize = "1Gi"
-    """Size of each member's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each member's volume. It may grow where the StorageClass allows it, never shrink."""
     quota: Size = "512Mi"
-    """Space for the keys on the disk; when it is full, etcd refuses to write."""
+    """Space for the keys on the disk. When it is full, etcd refuses to write."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"replicas": lasting_count(3, existing)}

@@ -59,11 +59,11 @@ class Swift(Model):
     """Images as objects of a Swift, or of a server with its protocol, to which a Keystone gives access."""
 
     auth_url: Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s@]+$")] | None = None
-    """Address of that Keystone (version 3); unset is the one of this service."""
+    """Address of that Keystone (version 3). Unset is the one of this service."""
     project: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] = "service"
     """Project of the objects, in the domain Default."""
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] | None = None
-    """User in the domain Default; unset is the user of this service."""
+    """User in the domain Default. Unset is the user of this service."""
     password_ref: SecretKeyRef | None = None
     """Password of `user`."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "glance"
@@ -91,11 +91,11 @@ class Store(Model):
     type: Literal["pvc", "ceph", "swift", "s3"]
     """Kind of storage; only one store may be of type pvc."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool, for type ceph; unset is the CephStorage `ceph`."""
+    """Ceph cluster and pool, for type ceph. Unset is the CephStorage `ceph`."""
     s3: S3 | None = None
     """The S3 server, for type s3."""
     swift: Swift | None = None
-    """The Swift, for type swift; unset is the one in this cloud's catalog."""
+    """The Swift, for type swift. Unset is the one in this cloud's catalog."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default Ceph if the spec names none."""
@@ -115,24 +115,24 @@ class ImageStorage(UsesStorageClass):
     )
 
     size: StorageSize = "10Gi"
-    """Size of the volume; may grow, never shrink."""
+    """Size of the volume. It may grow, never shrink."""
     storage_class_name: Name | None = None
-    """StorageClass; unset takes the cluster's default."""
+    """StorageClass of the volume, the cluster's default if unset."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
-    """ReadWriteMany, which the StorageClass must offer, is needed for more than one pod of the API; otherwise one pod
-    runs, and the condition FieldsIgnored says so. Cannot be changed later."""
+    """Access mode of the volume. More than one pod of the API needs ReadWriteMany, which the StorageClass must offer.
+    Otherwise one pod runs, and the condition FieldsIgnored says so. Cannot be changed later."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the images when this Glance is deleted."""
     backend: Literal["file", "rbd", "swift", "s3"] | None = None
     """The same as `storageType`, with Glance's names of its stores; takes precedence over it."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool of the images, for storage in Ceph; unset is the CephStorage `ceph`."""
+    """Ceph cluster and pool of the images, for storage in Ceph. Unset is the CephStorage `ceph`."""
     s3: S3 | None = None
     """The S3 server, for storage in S3."""
     swift: Swift | None = None
-    """The Swift, for storage in Swift; unset is the one in this cloud's catalog."""
+    """The Swift, for storage in Swift. Unset is the one in this cloud's catalog."""
     backends: Annotated[
         list[Store],
         Field(max_length=8),
@@ -144,7 +144,7 @@ class ImageStorage(UsesStorageClass):
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = []
-    """Several stores at once, instead of `storageType` and its settings; the first one gets the images whose upload
+    """Several stores at once, instead of `storageType` and its settings. The first one gets the images whose upload
     selects no other store. You may add stores, and change their order. Images from before this list are in the store
     `file`, `rbd`, `swift` or `s3`, which the list must contain."""
 
@@ -155,7 +155,7 @@ class ImageCache(Model):
     enabled: bool = False
     """Cache images. Of little use with Ceph: the disks of servers are clones there, and Nova downloads no image."""
     size: StorageSize = "10Gi"
-    """Space on the node's disk for each pod's cache; images unused for longest are removed first."""
+    """Space on the node's disk for each pod's cache. Images unused for longest are removed first."""
 
 
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"

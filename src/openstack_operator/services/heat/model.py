@@ -39,7 +39,7 @@ class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache
     """The Orchestration API."""
     api_cfn: HttpApi = HttpApi()
     """The CloudFormation API, by which servers send signals to wait conditions and read their metadata. It is exposed
-    as `api` is; with an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
+    as `api` is. With an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
     engine: Scalable = Scalable()
     """The engine, which creates, changes and deletes the resources of stacks."""
     plugins: Annotated[

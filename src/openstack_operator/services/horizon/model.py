@@ -43,9 +43,9 @@ class Branding(Model):
     """Look of the pages."""
 
     title: Text | None = None
-    """Title of the pages; unset is `OpenStack Dashboard`."""
+    """Title of the pages, `OpenStack Dashboard` if unset."""
     theme: Literal["default", "material"] = "default"
-    """Theme of Horizon; with configMap, the one that its files change."""
+    """Theme of Horizon. With configMap, the one that its files change."""
     config_map: Name | None = None
     """ConfigMap with files: `logo.svg`, `logo-splash.svg` (of the login page), `favicon.ico`, other images of a theme,
     `_variables.scss` and `_styles.scss`. Pods read them when they start, and compile the theme for about a minute. To
@@ -82,17 +82,17 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     api: HttpApi = HttpApi()
     """The pods of the dashboard."""
     keystone_ref: KeystoneRef | None = None
-    """Keystone that logs users in; unset is `keystone`. If its federation is enabled, users of its identity providers
+    """Keystone that logs users in, `keystone` if unset. If its federation is enabled, users of its identity providers
     can log in, too."""
     other_keystones: Annotated[list[OtherKeystone], Field(max_length=16)] = []
     """Further Keystones, among which users choose. With them, the dashboard calls public endpoints of every cloud."""
     branding: Branding = Branding()
     """Look of the pages."""
     image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
-    """Way by which an uploaded image reaches Glance: through the dashboard, or directly from the browser, which
-    Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
+    """Way by which an uploaded image reaches Glance. `Proxy` is through the dashboard. `Direct` is from the browser,
+    which Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
     glance_ref: GlanceRef | None = None
-    """Glance to which browsers upload, with imageUpload Direct; unset is `glance`."""
+    """Glance to which browsers upload with imageUpload Direct, `glance` if unset."""
     secret_key_generation: Annotated[int, Field(ge=1)] = 1
     """Raise this number to replace the secret key. No user is logged out: first, all pods can read sessions with the
     new key; then they write with it; the old one is removed when the last session with it has ended. A smaller number

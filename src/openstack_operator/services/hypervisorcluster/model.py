@@ -1,6 +1,16 @@
 """Spec of a HypervisorCluster."""
 
-from ...api import AgentSettings, Column, Model, OVNNetworkRef, ReleaseName, Resource, SecretRef, Sections
+from ...api import (
+    REPLACES_PODS,
+    AgentSettings,
+    Column,
+    Model,
+    OVNNetworkRef,
+    ReleaseName,
+    Resource,
+    SecretRef,
+    Sections,
+)
 from ..nova.model import ComputeStatus
 from ..nova.node_model import Compute
 
@@ -17,6 +27,7 @@ class MetadataAgent(AgentSettings):
 class HypervisorClusterSpec(Model, defer_build=True):
     """Compute nodes of a cloud whose control plane runs in another Kubernetes cluster."""
 
+    on_change = REPLACES_PODS
     programs_of = "Nova"
     # The Secret says whose orders the programs on nodes take.
     on_nodes = ("control_plane_secret_ref", "config")
@@ -26,7 +37,7 @@ class HypervisorClusterSpec(Model, defer_build=True):
     says is refused."""
     control_plane_secret_ref: SecretRef
     """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
-    Secrets or by hand; the operator has no access to the other cluster."""
+    Secrets or by hand. The operator has no access to the other cluster."""
     ovn_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork of this namespace with the switches of these nodes, whose databases are in the other cluster
     (`external`)."""
@@ -45,7 +56,7 @@ class HypervisorClusterStatus(Model):
     compute_nodes: int = 0
     """Nodes whose nova-compute is connected to the broker."""
     compute: ComputeStatus | None = None
-    """nova-compute on all nodes; unset without compute nodes."""
+    """nova-compute on all nodes. Unset without compute nodes."""
 
 
 HYPERVISOR_CLUSTER = Resource(

@@ -51,14 +51,14 @@ class Bootstrap(Model):
     admin_project: Name = "admin"
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
-    """Password of the administrator; if unset, the operator generates one."""
+    """Password of the administrator. If unset, the operator generates one."""
     application_credential: bool = False
     """Create an application credential for the administrator: the Secret `<name>-app-credential` has a clouds.yaml that
     logs in with it. With catalog.provider k-orc, the operator always creates one."""
     access_rules: AccessRules = []
-    """Requests that the application credential may make, and no others; an empty list allows all that its roles allow.
-    K-ORC logs in with it, too, and needs each method for `/v3/**` of identity, and what your own resources of K-ORC
-    are about."""
+    """Requests that the application credential may make, and no others. An empty list allows all that its roles allow.
+    K-ORC logs in with it, too, and needs each method for `/v3/**` of identity, and what your own resources of K-ORC are
+    about."""
     region: Region | None = None
     """The same as `region` of the spec. You cannot change, set or unset it later."""
 
@@ -78,7 +78,7 @@ class SecretStore(Model):
     kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
     """Kind of the store."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
-    """Key in the store; unset is `<namespace>/k-orc/app-credential`. In a ClusterSecretStore, other keys than
+    """Key in the store. Unset is `<namespace>/k-orc/app-credential`. In a ClusterSecretStore, other keys than
     `<namespace>/…` need the operator's flag `--secret-store-keys`."""
 
 
@@ -125,7 +125,7 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
     domains: Domains = []
     """Domains whose users are in a directory (LDAP)."""
     client: ComponentSettings = ComponentSettings(replicas=1)
-    """The pod with the openstack command; the service's image, resources and replicas do not apply to it."""
+    """The pod with the openstack command. The service's image, resources and replicas do not apply to it."""
 
     @model_validator(mode="before")
     @classmethod

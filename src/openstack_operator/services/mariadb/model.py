@@ -43,8 +43,8 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     external: ExternalServer | None = None
     """Address of the server, with provider external."""
     replicas: QuorumReplicas = 1
-    """Members of the cluster. You can add members later, but not remove any: after an outage the others would wait for
-    them. Several are a Galera cluster; services reach one of them, and another as soon as that one fails."""
+    """Number of members of the cluster. You can add members later, but not remove any: after an outage the others would
+    wait for them. Several are a Galera cluster; services reach one of them, and another as soon as that one fails."""
     config: Sections = {}
     """Extra options of my.cnf, merged over the operator's defaults: group (`mysqld`), option, value. An option that
     the operator sets itself is refused."""

@@ -36,8 +36,8 @@ class MemcachedSpec(RunSpec, UsesTLS, UsesMonitoring):
     external: ExternalCache | None = None
     """Addresses of the servers, with provider external."""
     replicas: Replicas = 1
-    """Servers, among which clients spread the keys; services make again what a lost server held. With none, services do
-    not cache."""
+    """Number of servers, among which clients spread the keys. Services make again what a lost server held. With none,
+    services do not cache."""
     memory: Size = "64Mi"
     """Memory of each server for what it remembers."""
     max_connections: Annotated[int, Field(ge=64, le=65536)] = 1024

@@ -94,7 +94,7 @@ class OVNClusterRef(Model):
     name: Name
     """Name of the OVNNetwork."""
     namespace: Name | None = None
-    """Namespace of the OVNNetwork; if unset, the namespace of this resource."""
+    """Namespace of the OVNNetwork, that of this resource if unset."""
 
 
 _OVN = OVNNetworkRef(name="ovn")
@@ -124,9 +124,9 @@ class OVN(Model):
     )
 
     enabled: bool = True
-    """Use OVN for the networks. Only true is supported; false is answered with a condition."""
+    """Use OVN for the networks. Only true is supported. False is answered with a condition."""
     ovn_network_ref: OVNNetworkRef | None = None
-    """OVNNetwork that this Neutron uses; if unset, the OVNNetwork `ovn`."""
+    """OVNNetwork that this Neutron uses, `ovn` if unset."""
     cluster_ref: OVNClusterRef | None = None
     """The same as ovnNetworkRef. An OVN of another namespace has to allow it by its annotation
     `openstack.k8s.io/allowed-resources`: `NAMESPACE/Neutron/NAME`. Of an OVN in another cluster, set nbConnection and
@@ -177,8 +177,8 @@ class ExternalDNS(Model):
     enabled: bool = True
     """Write records, if designateRef is set."""
     designate_ref: DesignateRef | None = None
-    """Designate in which Neutron creates and deletes the records; unset, Neutron writes none. A control plane sets it
-    if its Designate is enabled."""
+    """Designate in which Neutron creates and deletes the records. If unset, Neutron writes none. A control plane sets
+    it if its Designate is enabled."""
     reverse_zones: bool = True
     """Create PTR records, too. Neutron creates their zones in the project of the services: `2.0.192.in-addr.arpa.`,
     and /116 of IPv6."""
@@ -197,11 +197,11 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     ml2: ML2 = ML2()
     """Types of networks."""
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
-    """DNS domain of the names of ports; it ends with a dot."""
+    """DNS domain of the names of ports. It ends with a dot."""
     external_dns: ExternalDNS = ExternalDNS()
     """Records in Designate of the names of ports and floating IPs."""
     metadata_host: Hostname | None = None
-    """Host of Nova's metadata API; if unset, the one of metadataAgent.novaRef."""
+    """Host of Nova's metadata API, the one of metadataAgent.novaRef if unset."""
     api: HttpApi = HttpApi()
     """The Networking API."""
     ovn_maintenance_worker: ComponentSettings = ComponentSettings()

@@ -66,9 +66,9 @@ class NovaDatabase(DatabaseSource):
     )
 
     api_database: DatabaseName | None = None
-    """Name of the schema above the cells; unset is `database` with `_api` after it."""
+    """Name of the schema above the cells. Unset is `database` with `_api` after it."""
     cell_database: DatabaseName | None = None
-    """Name of cell0's schema; unset is `database` with `_cell0` after it. The schema of any other cell is named in the
+    """Name of cell0's schema. Unset is `database` with `_cell0` after it. The schema of any other cell is named in the
     same way; but with a secretRef, the schema of the first cell is `database` itself."""
 
 
@@ -97,9 +97,9 @@ class Cell(Model):
     conductor: Scalable = Scalable()
     """The cell's conductor, which keeps compute nodes away from the database."""
     database: DatabaseSource | None = None
-    """Database of this cell; unset takes the server of the service."""
+    """Database of this cell. Unset takes the server of the service."""
     messaging: MessagingSource | None = None
-    """Broker of this cell; unset takes the broker of the service. The cell always has a virtual host of its own. If the
+    """Broker of this cell. Unset takes the broker of the service. The cell always has a virtual host of its own. If the
     service logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
     compute_ref: ComputeRef | None = None
     """More nodes of this cell, besides the nodes that have the cell's name as their label: label the hypervisors of a
@@ -170,7 +170,7 @@ class ExternalScheduler(Model):
     timeout: Seconds = "5s"
     """Longest time for an answer. A request for several servers asks once for each server."""
     pipeline: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
-    """Pipeline of the scheduler that answers; empty lets the scheduler choose. Cortex chooses by the flavor's
+    """Pipeline of the scheduler that answers. Empty lets the scheduler choose. Cortex chooses by the flavor's
     `capabilities:hypervisor_type`, and refuses flavors without it."""
     pause_after_failure: Seconds = "30s"
     """Time after a failure in which Nova does not ask this scheduler."""
@@ -180,7 +180,7 @@ class Scheduler(Scalable):
     """The scheduler, which chooses nodes."""
 
     external_scheduler: ExternalScheduler | None = None
-    """Another scheduler that makes the final choice; unset is none."""
+    """Another scheduler that makes the final choice, none if unset."""
 
 
 class ServiceUserRef(Model):
@@ -221,7 +221,8 @@ class MetadataApi(HttpApi):
     """The API from which instances read data about themselves."""
 
     remote_access: RemoteAccess | None = None
-    """Access for metadata agents of other Kubernetes clusters, at the Service `<name>-metadata`; unset is none."""
+    """Access for metadata agents of other Kubernetes clusters, none if unset. It is at the Service
+    `<name>-metadata`."""
 
 
 class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResults, UsesIdentity, UsesKeyManager):
@@ -242,7 +243,7 @@ class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResu
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
     """Neutron that connects the instances."""
     cinder_ref: CinderRef | None = None
-    """Cinder whose volumes instances may have; unset is a cloud without volumes."""
+    """Cinder whose volumes instances may have, none if unset."""
     api: HttpApi = HttpApi()
     """The Compute API."""
     metadata: MetadataApi = MetadataApi()
@@ -279,7 +280,7 @@ class CellStatus(Model):
     name: Annotated[str, Field(max_length=63)]
     """Name of the cell."""
     status: Annotated[str, Field(max_length=63)] = ""
-    """Ready, or Progressing while a part of the cell is missing; the condition CellsReady names the part."""
+    """Ready, or Progressing while a part of the cell is missing. The condition CellsReady names the part."""
     compute_nodes: int = 0
     """Nodes of the cell whose nova-compute is connected to the cell's broker."""
 
@@ -312,7 +313,7 @@ class NovaStatus(Model):
     cells: Annotated[list[CellStatus], BY_NAME] = []
     """Cells that hold compute nodes."""
     compute: ComputeStatus | None = None
-    """nova-compute on all nodes; unset without compute nodes."""
+    """nova-compute on all nodes. Unset without compute nodes."""
 
 
 NOVA = Resource(

@@ -27,7 +27,7 @@ class ComputeRollout(Model):
     max_unavailable: Share = "1"
     """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such
     as `10%`, which is rounded up. Nodes that cannot be reached do not count, unless they are lost while their new
-    nova-compute starts; they get the change when they are back."""
+    nova-compute starts. They get the change when they are back."""
     canaries: Canaries | None = None
     """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
     paused: bool = False
@@ -46,7 +46,7 @@ class ComputeGroup(Model):
     """Labels of these nodes, besides those of `compute.nodeSelector`. A node with the labels of several groups is in
     the first of these."""
     config: Sections = {}
-    """Options for nova-compute on these nodes; they override `compute.config`."""
+    """Options for nova-compute on these nodes. They override `compute.config`."""
 
 
 class Compute(AgentSettings):
@@ -57,28 +57,28 @@ class Compute(AgentSettings):
     node_agents = {"enabled": ((True,), True)}
 
     enabled: bool = True
-    """Run compute nodes; false for a cloud without compute nodes of its own."""
+    """Run nova-compute and libvirt on nodes. False is for a cloud without compute nodes of its own."""
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"
-    """Virtualization of instances; on each node, auto takes kvm if it works, and otherwise the qemu emulator."""
+    """Virtualization of instances. `auto` takes kvm on each node on which it works, and otherwise the qemu emulator."""
     instance_storage_path: Annotated[
         str, Field(max_length=255, pattern=r"^/[^:\s]+$"), validated(immutable("the folder of the instances' disks"))
     ] = "/var/lib/nova"
-    """Folder of each node that holds the instances' disks and the node's identity; must outlive reboots. Cannot be
+    """Folder of each node that holds the instances' disks and the node's identity. It must outlive reboots. Cannot be
     changed."""
     storage_type: Annotated[Literal["local", "ceph"], validated(immutable("where servers' disks are"))] = "local"
     """Place of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
     clones of images in the same cluster. Cannot be changed, since disks do not move by themselves."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool for storageType ceph; unset is the CephStorage called `ceph`."""
+    """Ceph cluster and pool for storageType ceph. Unset is the CephStorage called `ceph`."""
     live_migration: bool = True
     """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
     images do not support it."""
     migration_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes take servers that move; unset is that of the nodes."""
+    """Network of the addresses at which nodes take servers that move. Unset is that of the nodes."""
     console_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes show consoles to the proxies; unset is that of the nodes."""
+    """Network of the addresses at which nodes show consoles to the proxies. Unset is that of the nodes."""
     config: Sections = {}
-    """Options for nova-compute alone; they override the service's config."""
+    """Options for nova-compute alone. They override the service's config."""
     groups: Annotated[
         list[ComputeGroup],
         Field(
@@ -91,7 +91,7 @@ class Compute(AgentSettings):
     rollout: ComputeRollout = ComputeRollout()
     """Nodes that get a change of nova-compute at a time, and which come first."""
     libvirt: AgentSettings = AgentSettings()
-    """Image and resources of libvirt; it runs on the nodes of nova-compute."""
+    """Image and resources of libvirt. It runs on the nodes of nova-compute."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default CephStorage if the spec names none."""

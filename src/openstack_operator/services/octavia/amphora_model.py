@@ -77,8 +77,8 @@ class Amphora(Model):
     """Network of IPv4 of the amphorae and their controllers, which the operator makes in the project of the services.
     It has an address for each amphora and each controller, and must not overlap with a network that pods reach."""
     image_tag: Name = "amphora"
-    """Tag of the image in Glance from which amphorae boot; the newest one with it, which belongs to the project of the
-    services."""
+    """Tag of the image in Glance from which amphorae boot. They take the newest image with it that belongs to the
+    project of the services."""
     flavor: AmphoraFlavor = AmphoraFlavor()
     """Size of an amphora."""
     topology: Literal["SINGLE", "ACTIVE_STANDBY"] = "SINGLE"
@@ -87,7 +87,8 @@ class Amphora(Model):
     ssh_key: (
         Annotated[str, bounded(1024), Field(pattern=r"^(ssh-(rsa|ed25519)|ecdsa-sha2-nistp[0-9]+) [ -~]+$")] | None
     ) = None
-    """Public key with which you log in to amphorae by SSH, through the management network; if unset, no one can."""
+    """Public key with which you log in to amphorae by SSH; if unset, no one can. The way there is the management
+    network."""
     messaging: MessagingSource = MessagingSource()
     """Broker between the API and the workers."""
     controllers: Controllers = Controllers()

@@ -56,9 +56,10 @@ class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCach
     """The Load Balancer API. Each of its pods has a driver agent, too. One of the agents takes OVN's events, and
     another one does when that ends."""
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
-    """OVNNetwork that carries out the load balancers; the one of this cloud's Neutron."""
+    """OVNNetwork that carries out the load balancers, the one of this cloud's Neutron."""
     amphora: Amphora | None = None
-    """The provider amphora, for load balancers whose users choose it; unset, OVN is the only provider."""
+    """Settings of the provider amphora, for load balancers whose users choose it. If unset, OVN is the only
+    provider."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own."""
     purge: LoadBalancerPurge = LoadBalancerPurge()

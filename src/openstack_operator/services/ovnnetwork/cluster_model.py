@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ...api import (
     ALWAYS,
+    REPLACES_PODS,
     AgentSettings,
     Column,
     Image,
@@ -34,9 +35,9 @@ class Storage(Model):
     rules = (immutable_optional("storageClass", "the storage class"),)
 
     size: StorageSize = "1Gi"
-    """Size of the volume. You can increase it if the StorageClass allows it; you cannot decrease it."""
+    """Size of the volume. You can increase it if the StorageClass allows it. You cannot decrease it."""
     storage_class: Name | None = None
-    """StorageClass of the volume; if unset, the cluster's default. You cannot change it later."""
+    """StorageClass of the volume, the cluster's default if unset. You cannot change it later."""
 
 
 class ClusterDatabase(PodSettings):
@@ -54,7 +55,7 @@ class Controller(Model):
     on_nodes = ("node_selector",)
 
     node_selector: Labels | None = None
-    """Labels of the nodes; if unset, those of `ovs`; if that is unset too, `openvswitch=enabled`."""
+    """Labels of the nodes, those of `ovs` if unset. If that is unset too, they are `openvswitch=enabled`."""
     resources: Resources | None = None
     """Requests and limits of the controller."""
 
@@ -115,6 +116,7 @@ class ClusterTLS(Model):
 class OVNClusterSpec(Fabric, defer_build=True):
     """OVN: the virtual networks of the cloud, and the switch on every node that implements them."""
 
+    on_change = REPLACES_PODS
     on_nodes = image_fields = ("ovn_image", "ovs_image")
     node_agents = ALWAYS
     rules = (
@@ -127,9 +129,11 @@ class OVNClusterSpec(Fabric, defer_build=True):
     )
 
     ovn_image: Image | None = None
-    """Image of OVN's programs, with the same commands as this operator's images; if unset, the image of the release."""
+    """Image of OVN's programs, that of the release if unset. It needs the same commands as this operator's images. A
+    change replaces the pods."""
     ovs_image: Image | None = None
-    """Image of Open vSwitch, with the same commands as this operator's images; if unset, the image of the release."""
+    """Image of Open vSwitch, that of the release if unset. It needs the same commands as this operator's images. A
+    change replaces the pods."""
     northbound: ClusterDatabase = ClusterDatabase()
     """The database of configured networks, which Neutron writes."""
     southbound: ClusterDatabase = ClusterDatabase()
@@ -139,11 +143,11 @@ class OVNClusterSpec(Fabric, defer_build=True):
     ovs: Switch = Switch()
     """Open vSwitch, on every node."""
     neutron_integration: Integration = Integration()
-    """One address of each database."""
+    """Services that give each database one address."""
     tls: ClusterTLS = ClusterTLS()
-    """Encryption."""
+    """Encryption of clients' connections."""
     release: ReleaseName = "2025.1"
-    """OpenStack release; it selects the version of OVN if no image is set."""
+    """OpenStack release. It selects the version of OVN if no image is set."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the volumes when this resource is deleted. A new resource of the same name uses retained volumes
     again."""

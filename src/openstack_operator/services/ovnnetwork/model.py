@@ -62,9 +62,9 @@ class ContainerSettings(Model):
     on_nodes = ("image",)
 
     image: Image | None = None
-    """Image of the container; if unset, the image of the release."""
+    """Image of the container, that of the release if unset. A change replaces the pods."""
     resources: Resources | None = None
-    """Requests and limits."""
+    """Requests and limits of the container. A change replaces the pods."""
 
 
 class Chassis(AgentSettings):
@@ -112,7 +112,7 @@ class Members(PodSettings, UsesStorageClass):
     replicas: QuorumReplicas | None = None
     """Number of members."""
     storage_size: StorageSize | None = None
-    """Size of each member's volume. You can increase it if the StorageClass allows it; you cannot decrease it."""
+    """Size of each member's volume. You can increase it if the StorageClass allows it. You cannot decrease it."""
     storage_class_name: Name | None = None
     """StorageClass of the volumes. You cannot change it later."""
 
@@ -134,11 +134,11 @@ class Fabric(UsesMonitoring):
     )
 
     northd: ComponentSettings = ComponentSettings()
-    """ovn-northd, which turns networks into flows. One pod works, the others stand by; if unset, replicas is 2 if a
+    """ovn-northd, which turns networks into flows. One pod works, the others stand by. If unset, replicas is 2 if a
     database has several members, else 1."""
     relay: ComponentSettings = ComponentSettings()
     """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs,
-    which limits what a node may write; if unset, replicas is 2 if the database has several members, else 1. Without
+    which limits what a node may write. If unset, replicas is 2 if the database has several members, else 1. Without
     TLS, replicas is 0 if unset: nodes read the members. Use relays in clouds of hundreds of nodes."""
     gateway: Gateway = Gateway()
     """Nodes that connect virtual networks to physical ones."""
@@ -149,11 +149,11 @@ class Fabric(UsesMonitoring):
     encap_type: Literal["geneve"] = "geneve"
     """Protocol of the tunnels between nodes."""
     tunnel_interface: InterfaceName | None = None
-    """Network interface of the nodes for the tunnels between them; it needs an address on each node. If unset, tunnels
+    """Network interface of the nodes for the tunnels between them. It needs an address on each node. If unset, tunnels
     use the network of Kubernetes. A switch in userspace takes the interface over and moves its addresses and routes to
     the bridge br-phy, so Kubernetes needs another interface."""
     bridge_mappings: Annotated[dict[str, InterfaceName], Field(max_length=64)] | None = None
-    """Bridge of each physical network, by the network's name in Neutron; if unset, physnet1 uses the external bridge.
+    """Bridge of each physical network, by the network's name in Neutron. If unset, physnet1 uses the external bridge.
     The operator creates only the external bridge."""
     external_bridge: ExternalBridge = ExternalBridge()
     """The bridge through which virtual networks meet physical ones."""
@@ -190,7 +190,7 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     chassis: Chassis = Chassis()
     """Open vSwitch and ovn-controller on the nodes labeled `openvswitch=enabled`."""
     remote_chassis: RemoteChassis | None = None
-    """Nodes of other Kubernetes clusters that join this OVN; unset is none."""
+    """Nodes of other Kubernetes clusters that join this OVN, none if unset."""
     external: ExternalDatabases | None = None
     """Databases in another Kubernetes cluster, whose `remoteChassis` names the nodes of this one: only `chassis` and
     other fields about nodes have an effect. You cannot set or unset it later."""

@@ -31,7 +31,7 @@ class IssuerRef(Model):
     """Kind of the issuer: of this namespace, or of the whole cluster. For a ClusterIssuer, names other than those of
     Services here need the operator's flag `--issuer-hosts`."""
     group: Annotated[str, Field(max_length=253)] = "cert-manager.io"
-    """API group of the issuer; set it for an issuer that is not cert-manager's own."""
+    """API group of the issuer. Set it for an issuer that is not cert-manager's own."""
 
 
 class PKISpec(Model):
@@ -55,7 +55,7 @@ class PKISpec(Model):
     authority_lifetime: Lifetime = "3650d"
     """Life of the authority, from its creation."""
     authority_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise this number to replace the authority: first, programs trust a new one as well; then, the new one issues all
+    """Raise this number to replace the authority. First, programs trust a new one as well; then, the new one issues all
     certificates; then, programs stop trusting the old one. The condition RotationReady says what the operator waits
     for. A smaller number changes nothing."""
     overlap: Overlap = "7d"
@@ -64,11 +64,11 @@ class PKISpec(Model):
     certificate_lifetime: Lifetime = "365d"
     """Life of each certificate; existing certificates keep theirs."""
     allowed_kinds: Annotated[list[Kind], Field(max_length=64)] = []
-    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork` (an OVNCluster counts as one);
-    empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
+    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork` (an OVNCluster counts as one).
+    Empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
     another kind is `InvalidSpec`, and keeps the certificate that it has."""
     issuer_ref: IssuerRef | None = None
-    """cert-manager's issuer that issues the certificates; unset is an authority of this operator's own. An issuer of
+    """cert-manager's issuer that issues the certificates. Unset is an authority of this operator's own. An issuer of
     type ACME certifies public names of APIs alone; all other names are by an authority of this operator's own. In a
     running cloud, changing from one to the other is an outage until all clients have rolled."""
     ca_bundle_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caBundleSecretRef")

@@ -48,10 +48,12 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     external: ExternalBroker | None = None
     """Address of the broker, with provider external."""
     replicas: QuorumReplicas = 1
-    """Members of the cluster. You can add members later, but not remove any: the others would wait for them."""
+    """Number of members of the cluster. You can add members later, but not remove any: the others would wait for
+    them."""
     remote_access: RemoteAccess | None = None
-    """Service `<name>-remote` for clients outside the Kubernetes cluster, as nova-compute of another one, by TLS alone
-    (5671); its host is in the certificate. Needs `tls`. Unset is none."""
+    """Service `<name>-remote` for clients outside the Kubernetes cluster, none if unset. Such a client is the
+    nova-compute of another cluster. It uses TLS alone (5671), and the Service's host is in the certificate. Needs
+    `tls`."""
     config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator
     sets itself is refused."""

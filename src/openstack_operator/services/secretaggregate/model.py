@@ -16,7 +16,7 @@ class SelectedKey(Model):
     key: SecretKey
     """Key in the source Secret."""
     as_: SecretKey | None = Field(default=None, alias="as")
-    """Key in the target; unset is the same key, with the prefix before it."""
+    """Key in the target. Unset is the same key, with the prefix before it."""
 
 
 class Source(Model):
@@ -25,7 +25,7 @@ class Source(Model):
     secret_ref: OptionalSecretRef
     """The Secret, in the same namespace."""
     keys: Annotated[list[SelectedKey], Field(min_length=1, max_length=64)] | None = None
-    """Keys to copy; unset is all of them."""
+    """Keys to copy, all if unset."""
     prefix: Annotated[str, Field(max_length=128, pattern=r"^[-._a-zA-Z0-9]*$")] = ""
     """Prefix of the keys in the target, except those that `as` names."""
 
@@ -43,7 +43,7 @@ class SecretAggregateSpec(Model):
     )
 
     target_secret_name: Name | None = None
-    """Name of the target Secret; unset is the name of this resource. The operator leaves alone an existing Secret that
+    """Name of the target Secret. Unset is the name of this resource. The operator leaves alone an existing Secret that
     does not belong to this resource."""
     sources: Annotated[list[Source], Field(max_length=64)] = []
     """Secrets to copy from. As long as one of them, or one of the keys, is missing, the target does not change."""

@@ -100,18 +100,18 @@ class Tests(Model):
     concurrency: Annotated[int, Field(ge=1, le=64)] = 2
     """Number of tests that run at a time."""
     include_regex: Regex | None = None
-    """Regular expression of Python: run only tests whose names it matches in part; unset is all."""
+    """Regular expression of Python: run only tests whose names it matches in part. Unset is all."""
     exclude_regex: Regex | None = None
     """Regular expression of Python: of these tests, do not run those whose names it matches in part."""
     timeout: Annotated[str, Field(max_length=6, pattern=r"^[1-9][0-9]*[mh]$")] = "4h"
-    """Maximum duration of a run, in minutes or hours; a longer run ends at that time."""
+    """Maximum duration of a run, in minutes or hours. A longer run ends at that time."""
     image: CloudName | None = None
-    """Image from which the tests boot servers; unset is the smallest public one."""
+    """Image from which the tests boot servers. Unset is the smallest public one."""
     flavor: CloudName | None = None
-    """Flavor of these servers; unset is the smallest one that takes the image. If the cloud has no flavor, a run
+    """Flavor of these servers. Unset is the smallest one that takes the image. If the cloud has no flavor, a run
     creates two, and removes them when it ends."""
     network: CloudName | None = None
-    """Network of floating addresses; unset is the first external one."""
+    """Network of floating addresses. Unset is the first external one."""
 
     @property
     def seconds(self) -> int:
@@ -122,6 +122,9 @@ class Tests(Model):
 class TempestSpec(RunSpec):
     """Tempest, OpenStack's integration tests: runs on a schedule and on demand, with their results in the status."""
 
+    # It runs jobs alone.
+    on_change = ""
+
     image: Image | None = None
     """Image to run instead of the release's, with Tempest, its plugins and Python."""
     keystone: TestedKeystone = TestedKeystone()
@@ -129,10 +132,10 @@ class TempestSpec(RunSpec):
     region: Region = "RegionOne"
     """The OpenStack region to test."""
     schedule: Schedule | None = None
-    """Times at which tests run, as a cron expression in UTC; unset runs them only when the annotation
+    """Times at which tests run, as a cron expression in UTC. Unset runs them only when the annotation
     `tempest.openstack.c5c3.io/run-now` of this resource changes. No run starts before the previous one has ended."""
     suspend: bool = False
-    """Suspend the schedule; a run that has begun goes on."""
+    """Suspend the schedule. A run that has begun goes on."""
     tests: Tests = Tests()
     """Selection of tests."""
     config: Sections = {}
@@ -154,7 +157,7 @@ class Results(Model):
     failed_tests: int = 0
     """Number of tests that failed, or did not end."""
     skipped_tests: int = 0
-    """Number of tests that Tempest skipped, since the cloud lacks what they need; a whole class counts as one."""
+    """Number of tests that Tempest skipped, since the cloud lacks what they need. A whole class counts as one."""
     total_tests: int = 0
     """Number of all tests."""
 

@@ -63,13 +63,13 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Address of the server, with provider external."""
 
     replicas: QuorumReplicas = 1
-    """Servers: one for writes, and copies of it. You can add servers later, but not remove any."""
+    """Number of servers: one for writes, and copies of it. You can add servers later, but not remove any."""
     sentinel: Sentinel = Sentinel()
     """Sentinels, which notice that the primary is gone, and agree on its successor."""
     memory: Size = "64Mi"
-    """Memory of each server for its data; when it is full, the least recently used data make room."""
+    """Memory of each server for its data. When it is full, the least recently used data make room."""
     storage_size: StorageSize = "1Gi"
-    """Size of each server's volume; may grow where the StorageClass allows it, never shrink."""
+    """Size of each server's volume. It may grow where the StorageClass allows it, never shrink."""
     config: Options = {}
     """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One that the operator sets itself
     is refused."""

@@ -66,7 +66,7 @@ class BearerTokens(Model):
     jwks_url: SecureUrl | None = Field(default=None, alias="jwksURL")
     """URL of the provider's keys (JWKS): tokens are JWTs signed with one of them."""
     introspection_url: SecureUrl | None = Field(default=None, alias="introspectionURL")
-    """URL at which the provider verifies a token (RFC 7662); Apache sends the client's ID and secret, too."""
+    """URL at which the provider verifies a token (RFC 7662). Apache sends the client's ID and secret, too."""
     audience: Token | None = None
     """Audience that a token must be for: its claim `aud`, `azp` or `client_id`. Unset is `clientID`. Keystone refuses a
     token for another program of the same provider."""
@@ -76,15 +76,15 @@ class OpenID(Model):
     """A provider that speaks OpenID Connect."""
 
     issuer: SecureUrl
-    """Name of the provider, as its tokens have it; Keystone identifies the provider by it."""
+    """Name of the provider, as its tokens have it. Keystone identifies the provider by it."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
-    """URL of its discovery document; unset is `.well-known/openid-configuration` below the issuer."""
+    """URL of its discovery document. Unset is `.well-known/openid-configuration` below the issuer."""
     client_id: Token = Field(alias="clientID")
     """ID by which the provider knows this Keystone."""
     client_secret_ref: SecretKeyRef
     """Secret that belongs to this ID."""
     scopes: Annotated[list[Token], Field(min_length=1, max_length=32)] = ["openid", "email", "profile"]
-    """Scopes that this Keystone requests; include `openid`."""
+    """Scopes that this Keystone requests. Include `openid`."""
     bearer_tokens: BearerTokens | None = None
     """Accept access tokens of programs, such as the openstack command with `--os-auth-type v3oidcpassword`,
     `v3oidcclientcredentials` or `v3oidcaccesstoken`. If unset, users can log in with browsers only."""
@@ -110,7 +110,7 @@ class SAML2(Model):
     )
 
     entity_id: EntityId = Field(alias="entityID")
-    """Name of the provider, as its metadata has it; Keystone identifies the provider by it."""
+    """Name of the provider, as its metadata has it. Keystone identifies the provider by it."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
     """URL of its metadata, which shibd reads again about every hour. The server's certificate must be by one of the
     authorities in `caSecretRef`, or by one that Debian trusts if that is unset."""
@@ -157,7 +157,7 @@ class IdentityProvider(Model):
     description: Annotated[str, Field(max_length=255)] = ""
     """Description of the provider, for people."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the domain of its users; the operator creates it if it does not exist. If unset, Keystone creates one for
+    """Name of the domain of its users. The operator creates it if it does not exist. If unset, Keystone creates one for
     the provider. You cannot change it: what Keystone knows of the provider stays in its domain."""
     openid: OpenID | None = None
     """Settings of OpenID Connect."""
@@ -186,7 +186,7 @@ class ServiceProvider(Model):
     """This Keystone, as providers that speak SAML know it."""
 
     entity_id: EntityId | None = Field(default=None, alias="entityID")
-    """Name of this Keystone; unset is `/shibboleth` below its public URL."""
+    """Name of this Keystone. Unset is `/shibboleth` below its public URL."""
     key_pair_secret_ref: SecretRef | None = None
     """A Secret with `tls.crt` and `tls.key` (RSA), with which shibd signs requests and decrypts assertions. If unset,
     it does neither."""
@@ -210,7 +210,7 @@ class Federation(Model):
     )
 
     enabled: bool = False
-    """Let these users log in. Setting false removes their ways to log in; the `retention` of each provider decides what
+    """Let these users log in. Setting false removes their ways to log in. The `retention` of each provider decides what
     happens to it and its users in Keystone."""
     identity_providers: Annotated[list[IdentityProvider], Field(max_length=16)] = []
     """Identity providers of these users."""
