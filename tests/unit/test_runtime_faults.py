@@ -127,6 +127,20 @@ async def test_a_watch_that_goes_back_is_listed_again(api: FaultyApi, watched: W
     await watched.holds("a", "d")
 
 
+async def test_a_watch_that_repeats_events_is_listed_again_and_nothing_else(
+    api: FaultyApi, client: Client, watched: Watched
+):
+    for name in "abc":
+        api.put(name)
+    await watched.holds("a", "b", "c")
+    lists = len([request for request in api.requests if "watch" not in request])
+    api.repeat()
+    await eventually("a list", lambda: len([each for each in api.requests if "watch" not in each]) > lists)
+    api.put("d")
+    await watched.holds("a", "b", "c", "d")
+    assert client.history.epoch == 0, "its storage was not put back"
+
+
 async def test_a_silent_watch_is_listed_again():
     lists = list[str]()
 

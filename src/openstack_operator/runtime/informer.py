@@ -224,6 +224,17 @@ class Informer:
         content = await self._client.page(self.store.kind, self.namespace, {"limit": "1"}, metadata_only=True)
         return self._continues(_page.decode(content).metadata.resource_version, epoch)
 
+    def _follows(self, version: str, epoch: int) -> bool:
+        """Take in the version of what a watch brings. Return False if it is lower than one before, and ask for a new
+        list, which shows why: an API server may repeat events, but no read from its storage goes back.
+        """
+        now = number(version)
+        if epoch == self._client.history.epoch == self._epoch and 0 < now < self._latest:
+            _log.info("a watch went back", kind=self.store.kind.kind, version=now, latest=self._latest)
+            self._version = ""
+            return False
+        return self._continues(version, epoch)
+
     def _continues(self, version: str, epoch: int) -> bool:
         """Take in the version of an answer to a request of an epoch. Return False if it is lower than one before:
         the server's storage was put back, and all has to be listed again.
@@ -318,12 +329,12 @@ class Informer:
             if event.type == "BOOKMARK":
                 self._has_bookmarks = True
                 self._version = _bookmark.decode(event.object).metadata.resource_version
-                if not self._continues(self._version, epoch):
+                if not self._follows(self._version, epoch):
                     return
                 continue
             if (item := self._item(event.object)) is None:
                 continue
-            if not self._continues(item.meta.resource_version, epoch):
+            if not self._follows(item.meta.resource_version, epoch):
                 return
             if event.type == "DELETED":
                 self.store.remove(item)
