@@ -16,8 +16,9 @@ from openstack_operator.kube import conditions
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.preview.changes import ObjectChange, changes
 from openstack_operator.preview.client import Address, DryRunClient, Write
-from openstack_operator.preview.cluster import Preview
+from openstack_operator.preview.cluster import Applied, Preview
 from openstack_operator.preview.definitions import outdated
+from openstack_operator.preview.edit import LastApply
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.bodies import APPLY
@@ -84,24 +85,48 @@ async def test_a_preview_writes_nothing(cluster: Cluster, root: Path) -> None:
     assert await stored(cluster, manager) == before
 
 
-async def test_a_field_that_a_manifest_no_longer_has_goes(cluster: Cluster, root: Path) -> None:
-    """As `kubectl apply --server-side` does it, with which large definitions of clouds come to a cluster."""
-    path = f"/apis/openstack.k8s.io/v1alpha1/namespaces/{cluster.namespace}/openstackcontrolplanes/cloud"
-    manifest = {"apiVersion": CONTROL_PLANE.api_version, "kind": CONTROL_PLANE.kind, "metadata": cluster.meta("cloud")}
-    spec = {**SMALL, "keystone": {"replicas": 3}}
-    query = {"fieldManager": "kubectl", "force": "true"}
-    await cluster.client._request("PATCH", path, {**manifest, "spec": spec}, APPLY, params=query)  # pyright: ignore[reportPrivateUsage]
+async def applied(cluster: Cluster, root: Path, **spec: Any) -> tuple[Applied, list[ObjectChange]]:
+    """How a preview applies another spec to the cloud, and what changes."""
     client = DryRunClient.connect()
     try:
         preview = Preview(
             client, SERVICES, ACTUATORS, ReleaseFiles(root / "releases"), cluster.namespace, operator_namespace="o"
         )
         await preview.load()
-        await preview.apply(Kind.of(CONTROL_PLANE), {**manifest, "spec": SMALL})
-        (change,) = changes(client.written)
+        result = await preview.apply(Kind.of(CONTROL_PLANE), manifest(cluster, spec))
+        return result, changes(client.written)
     finally:
         await client.close()
+
+
+def manifest(cluster: Cluster, spec: Object) -> Object:
+    metadata = cluster.meta("cloud")
+    return {"apiVersion": CONTROL_PLANE.api_version, "kind": CONTROL_PLANE.kind, "metadata": metadata, "spec": spec}
+
+
+async def apply_by_server(cluster: Cluster, spec: Object) -> None:
+    """As `kubectl apply --server-side` does it, with which large definitions of clouds come to a cluster."""
+    path, query = Kind.of(CONTROL_PLANE).path(cluster.namespace, "cloud"), {"fieldManager": "kubectl", "force": "true"}
+    await cluster.client._request("PATCH", path, manifest(cluster, spec), APPLY, params=query)  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_a_field_that_a_manifest_no_longer_has_goes(cluster: Cluster, root: Path) -> None:
+    await apply_by_server(cluster, {**SMALL, "keystone": {"replicas": 3}})
+    (way, conflict), (change,) = await applied(cluster, root, **SMALL)
+    assert way == LastApply(is_by_server=True, manager="kubectl")
+    assert not conflict
     assert {each.path: each.after for each in change.fields} in ({"spec.keystone": None}, {"spec.keystone.replicas": 1})
+
+
+async def test_a_patch_stands_in_the_way_of_a_manifest_and_is_named(cluster: Cluster, root: Path) -> None:
+    """`kubectl apply --server-side` ends with these words unless it is told to force."""
+    await apply_by_server(cluster, {**SMALL, "keystone": {"replicas": 3}})
+    patch = {"metadata": {"name": "cloud", "namespace": cluster.namespace}, "spec": {"keystone": {"replicas": 2}}}
+    await cluster.client.merge(Kind.of(CONTROL_PLANE), patch, manager="kubectl-patch")
+    (_, conflict), (change,) = await applied(cluster, root, **SMALL, keystone={"replicas": 3})
+    assert 'conflict with "kubectl-patch"' in conflict
+    assert ".spec.keystone.replicas" in conflict
+    assert {each.path: (each.before, each.after) for each in change.fields} == {"spec.keystone.replicas": (2, 3)}
 
 
 async def stored(cluster: Cluster, manager: Manager) -> set[tuple[str, str, str]]:

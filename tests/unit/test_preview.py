@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from openstack_operator.plan import Object
 from openstack_operator.preview import commands, definitions
 from openstack_operator.preview.changes import FieldChange, changes
 from openstack_operator.preview.client import Address, Write
-from openstack_operator.preview.edit import apply_manifest, is_applied_by_server
+from openstack_operator.preview.edit import LastApply, apply_manifest, apply_note, last_apply
 from openstack_operator.preview.outage import last_durations, outages
 from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
@@ -217,12 +217,78 @@ def test_a_manifest_comes_to_the_cluster_as_kubectl_apply_brings_it() -> None:
     assert new["metadata"]["uid"] == "1"
 
 
-def test_what_was_applied_on_the_server_is_applied_there_again() -> None:
-    by_server = [{"manager": "kubectl", "operation": "Apply"}]
-    assert is_applied_by_server({"metadata": {"managedFields": by_server}})
-    assert not is_applied_by_server({"metadata": {"managedFields": by_server, "annotations": {LAST: "{}"}}})
-    assert not is_applied_by_server({"metadata": {"managedFields": [{"manager": "kubectl", "operation": "Update"}]}})
-    assert not is_applied_by_server({"metadata": {}})
+SPEC, OF_LAST = {"f:spec": {"f:region": {}}}, {"f:metadata": {"f:annotations": {f"f:{LAST}": {}}}}
+KEPT_BY_KUBECTL = {"manager": "kubectl-last-applied", "operation": "Apply", "fieldsV1": OF_LAST, "time": LATER}
+
+
+def entry(manager: str, operation: str, time: str = THEN, /, **fields: Any) -> Object:
+    return {"manager": manager, "operation": operation, "time": time, "fieldsV1": SPEC, **fields}
+
+
+BY_SERVER, BY_CLIENT = entry("kubectl", "Apply"), entry("kubectl-client-side-apply", "Update", fieldsV1=SPEC | OF_LAST)
+
+
+@pytest.mark.parametrize(
+    ("managers", "annotated", "expected"),
+    [
+        ([BY_SERVER], False, LastApply(is_by_server=True, manager="kubectl")),
+        ([BY_SERVER, entry("kubectl-patch", "Update", LATER)], False, LastApply(is_by_server=True, manager="kubectl")),
+        ([BY_CLIENT], True, LastApply(is_by_server=False, manager="kubectl-client-side-apply")),
+        # First by one, then by the other.
+        (
+            [BY_SERVER, BY_CLIENT | {"time": LATER}],
+            True,
+            LastApply(is_by_server=False, manager="kubectl-client-side-apply"),
+        ),
+        ([BY_CLIENT, BY_SERVER | {"time": LATER}], True, LastApply(is_by_server=True, manager="kubectl")),
+        ([BY_SERVER, KEPT_BY_KUBECTL], True, LastApply(is_by_server=True, manager="kubectl")),
+        # Flux; what the operator applies of a resource, and its status, is no apply of a user.
+        (
+            [BY_SERVER, entry("kustomize-controller", "Apply", LATER)],
+            False,
+            LastApply(is_by_server=True, manager="kustomize-controller"),
+        ),
+        (
+            [BY_SERVER, entry("openstack-operator", "Apply", LATER)],
+            False,
+            LastApply(is_by_server=True, manager="kubectl"),
+        ),
+        (
+            [BY_SERVER, entry("other", "Apply", LATER, subresource="status")],
+            False,
+            LastApply(is_by_server=True, manager="kubectl"),
+        ),
+        (
+            [BY_SERVER, entry("labels", "Apply", LATER, fieldsV1={"f:metadata": {}})],
+            False,
+            LastApply(is_by_server=True, manager="kubectl"),
+        ),
+        # Created or edited, and never applied; an API server without managers.
+        ([entry("kubectl-create", "Update")], False, LastApply(is_by_server=False, manager="")),
+        ([], False, LastApply(is_by_server=False, manager="")),
+        ([], True, LastApply(is_by_server=False, manager="kubectl")),
+    ],
+)
+def test_a_preview_applies_as_the_last_time(managers: Sequence[Object], annotated: bool, expected: LastApply) -> None:
+    annotations = {LAST: "{}"} if annotated else {}
+    assert last_apply({"metadata": {"managedFields": managers, "annotations": annotations}}) == expected
+
+
+def test_a_preview_says_which_apply_it_assumes() -> None:
+    on_server, by_client, never = (
+        apply_note(each, ["Nova/nova"])
+        for each in (
+            LastApply(is_by_server=True, manager="kubectl"),
+            LastApply(is_by_server=False, manager="kubectl"),
+            LastApply(is_by_server=False, manager=""),
+        )
+    )
+    assert on_server.startswith("Nova/nova: applied with --server-side, as the last time; `kubectl apply` without it")
+    assert by_client.startswith("Nova/nova: applied without --server-side, as the last time;")
+    assert never == "Nova/nova: no file was applied before; the fields that a file does not have stay"
+    assert "--server-side by kustomize-controller" in apply_note(
+        LastApply(is_by_server=True, manager="kustomize-controller"), ["a"]
+    )
 
 
 def test_null_removes_a_field_and_a_status_is_left_alone() -> None:

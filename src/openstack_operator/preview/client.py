@@ -105,10 +105,12 @@ class DryRunClient(Client):
             # The server still has the one that the preview deleted, whose fixed fields are no longer in the way.
             return self._keep(address, cast("Object", merge_patch(write.before, obj)))
 
-    async def apply_as_user(self, kind: Kind, manifest: Object) -> Object:
-        """Apply a manifest as `kubectl apply --server-side --force-conflicts` does, and return the whole object."""
+    async def apply_as_user(self, kind: Kind, manifest: Object, manager: str, *, force: bool) -> Object:
+        """Apply a manifest as `kubectl apply --server-side` does, and return the whole object. Raises Conflict, unless
+        by `force`, if another manager set a field to another value.
+        """
         address = _address(kind, manifest)
-        query = {"fieldManager": KUBECTL, "force": "true"}
+        query = {"fieldManager": manager, "force": str(force).lower()}
         path = kind.path(address.namespace, address.name)
         answer = await self._request("PATCH", path, manifest, APPLY, params=query)
         return self._keep(address, cast("Object", msgspec.json.decode(answer)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import __version__
 from ..kube import MANAGED_BY, judge
@@ -29,7 +29,7 @@ from ..plan import (
     Verdict,
 )
 from ..runtime.actuate import ActuatorReconciler
-from ..runtime.errors import Forbidden, Missing
+from ..runtime.errors import Conflict, Forbidden, Missing
 from ..runtime.events import Recorder
 from ..runtime.gather import Gatherer
 from ..runtime.informer import Informer
@@ -43,7 +43,7 @@ from ..runtime.store import Change, Request
 from ..runtime.wakeups import Wakeups
 from ..runtime.world import World, entry
 from .client import DryRunClient
-from .edit import apply_manifest, is_applied_by_server
+from .edit import LastApply, apply_manifest, last_apply
 
 _NO_PATIENCE = Patience(initial=0, later=0, retrying=0, missing=0, upgrade=0)
 _MOST_PASSES = 40
@@ -53,6 +53,15 @@ _AT_ONCE = 8
 _MANAGER = "app.kubernetes.io/managed-by"
 _SOON = 15.0
 """Seconds: a resource that asks for its next pass within this time waits for others, and not for a date."""
+
+
+class Applied(NamedTuple):
+    """How a preview applied a manifest."""
+
+    way: LastApply | None
+    """None for an object that is new, for which all ways are the same."""
+    conflict: str = ""
+    """Words of the API server about fields that another manager set, and that the preview took over."""
 
 
 class PreviewError(Exception):
@@ -154,17 +163,28 @@ class Preview:
                     self._client.finish(kind, live)
         self._is_loaded = True
 
-    async def apply(self, kind: Kind, manifest: Object) -> None:
-        """Apply a manifest as a user would: on the server, where it was applied there before. Raises SpecError if the
-        API server refuses it.
+    async def apply(self, kind: Kind, manifest: Object) -> Applied:
+        """Apply a manifest as a user would, in the way in which it was applied before. Raises SpecError if the API
+        server refuses it.
         """
         whole = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
         live = await self._client.get(kind, self.namespace, manifest["metadata"]["name"])
-        if live is not None and is_applied_by_server(live):
-            self._client.remember(kind, live)
-            self._take_in(kind, await self._client.apply_as_user(kind, whole))
-        else:
-            await self.change(kind, apply_manifest(live, whole) if live else whole)
+        if live is None:
+            await self.change(kind, whole)
+            return Applied(None)
+        way = last_apply(live)
+        if not way.is_by_server:
+            await self.change(kind, apply_manifest(live, whole))
+            return Applied(way)
+        self._client.remember(kind, live)
+        conflict = ""
+        try:
+            new = await self._client.apply_as_user(kind, whole, way.manager, force=False)
+        except Conflict as error:
+            conflict = str(error).partition(": 409 ")[2]
+            new = await self._client.apply_as_user(kind, whole, way.manager, force=True)
+        self._take_in(kind, new)
+        return Applied(way, conflict)
 
     async def change(self, kind: Kind, desired: Object) -> Object:
         """Make a resource as a user would, and return it. Raises SpecError if the API server refuses it."""

@@ -34,6 +34,7 @@ from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError
 from .definitions import outdated
+from .edit import LastApply, apply_note
 from .images import missing_images
 from .outage import REPLICA_SET, last_durations, outages
 from .running import RunningOperator, read, write_releases
@@ -234,13 +235,22 @@ def _release_folders(
 
 
 async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
-    """Apply the manifests as a user would. Returns what the API server refuses."""
+    """Apply the manifests as a user would, and say in which way. Returns what the API server refuses."""
     refused: list[str] = []
+    names: dict[LastApply, list[str]] = {}
     for kind, manifest in [*((SECRET, each) for each in manifests.secrets), *manifests.resources]:
+        name = subject(manifest)
         try:
-            await preview.apply(kind, manifest)
+            way, conflict = await preview.apply(kind, manifest)
         except (SpecError, Missing) as error:
-            refused.append(f"{subject(manifest)}: {error}")
+            refused.append(f"{name}: {error}")
+            continue
+        if way:
+            names.setdefault(way, []).append(name)
+        if conflict:
+            _warn(f"{name}: {conflict}; with --force-conflicts, kubectl takes these fields over, as shown here")
+    for way, named in names.items():
+        _warn(apply_note(way, named))
     return refused
 
 
