@@ -78,6 +78,7 @@ def test_an_image_that_cannot_be_pulled_is_the_one_cause_of_all() -> None:
     )
 
 
+CORRECTION = "correct it, or let the node reach its registry"
 MADE_FROM = {
     "openstack.k8s.io/field": "spec.keystone",
     "openstack.k8s.io/shared-fields": "release imageProfile=spec.images",
@@ -96,11 +97,11 @@ def of_cloud(snapshot: Snapshot, **spec: Any) -> Snapshot:
     [
         (
             {"api": {"image": "x"}},
-            f"this image is set in spec.keystone.api.image of {PLANE} (spec.api.image of Keystone/keystone)",
+            f"; spec.keystone.api.image of {PLANE} (spec.api.image of Keystone/keystone): {CORRECTION}",
         ),
         (
             {"image": "x", "api": {"image": "other"}},
-            f"this image is set in spec.keystone.image of {PLANE} (spec.image of Keystone/keystone)",
+            f"; spec.keystone.image of {PLANE} (spec.image of Keystone/keystone): {CORRECTION}",
         ),
         (
             {"api": {"image": "other"}, "release": "2025.2"},
@@ -125,7 +126,7 @@ def test_the_image_of_a_resource_of_nobody_is_its_own_field() -> None:
     keystone = next(each for each in snapshot.resources if each["kind"] == "Keystone")
     keystone["spec"] = {"image": "x"}
     [root] = found(snapshot)
-    assert root.finding.text.endswith("; this image is set in spec.image of Keystone/keystone")
+    assert root.finding.text.endswith(f"; spec.image of Keystone/keystone: {CORRECTION}")
 
 
 QUOTA = 'pods "keystone-api-1-a" is forbidden: exceeded quota: small, requested: pods=1, used: pods=9, limited: pods=9'

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.kube import diagnose, judge
-from openstack_operator.plan import Key, Object, State, Verdict
+from openstack_operator.kube import as_owner_says, diagnose, judge, own_images
+from openstack_operator.plan import Key, Object, State, Verdict, image_fields
 from openstack_operator.preview.client import Address, Write
 from openstack_operator.preview.images import missing_images
 from openstack_operator.runtime.kinds import JOB
 from openstack_operator.services.controlplane import upgrade
+from openstack_operator.services.nova.model import NovaSpec
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 THEN = "2026-01-01T11:59:00Z"
@@ -29,7 +30,7 @@ COMMANDS = (
 )
 
 
-def job(image: str, said: str) -> Verdict:
+def job(image: str, said: str, **fields: Any) -> Verdict:
     """The verdict on a Job whose pod cannot have its image."""
     live: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "check"}, "spec": {}}
     live["status"] = {"active": 1, "ready": 0}
@@ -44,7 +45,7 @@ def job(image: str, said: str) -> Verdict:
     def no_warnings(*_: object) -> tuple[Object, ...]:
         return ()
 
-    return diagnose(live, judge(live), [pod], no_warnings, NOW).verdict
+    return diagnose(live, judge(live), [pod], no_warnings, NOW, **fields).verdict
 
 
 def test_an_image_of_this_project_is_built_and_loaded() -> None:
@@ -54,6 +55,30 @@ def test_an_image_of_this_project_is_built_and_loaded() -> None:
         "job check starts; pod check-x on node n1 cannot start container main: its node lacks the image"
         f" {LOADED} and no registry has it; {COMMANDS}"
     )
+
+
+def test_a_field_that_sets_an_image_is_to_be_corrected_first() -> None:
+    message = job(LOADED, CONTAINERD.format(LOADED), image_fields={LOADED: "spec.api.image"}).message
+    assert message.endswith(f"no registry has it; spec.api.image: correct it, or {COMMANDS}")
+    # A control plane names the field of its template.
+    keystone = {"metadata": {"name": "keystone", "annotations": {"openstack.k8s.io/field": "spec.keystone"}}}
+    assert "; spec.keystone.api.image: correct it" in as_owner_says(keystone, message)
+    message = job(ELSEWHERE, "not found", image_fields={ELSEWHERE: "spec.api.image"}).message
+    assert message.endswith("not found; spec.api.image: correct it, or let the node reach its registry")
+
+
+def test_fields_that_set_an_image_are_known_by_it() -> None:
+    spec = NovaSpec.from_spec({"image": "a", "api": {"image": "b"}, "conductor": {"image": "a"}})
+    assert image_fields(spec) == {"a": "spec.image, spec.conductor.image", "b": "spec.api.image"}
+
+
+def test_a_check_of_a_release_does_not_ask_to_build_an_image_that_a_field_sets() -> None:
+    text = job(LOADED, CONTAINERD.format(LOADED), image_fields={LOADED: "spec.image"}).message
+    children = dict([service("Keystone", text)])
+    context: Any = type("Context", (), {"children": children})
+    step = upgrade._checks(context, list(children), "2026.1")  # pyright: ignore[reportPrivateUsage]
+    assert step.verdict
+    assert "spec.image: correct it, or" in step.verdict.message
 
 
 def test_an_image_that_no_node_can_ever_have_is_a_failure_at_once() -> None:
@@ -132,13 +157,28 @@ def node(*names: str, others: int = 0) -> Object:
 
 
 def test_a_preview_says_which_images_no_node_can_have() -> None:
-    (text,) = missing_images(written(UNBUILT, LOADED, "registry.example.org/x:1"), [node(others=3)])
+    (text,) = missing_images(written(UNBUILT, LOADED, "registry.example.org/x:1"), [node(others=3)], {})
     assert text == f"no node has 2 images, such as {UNBUILT}, and no registry does; {COMMANDS}"
-    assert missing_images(written(LOADED), [node(), node(LOADED)]) == []
+    assert missing_images(written(LOADED), [node(), node(LOADED)], {}) == []
 
 
 def test_a_preview_says_nothing_of_what_it_cannot_know() -> None:
-    assert missing_images(written(UNBUILT, LOADED), []) == [], "no right to list nodes"
+    assert missing_images(written(UNBUILT, LOADED), [], {}) == [], "no right to list nodes"
     full = node(others=50)
-    assert missing_images(written(LOADED), [full]) == [], "a kubelet reports fifty images"
-    assert len(missing_images(written(UNBUILT), [full])) == 1
+    assert missing_images(written(LOADED), [full], {}) == [], "a kubelet reports fifty images"
+    assert len(missing_images(written(UNBUILT), [full], {})) == 1
+
+
+def test_a_preview_names_the_field_of_a_mistyped_image_and_the_tags_that_nodes_have() -> None:
+    other, place = LOADED.replace("0123", "4567"), "spec.keystone.image of OpenStackControlPlane/cloud"
+    digest = f"{own_images.repository(LOADED)}@sha256:1"
+    (text,) = missing_images(written(LOADED), [node(other, digest, ELSEWHERE)], {LOADED: place})
+    assert text.endswith(f"no registry does; {place}: correct it, since nodes have {other}; or {COMMANDS}")
+    (text,) = missing_images(written(LOADED), [node(ELSEWHERE)], {LOADED: place})
+    assert text.endswith(f"no registry does; {place}: correct it, or {COMMANDS}")
+
+
+@pytest.mark.parametrize("name", ["a/b", "localhost:5000/a/b"])
+@pytest.mark.parametrize("rest", ["", ":1", "@sha256:2", ":1@sha256:2"])
+def test_an_image_has_a_name_before_its_tag(name: str, rest: str) -> None:
+    assert own_images.repository(f"{name}{rest}") == name

@@ -11,16 +11,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
-from pydantic import ValidationError
 
-from ..api import Model, dependencies, references
+from ..api import dependencies, references
 from ..kind_index import BY_TYPE
 from ..kube import child_verdict, diagnose, job_succeeded, judge, valid_time
 from ..kube.pod_reasons import IMAGE_PULL, REFUSED
 from ..plan import PAUSED, Object, State, Verdict
 from ..runtime.kinds import JOB, POD
 from ..runtime.pods import trimmed, workload_of
-from .deciding_fields import image_fields, size_fields, volume_fields
+from .deciding_fields import image_places, release_of_image, size_fields, spec_of, volume_fields
 from .selection import PLANES
 from .snapshot import Snapshot
 from .state import DELETING, NOT_LOOKED_AT, is_ready, is_serving, pause_of, reason_of, subject
@@ -151,7 +150,7 @@ class Causes:
         """Yield the resources that it cannot do without: those that the spec names, or that are defaults, and that
         exist. Its owner is none of them, though small resources name it: they are part of it.
         """
-        spec = _spec(live)
+        spec = spec_of(live)
         if spec is None:
             return
         required = (ref for _, ref in references(spec) if not ref.optional and not ref.namespace_in(""))
@@ -179,8 +178,15 @@ class Causes:
         if verdict.ready or (live["kind"] == JOB.kind and job_succeeded(live, pods)):
             return ""
         name, text = subject(live), verdict.message.removeprefix(f"{live['metadata']['name']}: ")
+        spec = spec_of(owner)
         diagnosis = diagnose(
-            live, verdict, pods, self.snapshot.about, self.snapshot.now, neighbours=self.snapshot.pods
+            live,
+            verdict,
+            pods,
+            self.snapshot.about,
+            self.snapshot.now,
+            neighbours=self.snapshot.pods,
+            image_fields=image_places(owner, spec) if spec else {},
         ).verdict
         failed = State.FAILED in (verdict.state, diagnosis.state)
         log = next((each for each in map(_log, pods) if each), None)
@@ -252,23 +258,14 @@ def _telling(finding: Finding) -> Finding:
 
 def _with_field(cause: Finding, workload: Object, owner: Object) -> Finding:
     """Return what Kubernetes says of pods with the field that decides about it, as the user of the cloud wrote it."""
-    spec, text = _spec(owner), ""
+    spec, text = spec_of(owner), ""
     if spec is not None and cause.reason == IMAGE_PULL:
-        text = image_fields(owner, spec, cause.text)
+        text = release_of_image(owner, spec, cause.text)
     elif spec is not None and cause.reason == REFUSED and "quota" in cause.text:
         text = size_fields(owner, spec, workload)
     elif spec is not None and cause.reason == VOLUME_FULL:
         text = volume_fields(owner, spec)
     return replace(cause, text=f"{cause.text}; {text}") if text else cause
-
-
-def _spec(live: Object) -> Model | None:
-    """Return the spec of a resource of ours; None if it is invalid, which its condition says."""
-    resource = BY_TYPE.get((live["apiVersion"], live["kind"]))
-    try:
-        return resource.load_spec().from_spec(live.get("spec") or {}) if resource else None
-    except ValidationError:
-        return None
 
 
 def _log(pod: Object) -> Log | None:

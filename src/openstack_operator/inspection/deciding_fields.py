@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from ..api import Model, PodSettings
+from ..kind_index import BY_TYPE
 from ..kube import COMPONENT, owner_path
 from ..plan import Object, spec_images
 from .state import subject
@@ -13,13 +15,26 @@ _SERVERS = "server"
 """Component of a database, broker or cache whose pods have no settings but those of the resource."""
 
 
-def image_fields(owner: Object, spec: Model, said: str) -> str:
-    """Return which field sets the image that `said` names, or that it is the release's."""
-    words = said.split()
-    paths = [path for path, image in spec_images(spec).items() if image in words]
-    if paths:
-        return f"this image is set in {' and '.join(_written(owner, path) for path in paths)}"
-    if not hasattr(spec, "release"):
+def spec_of(live: Object) -> Model | None:
+    """Return the spec of a resource of ours; None if it is invalid, which its condition says."""
+    resource = BY_TYPE.get((live["apiVersion"], live["kind"]))
+    try:
+        return resource.load_spec().from_spec(live.get("spec") or {}) if resource else None
+    except ValidationError:
+        return None
+
+
+def image_places(owner: Object, spec: Model) -> dict[str, str]:
+    """Return the fields that set images, as the user of the cloud wrote them, by the image."""
+    places: dict[str, list[str]] = {}
+    for path, image in spec_images(spec).items():
+        places.setdefault(image, []).append(_written(owner, path))
+    return {image: " and ".join(fields) for image, fields in places.items()}
+
+
+def release_of_image(owner: Object, spec: Model, said: str) -> str:
+    """Return to which release the image that `said` names belongs; empty if a field sets the image."""
+    if not hasattr(spec, "release") or any(image in said.split() for image in spec_images(spec).values()):
         return ""
     checked = getattr(getattr(spec, "upgrade", None), "check_release", None)
     if checked and checked in said:

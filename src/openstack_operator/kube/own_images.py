@@ -10,6 +10,8 @@ _UNBUILT = ":build"
 _RELEASE = re.compile(r"-(\d{4}\.\d)(?:-pristine)?[:@]")
 """Release in the name of an image that is not of the first release that this project had."""
 BUILD = "python -m images build"
+CORRECT = "correct it, or "
+"""Words before what else helps, if a field sets the image."""
 
 
 def is_own(image: str) -> bool:
@@ -20,6 +22,12 @@ def is_own(image: str) -> bool:
 def is_unbuilt(image: str) -> bool:
     """Return True for an image of a release file as it is in the repository, which no node can have."""
     return is_own(image) and image.endswith(_UNBUILT)
+
+
+def repository(image: str) -> str:
+    """Return the name of an image without its tag and digest."""
+    name = image.partition("@")[0]
+    return name.rpartition(":")[0] if ":" in name.rpartition("/")[2] else name
 
 
 def advice(image: str) -> str:

@@ -55,19 +55,28 @@ _REPEATED = re.compile(
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 
 
-def container_cause(workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime) -> Cause | None:
-    """The reason for which a container does not run: of several containers, the one that explains most."""
-    causes = [_container_cause(workload, pod, each, about, now) for each in container_statuses(pod)]
+def container_cause(
+    workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime, image_fields: Mapping[str, str]
+) -> Cause | None:
+    """The reason for which a container does not run: of several containers, the one that explains most. Of an image,
+    `image_fields` has the fields of the spec that set it.
+    """
+    causes = [_container_cause(workload, pod, each, about, now, image_fields) for each in container_statuses(pod)]
     return min((cause for cause in causes if cause), key=explains_most, default=None)
 
 
 def _container_cause(
-    workload: Mapping[str, Any], pod: Object, container: Mapping[str, Any], about: Sequence[Object], now: datetime
+    workload: Mapping[str, Any],
+    pod: Object,
+    container: Mapping[str, Any],
+    about: Sequence[Object],
+    now: datetime,
+    image_fields: Mapping[str, str],
 ) -> Cause | None:
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason, message, name = waiting.get("reason", ""), waiting.get("message", ""), container["name"]
     if reason in _PULL | _NO_IMAGE:
-        return _image(workload, pod, container, reason, message, about)
+        return _image(workload, pod, container, about, image_fields)
     if reason in _CONFIG:
         text = f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
         return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
@@ -94,23 +103,25 @@ def _image(
     workload: Mapping[str, Any],
     pod: Object,
     container: Mapping[str, Any],
-    reason: str,
-    message: str,
     about: Sequence[Object],
+    image_fields: Mapping[str, str],
 ) -> Cause:
-    said = _BACK_OFF.sub("", message)
+    waiting = container["state"]["waiting"]
+    said = _BACK_OFF.sub("", waiting.get("message", ""))
     pulls = (event for event in with_reasons(about, {"Failed"}) if event["message"].startswith(_FAILED_PULL))
     if not said and (event := latest(pulls)):
         # Older kubelets say in the status only that they will try again.
         said = event["message"].partition(": ")[2]
     image = container.get("image", "")
-    stalls = timedelta(0) if reason in _NO_IMAGE or own_images.is_unbuilt(image) else STALLED_AFTER
+    fields = image_fields.get(image, "")
+    stalls = timedelta(0) if waiting["reason"] in _NO_IMAGE or own_images.is_unbuilt(image) else STALLED_AFTER
     if own_images.is_own(image):
         # What the runtime says of a registry called localhost helps nobody.
         text = f"cannot start container {container['name']}: its node lacks the image {image} and no registry has it"
-        return cause_of(pod, IMAGE_PULL, f"{text}; {own_images.advice(image)}", stalls)
+        correction = f"{fields}: {own_images.CORRECT}" if fields else ""
+        return cause_of(pod, IMAGE_PULL, f"{text}; {correction}{own_images.advice(image)}", stalls)
     text = f"cannot pull the image {image} of container {container['name']}: {one_line(_plainly(said, image))}"
-    return cause_of(pod, IMAGE_PULL, f"{text}; {_pull_advice(workload, said)}", stalls)
+    return cause_of(pod, IMAGE_PULL, f"{text}; {_pull_advice(workload, said, fields)}", stalls)
 
 
 def _plainly(said: str, image: str) -> str:
@@ -124,12 +135,13 @@ def _plainly(said: str, image: str) -> str:
     return rest if subject.endswith(":") and image.partition("@")[0] in subject.removesuffix(":") else said
 
 
-def _pull_advice(workload: Mapping[str, Any], said: str) -> str:
+def _pull_advice(workload: Mapping[str, Any], said: str, fields: str) -> str:
+    correction = f"{fields}: {own_images.CORRECT}" if fields else "correct the image, or "
     if not _LOGIN.search(said):
-        return "correct the image, or let the node reach its registry"
+        return f"{correction}let the node reach its registry"
     account = _pod_spec(workload).get("serviceAccountName") or "default"
     return (
-        "correct the image, or log in to its registry: create a Secret of type kubernetes.io/dockerconfigjson in this"
+        f"{correction}log in to its registry: create a Secret of type kubernetes.io/dockerconfigjson in this"
         f" namespace, name it in imagePullSecrets of the ServiceAccount {account}, and delete the pod"
     )
 

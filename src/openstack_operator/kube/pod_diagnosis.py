@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from ..plan import Object, State, Verdict
@@ -13,6 +15,7 @@ from .pod_causes import Cause, Warnings, explains_most
 from .pod_facts import created_at, phase, predecessor
 from .rollout import conditions
 
+_NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 _MOST = 3
 """Causes shown of one workload."""
 
@@ -33,10 +36,11 @@ def diagnose(
     now: datetime,
     *,
     neighbours: Sequence[Object] = (),
+    image_fields: Mapping[str, str] = _NO_FIELDS,
 ) -> Diagnosis:
     """The verdict on a workload that is not ready, with what Kubernetes says of its pods: which pod, on which node,
     why, and what to do. Failed once that has lasted. `neighbours` are pods, also of other workloads, of which some
-    may still end on the node of one of its pods.
+    may still end on the node of one of its pods; `image_fields` has the fields of the spec that set an image, by it.
     """
     if verdict.state is not State.PROGRESSING:
         return Diagnosis(verdict)
@@ -47,7 +51,8 @@ def diagnose(
     ]
     # Of pods that are over, older ones have been replaced already, and are kept to be looked at.
     current = [pod for pod in newest_first if pod is newest_first[0] or phase(pod) != "Failed"]
-    causes += [cause for pod in current if (cause := _cause(workload, pod, neighbours, warnings, now))]
+    cause_of = partial(_cause, workload, neighbours, warnings, now, image_fields)
+    causes += [cause for pod in current if (cause := cause_of(pod))]
     visible = sorted((c for c in causes if c.shown_at is None or c.shown_at <= now), key=explains_most)
     stalled = [cause for cause in visible if (at := cause.stalled_at()) and at <= now]
     moments = [at for cause in causes for at in (cause.shown_at, cause.stalled_at()) if at and at > now]
@@ -86,7 +91,12 @@ def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
 
 
 def _cause(
-    workload: Mapping[str, Any], pod: Object, neighbours: Sequence[Object], warnings: Warnings, now: datetime
+    workload: Mapping[str, Any],
+    neighbours: Sequence[Object],
+    warnings: Warnings,
+    now: datetime,
+    image_fields: Mapping[str, str],
+    pod: Object,
 ) -> Cause | None:
     """Why a pod is not ready, or not gone yet; None for one that is ready, or that only starts."""
     by_type = conditions(pod)
@@ -103,7 +113,7 @@ def _cause(
         return pod_scheduling.eviction_cause(workload, pod)
     return (
         pod_scheduling.scheduling_cause(pod, by_type, warnings)
-        or pod_containers.container_cause(workload, pod, about, now)
+        or pod_containers.container_cause(workload, pod, about, now, image_fields)
         or pod_scheduling.preparation_cause(pod, by_type, about)
         or pod_scheduling.silent_node_cause(pod, by_type)
         or pod_containers.probe_cause(pod, about)

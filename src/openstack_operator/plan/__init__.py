@@ -38,7 +38,7 @@ from .ignored import (
     shared_fields,
     unused,
 )
-from .image_profile import IMAGE_PROFILE, spec_images
+from .image_profile import IMAGE_PROFILE, image_fields, spec_images
 from .kind import Kind
 from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest, split_port, url_host
 from .pause import PAUSE, PAUSED, pause_reason
@@ -182,6 +182,7 @@ __all__ = [
     "failed",
     "fitting",
     "ignored_verdict",
+    "image_fields",
     "inconsistent_verdict",
     "is_earlier",
     "is_own_service",

@@ -52,6 +52,14 @@ def spec_images(spec: Model) -> dict[str, str]:
     return dict(_of_model(spec, "spec"))
 
 
+def image_fields(spec: Model) -> dict[str, str]:
+    """Return the fields that set an image for programs of a release, with commas between, by the image."""
+    fields: dict[str, list[str]] = {}
+    for path, image in spec_images(spec).items():
+        fields.setdefault(image, []).append(path)
+    return {image: ", ".join(paths) for image, paths in fields.items()}
+
+
 def _images(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, (list, tuple)):
         for index, each in enumerate(value):

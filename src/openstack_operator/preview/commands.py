@@ -17,6 +17,7 @@ import msgspec
 from .. import __version__
 from ..api import handle
 from ..cluster_domain import USUAL
+from ..inspection.deciding_fields import image_places, spec_of
 from ..inspection.redaction import masked_values
 from ..inspection.session import cloud_namespace
 from ..inspection.state import is_ready, printed, reason_of, subject
@@ -285,7 +286,7 @@ def _remarks(preview: Preview) -> Iterator[str]:
 async def _print(options: Options, client: DryRunClient, namespace: str, foreseen: _Foreseen) -> None:
     differences, problems, definitions = foreseen
     stops = outages(differences, client.written)
-    problems = [*problems, *missing_images(client.written, await _nodes(client))]
+    problems = [*problems, *missing_images(client.written, await _nodes(client), _image_places(client))]
     replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
     durations = last_durations(differences, client.written, replica_sets, jobs)
     if options.as_json:
@@ -299,6 +300,13 @@ async def _print(options: Options, client: DryRunClient, namespace: str, foresee
                 ("", f"Definitions to apply before version {__version__}:", *(f"  {each}" for each in definitions))
             )
         )
+
+
+def _image_places(client: DryRunClient) -> dict[str, str]:
+    """Return the fields of changed resources that set images, by the image."""
+    changed = [write.after for write in client.written.values() if write.after]
+    specs = [(live, spec) for live in changed if (spec := spec_of(live))]
+    return {image: place for live, spec in specs for image, place in image_places(live, spec).items()}
 
 
 async def _nodes(client: Client) -> list[Object]:

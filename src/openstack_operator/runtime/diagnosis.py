@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from ..kube import danger, diagnose, job_succeeded, judge, outdated, started_until
 from ..plan import READY, Object, State, Verdict, progressing
@@ -24,11 +25,20 @@ class Diagnostician:
     """A judge of the objects of one resource during one pass."""
 
     def __init__(
-        self, world: World, request: Request, now: datetime, memo: ApplyCache, version: str, *, steady: datetime
+        self,
+        world: World,
+        request: Request,
+        now: datetime,
+        memo: ApplyCache,
+        version: str,
+        *,
+        steady: datetime,
+        image_fields: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """`version` is that of this operator; `steady` the time of clock.steady. Roll-outs that are
-        finished are removed from those of `memo`.
+        """`version` is that of this operator; `steady` the time of clock.steady; `image_fields` has the fields of the
+        spec that set an image, by it. Roll-outs that are finished are removed from those of `memo`.
         """
+        self._image_fields = image_fields
         self._world, self._request, self._now, self._rollouts = world, request, now, memo.announced_rollouts
         self._version = version
         memo.began = memo.began or steady
@@ -86,7 +96,15 @@ class Diagnostician:
         elif (until := started_until(live, pods, self._selectors())) and until > self._now:
             self._recheck_in((until - self._now).total_seconds())
             return READY
-        diagnosis = diagnose(live, verdict, pods, self._warnings, self._now, neighbours=self._ending_pods())
+        diagnosis = diagnose(
+            live,
+            verdict,
+            pods,
+            self._warnings,
+            self._now,
+            neighbours=self._ending_pods(),
+            image_fields=self._image_fields,
+        )
         if diagnosis.changes_at:
             self._recheck_in((diagnosis.changes_at - self._now).total_seconds())
         return diagnosis.verdict

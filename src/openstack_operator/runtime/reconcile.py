@@ -24,6 +24,7 @@ from ..plan import (
     Verdict,
     carry_out,
     conditions,
+    image_fields,
     progress_count,
 )
 from ..plan.steps import WORKLOADS
@@ -111,7 +112,8 @@ class Reconciler:
         kind, children, now = world.resource(request.kind), inputs.children, steady()
         applier = Applier(world, memo, request, resource, kind, context.now, children, steady=now)
         gate = self._gate(request, resource, context.spec, now, applier, children)
-        diagnostician = Diagnostician(world, request, context.now, memo, self._engine.reporter.version, steady=now)
+        version, fields = self._engine.reporter.version, image_fields(context.spec)
+        diagnostician = Diagnostician(world, request, context.now, memo, version, steady=now, image_fields=fields)
         rule = world.claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:

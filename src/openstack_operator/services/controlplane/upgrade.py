@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ... import kube
 from ...api import ServiceSpec, Template, Upgrade
-from ...kube.own_images import BUILD
+from ...kube.own_images import BUILD, CORRECT
 from ...kube.pod_reasons import IMAGE_PULL
 from ...plan import (
     PREFLIGHT,
@@ -169,7 +169,7 @@ def _without_images(pending: Mapping[Key, Verdict], release: str) -> Verdict | N
         return None
     state = max(verdict.state for verdict in lacking.values())
     message = next(iter(lacking.values())).message
-    if BUILD in message:
+    if BUILD in message and CORRECT not in message:
         options = f"--release {release}"
         message = (
             f"build and load the images of {release}: `{BUILD} {options}`, then `python -m images load {options}`, or"
