@@ -29,6 +29,7 @@ from openstack_operator.inspection.causes import (
 from openstack_operator.inspection.certificates import Certificate, Certificates, certificate_lines
 from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
 from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.inspection.state import remarks
 from openstack_operator.inspection.table import overview
 from openstack_operator.manifests import load
 from openstack_operator.plan import Kind, Object, SpecError
@@ -723,13 +724,49 @@ def test_the_address_of_a_cloud_is_whole_in_80_columns(ask: Any, capsys: pytest.
         assert capsys.readouterr().out.splitlines()[: len(lines) + 1] == [*lines, ""]
 
 
-def test_status_shows_options_that_a_ready_service_ignores(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    glance = resource("Glance/glance")
-    glance["status"]["conditions"].append(
-        {"type": "ConfigValid", "status": "False", "reason": "UnknownOption", "message": "did you mean workers?"}
-    )
-    assert ask(Snapshot(namespace="openstack", resources=[glance], now=NOW), commands.status) == READY
-    assert "ConfigValid: did you mean workers?" in capsys.readouterr().out
+IGNORED = "spec.config.DEFAULT.worker: Glance 2025.1 ignores it; did you mean workers?"
+
+
+def remarked(name: str, type_: str, **ready: Any) -> Object:
+    """A resource with a condition that informs."""
+    live = resource(name, **ready)
+    condition = {"type": type_, "status": "True", "reason": "UnknownOptions", "message": IGNORED}
+    live["status"]["conditions"].append(condition)
+    return live
+
+
+@pytest.mark.parametrize(
+    "type_", ["ConfigValid", "FieldsIgnored", "FieldsInconsistent", "ForeignFields", "NodeLabelsIgnored"]
+)
+def test_what_a_ready_service_ignores_is_shown(type_: str, ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    snapshot = Snapshot(namespace="openstack", resources=[remarked("Glance/glance", type_)], now=NOW)
+    assert ask(snapshot, commands.status) == READY
+    assert f"{type_}: {IGNORED}" in capsys.readouterr().out
+    assert ask(snapshot, commands.status, as_json=True) == READY
+    assert json.loads(capsys.readouterr().out)[0]["remarks"] == [f"{type_}: {IGNORED}"]
+    assert ask(snapshot, commands.why) == READY
+    assert capsys.readouterr().out.splitlines() == ["Glance/glance: Ready", f"Glance/glance: {type_}: {IGNORED}"]
+
+
+def test_why_ends_with_what_a_service_ignores_that_is_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    live = remarked("Glance/glance", "ConfigValid", reason="Progressing", message="API: not yet")
+    assert ask(Snapshot(namespace="openstack", resources=[live], now=NOW), commands.why) == NOT_READY
+    assert capsys.readouterr().out.splitlines()[-2:] == ["", f"Glance/glance: ConfigValid: {IGNORED}"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "ready"),
+    [
+        ("ForeignFields", "Allowed", {}),
+        ("SingleCopy", "NodeLoss", {}),
+        # `Ready` says it already.
+        ("ConfigValid", "InvalidOptions", {"reason": "InvalidSpec", "message": IGNORED}),
+    ],
+)
+def test_what_a_user_chose_or_knows_is_no_remark(type_: str, reason: str, ready: Mapping[str, str]) -> None:
+    live = resource("Glance/glance", **ready)
+    live["status"]["conditions"].append({"type": type_, "status": "True", "reason": reason, "message": IGNORED})
+    assert remarks(live) == []
 
 
 def test_what_may_not_be_read_is_named_and_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:

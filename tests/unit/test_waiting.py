@@ -91,6 +91,13 @@ def test_each_part_that_becomes_ready_is_a_line(ask: Any) -> None:
     )
 
 
+def test_the_end_names_options_without_effect(ask: Any) -> None:
+    [live] = plane("Ready")
+    text = "spec.nova.config.DEFAULT.odd: Nova 2025.1 ignores it"
+    live["status"]["conditions"].append({"type": "ConfigValid", "status": "True", "message": text})
+    assert ask([live]) == (0, [f"{PLANE}: Ready: ConfigValid: {text}"])
+
+
 def test_the_timeout_names_the_causes(ask: Any) -> None:
     broken = resource("Keystone/keystone", reason="Progressing", message="API: not yet")
     pull = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off pulling image x: not found"}}

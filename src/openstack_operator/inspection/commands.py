@@ -22,7 +22,7 @@ from .selection import PLANES
 from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
+from .state import is_ready, is_serving, pause_of, printed, reason_of, remarks, subject
 from .table import overview_lines
 
 READY, NOT_READY = 0, 1
@@ -102,6 +102,8 @@ async def _why(options: Options, client: Client) -> int:
         print(f"{', '.join(names) if len(names) <= _MOST else f'all {len(names)} resources'}: Ready")
     else:
         print("\n".join(await explanation(client, snapshot, chosen)))
+    if not options.as_json and (lines := list(_remark_lines(chosen))):
+        print("\n".join([*([""] if answers else []), *map(printed, lines)]))
     return _exit(snapshot, ready=not answers)
 
 
@@ -112,6 +114,13 @@ async def explanation(client: Client, snapshot: Snapshot, resources: Sequence[Ob
         for finding, roots in _answers(snapshot, resources)
         for line in _text(snapshot.namespace, finding, roots, await _logs(client, snapshot.namespace, roots))
     ]
+
+
+def _remark_lines(resources: Sequence[Object]) -> Iterator[str]:
+    """Yield what has no effect in resources, be they ready or not. A cloud says it of those that it made."""
+    for live in resources:
+        for remark in remarks(live):
+            yield f"{subject(live)}: {remark}"
 
 
 def _answers(snapshot: Snapshot, resources: Sequence[Object]) -> list[tuple[Finding, list[Root]]]:
@@ -190,6 +199,7 @@ def _summary(live: Object) -> Object:
         "serving": is_serving(live),
         "reason": reason_of(live),
         "paused": pause_of(live) is not None,
+        "remarks": remarks(live),
         "members": list((live.get("status") or {}).get("members") or ()),
         **{key: condition.get(key, "") for key in ("message", "lastTransitionTime")},
     }

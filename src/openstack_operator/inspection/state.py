@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 from ..kube import child_verdict, conditions
-from ..plan import PAUSED, Object, pause_reason
+from ..kube.foreign import ALLOWED, FOREIGN_FIELDS
+from ..plan import CONFIG_VALID, FIELDS_IGNORED, FIELDS_INCONSISTENT, PAUSED, Object, pause_reason
+from ..plan.node_labels import CONDITION as NODE_LABELS_IGNORED
 
 NOT_LOOKED_AT, DELETING = "NotLookedAt", "Deleting"
 """Reasons that no condition has: the operator has not seen the spec yet, and the resource is being deleted."""
+
+
+_REMARKS = (CONFIG_VALID, FIELDS_IGNORED, FIELDS_INCONSISTENT, FOREIGN_FIELDS, NODE_LABELS_IGNORED)
+"""Conditions about what a user set without effect. `Ready` does not depend on them."""
+
+
+def remarks(live: Object) -> list[str]:
+    """Return what is to be said of a resource though it may be ready: each condition with its message, but for what
+    `Ready` says already.
+    """
+    by_type = conditions(live)
+    known = by_type.get("Ready", {}).get("message", "")
+    texts: list[str] = []
+    for type_ in _REMARKS:
+        condition = by_type.get(type_, {})
+        message = condition.get("message", "")
+        if message and message not in known and condition.get("reason") != ALLOWED:
+            texts.append(f"{type_}: {message}")
+    return texts
 
 
 def is_ready(live: Object) -> bool:

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from ..kind_index import SMALL
 from ..kube import INSTANCE, KIND, conditions
-from ..plan import CONFIG_VALID, PAUSED, Object
+from ..plan import PAUSED, Object
 from ..terminal import Color
 from .certificates import Certificate, certificate_lines
 from .members import member_lines
 from .selection import labels_of
 from .snapshot import Snapshot
-from .state import is_ready, is_serving, pause_of, printed, reason_of, subject
+from .state import is_ready, is_serving, pause_of, printed, reason_of, remarks, subject
 from .upgrades import release_of, upgrade_lines
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
@@ -65,12 +65,12 @@ def _color(live: Object) -> Color | None:
     reason = reason_of(live)
     if reason and conditions(live).get("Ready", {}).get("reason") not in _GOING_ON:
         return Color.RED
-    return Color.YELLOW if reason or pause_of(live) is not None else None
+    return Color.YELLOW if reason or pause_of(live) is not None or remarks(live) else None
 
 
 def _is_quiet(live: Object) -> bool:
     """Return True for a small resource that has nothing to say."""
-    return is_ready(live) and pause_of(live) is None and _type(live) in SMALL
+    return is_ready(live) and pause_of(live) is None and not remarks(live) and _type(live) in SMALL
 
 
 def _type(live: Object) -> tuple[str, str]:
@@ -98,10 +98,7 @@ def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     condition, reason = conditions(live).get("Ready", {}), reason_of(live)
     states = [f"paused: {pause}" if pause else "paused"] if (pause := pause_of(live)) is not None else []
     states += [f"{reason}: {condition.get('message', '')}"] if reason not in ("", PAUSED) else []
-    valid = conditions(live).get(CONFIG_VALID, {})
-    # An option that programs ignore leaves a service Ready.
-    states += [f"{CONFIG_VALID}: {valid.get('message', '')}"] if valid.get("status") == "False" and not reason else []
-    state = printed("; ".join(states))
+    state = printed("; ".join([*states, *remarks(live)]))
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
     age = _age(condition.get("lastTransitionTime", ""), now)
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"

@@ -15,7 +15,7 @@ from .commands import NOT_READY, READY, explanation
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, is_serving, printed, reason_of, subject
+from .state import is_ready, is_serving, printed, reason_of, remarks, subject
 
 _PAUSE = 2.0
 """Seconds between two looks."""
@@ -144,7 +144,7 @@ def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
     if is_deletion and not live["metadata"].get("deletionTimestamp"):
         return "exists, and is not being deleted", ""
     if not reason:
-        return "Ready", ""
+        return "Ready", "; ".join(remarks(live))
     message = conditions(live).get("Ready", {}).get("message", "")
     state = "serves" if is_serving(live) else phase
     return ": ".join(part for part in (state, reason, _progress(live)) if part), message

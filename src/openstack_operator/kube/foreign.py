@@ -12,6 +12,10 @@ from .objects import MANAGED_BY
 
 KEEP_FIELDS = "openstack.k8s.io/keep-fields"
 """Annotation of an object: paths of fields, separated by commas, which a user may set there by hand."""
+FOREIGN_FIELDS = "ForeignFields"
+"""Condition of a resource in whose objects others set fields by hand."""
+ALLOWED = "Allowed"
+"""Its reason if an annotation lets all of them stay."""
 _OWN_MANAGERS = (MANAGED_BY, "python-httpx")
 """Beginnings of the names by which the operator writes; the second is that of some writes of earlier versions."""
 _RESTARTS = ("spec", "template", "metadata", "annotations")

@@ -20,12 +20,12 @@ from ..cluster_domain import USUAL
 from ..inspection.deciding_fields import image_places, spec_of
 from ..inspection.redaction import masked_values
 from ..inspection.session import cloud_namespace
-from ..inspection.state import is_ready, printed, reason_of, subject
+from ..inspection.state import is_ready, printed, reason_of, remarks, subject
 from ..kube import FIELD, MANAGED_BY, conditions
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
 from ..offline.manifests import metadata_problems
-from ..plan import CONFIG_VALID, NO_PERMISSIONS, Object, Permissions, SpecError, Transient
+from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
 from ..runtime.client import Client
@@ -272,15 +272,11 @@ def _problems(preview: Preview) -> list[str]:
 
 
 def _remarks(preview: Preview) -> Iterator[str]:
-    """Yield what is to be said of options that programs take. A cloud says it of its resources."""
+    """Yield what would have no effect in resources. A cloud says it of those that it made."""
     for live in preview.resources():
-        condition = conditions(live).get(CONFIG_VALID, {})
-        if (
-            condition.get("status") == "True"
-            and condition["message"]
-            and FIELD not in (live["metadata"].get("annotations") or {})
-        ):
-            yield f"{subject(live)}: {condition['message']}"
+        if FIELD not in (live["metadata"].get("annotations") or {}):
+            for remark in remarks(live):
+                yield f"{subject(live)}: {remark}"
 
 
 async def _print(options: Options, client: DryRunClient, namespace: str, foreseen: _Foreseen) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..kube import owner_path
-from ..kube.foreign import KEEP_FIELDS, ForeignField, foreign_fields, may_stay
+from ..kube.foreign import ALLOWED, FOREIGN_FIELDS, KEEP_FIELDS, ForeignField, foreign_fields, may_stay
 from ..plan import READY, Object, SpecError, Verdict
 from ..plan.steps import WORKLOADS
 from .errors import Conflict, Missing
@@ -16,9 +16,8 @@ from .memo import ApplyCache
 from .store import Cached, Request
 from .world import World, entry
 
-CONDITION = "ForeignFields"
-REMOVED, ALLOWED = "Removed", "Allowed"
-"""Reasons of the condition; the first one is that of an Event, too."""
+REMOVED = "Removed"
+"""Reason of the condition, and of an Event."""
 _SHOWN_FOR = timedelta(minutes=10)
 """Time for which the condition names fields that are gone."""
 _OF_USERS = {"PKI", "OVNChassis"}
@@ -99,7 +98,9 @@ class ForeignFields:
             self.memo.removed_fields.pop(self.uid, None)
             removed = ()
         texts = [*removed, *self._allowed]
-        return {CONDITION: Verdict(READY.state, "; ".join(texts), REMOVED if removed else ALLOWED)} if texts else {}
+        return (
+            {FOREIGN_FIELDS: Verdict(READY.state, "; ".join(texts), REMOVED if removed else ALLOWED)} if texts else {}
+        )
 
     @property
     def recheck_after(self) -> float | None:
