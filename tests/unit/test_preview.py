@@ -145,29 +145,62 @@ def test_a_text_of_the_cluster_cannot_move_the_cursor() -> None:
     assert not any("\x1b" in line or "\n" in line for line in text)
 
 
+REVISION = "deployment.kubernetes.io/revision"
+
+
+def rolled_out(reason: str = "NewReplicaSetAvailable", end: str = LATER, of: str = "api-1") -> Object:
+    """A Deployment whose last roll-out has ended."""
+    made = deployment("api", "a")
+    made["metadata"]["annotations"] = {REVISION: "3"}
+    message = f'ReplicaSet "{of}" has successfully progressed.'
+    progress = {"type": "Progressing", "reason": reason, "lastUpdateTime": end, "message": message}
+    return {**made, "status": {"conditions": [progress]}}
+
+
+def replica_set(name: str, revision: str, owner: str = "api", **annotations: str) -> Object:
+    return {
+        "metadata": {
+            "name": name,
+            "creationTimestamp": THEN,
+            "annotations": {REVISION: revision, **annotations},
+            "ownerReferences": [{"uid": owner, "controller": True}],
+        }
+    }
+
+
 def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> None:
     writes = {
         **one(JOB, None, live(JOB, "nova-db-sync-2222")),
-        **one(
-            DEPLOYMENT,
-            {
-                **deployment("api", "a"),
-                "status": {
-                    "conditions": [{"type": "Progressing", "reason": "NewReplicaSetAvailable", "lastUpdateTime": LATER}]
-                },
-            },
-            deployment("api", "b"),
-        ),
+        **one(DEPLOYMENT, rolled_out(), deployment("api", "b")),
     }
     differences = changes(writes)
-    replica_sets = [{"metadata": {"creationTimestamp": THEN, "ownerReferences": [{"name": "api", "controller": True}]}}]
     jobs = [{"metadata": {"name": "nova-db-sync-1111"}, "status": {"startTime": THEN, "completionTime": LATER}}]
-    durations = last_durations(differences, writes, replica_sets, jobs)
+    durations = last_durations(differences, writes, [replica_set("api-1", "3")], jobs)
     assert durations == {"Job/nova-db-sync-2222": 42.0, "Deployment/api": 42.0}
     text = "\n".join(lines(differences, outages(differences, writes), [], durations))
     assert "Jobs, in this order:\n  Job/nova-db-sync-2222 (took 42 s the last time)" in text
-    assert "one workload at a time:\n  Deployment/api (took 42 s the last time)" in text
-    assert text.endswith("2 objects: 1 created, 1 changed; 1 workload replaces pods")
+    assert "one program at a time:\n  Deployment/api (took 42 s the last time)" in text
+    assert text.endswith("2 objects: 1 created, 1 changed; 1 program replaces pods")
+
+
+@pytest.mark.parametrize(
+    ("before", "replica_sets"),
+    [
+        # The Deployment went back to a ReplicaSet of an earlier roll-out, which is as old as that.
+        (rolled_out(), [replica_set("api-1", "3", **{f"{REVISION}-history": "1"}), replica_set("api-2", "2")]),
+        (rolled_out(), [replica_set("api-2", "2")]),
+        (rolled_out(), [replica_set("api-1", "3", "another")]),
+        (rolled_out(of="api-0"), [replica_set("api-1", "3")]),
+        (rolled_out("ReplicaSetUpdated"), [replica_set("api-1", "3")]),
+        # It was held up for longer than Kubernetes gives a roll-out.
+        (rolled_out(end="2026-01-01T12:12:58Z"), [replica_set("api-1", "3")]),
+        (rolled_out(end="never"), [replica_set("api-1", "3")]),
+        (deployment("api", "a"), [replica_set("api-1", "")]),
+    ],
+)
+def test_nothing_is_said_of_a_roll_out_whose_ends_are_not_known(before: Object, replica_sets: Sequence[Object]) -> None:
+    writes = one(DEPLOYMENT, before, deployment("api", "b"))
+    assert last_durations(changes(writes), writes, replica_sets, []) == {}
 
 
 RECREATE = "Recreate"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..kube import is_dispensable
+from ..kube import conditions, is_dispensable
 from ..plan import Object
 from ..plan.steps import WORKLOADS
 from ..runtime.kinds import Kind
@@ -16,6 +16,10 @@ from .client import Address, Write
 
 _NONE = (0, "0", "0%")
 """Forms of no pod at all in `maxSurge`."""
+_REVISION, _EARLIER_REVISIONS = "deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"
+"""Annotations of Deployments and ReplicaSets; only a ReplicaSet that a Deployment went back to has the second one."""
+_DEADLINE = 600
+"""Seconds in which a Deployment has to make progress, unless it says otherwise (`progressDeadlineSeconds`)."""
 REPLICA_SET = Kind("apps/v1", "ReplicaSet", "replicasets")
 
 
@@ -63,29 +67,49 @@ def _reason(change: ObjectChange, write: Write) -> str:  # noqa: PLR0911  (a tab
 def last_durations(
     changes: Iterable[ObjectChange],
     writes: Mapping[Address, Write],
-    replica_sets: Iterable[Object],
-    jobs: Iterable[Object],
+    replica_sets: Sequence[Object],
+    jobs: Sequence[Object],
 ) -> dict[str, float]:
     """Return the seconds that roll-outs and jobs took the last time, by Kind/name, as far as the cluster tells."""
-    newest: dict[str, str] = {}
-    for live in replica_sets:
-        owner = next(
-            (each["name"] for each in live["metadata"].get("ownerReferences") or () if each.get("controller")), ""
-        )
-        newest[owner] = max(newest.get(owner, ""), live["metadata"].get("creationTimestamp") or "")
-    finished = list(jobs)
     durations: dict[str, float | None] = {}
     for change in changes:
-        name, before = change.address.name, writes[change.address].before
+        before = writes[change.address].before
         if is_job(change):
-            durations[change.name] = _of_similar_job(name, finished)
+            durations[change.name] = _of_similar_job(change.address.name, jobs)
         elif change.replaces_pods and before and change.address.kind.kind == "Deployment":
-            progress = next(
-                (each for each in before.get("status", {}).get("conditions") or () if each["type"] == "Progressing"), {}
-            )
-            if progress.get("reason") == "NewReplicaSetAvailable":
-                durations[change.name] = _seconds(newest.get(name, ""), progress.get("lastUpdateTime", ""))
+            durations[change.name] = _of_last_rollout(before, replica_sets)
     return {name: seconds for name, seconds in durations.items() if seconds is not None and seconds >= 0}
+
+
+def _of_last_rollout(live: Object, replica_sets: Iterable[Object]) -> float | None:
+    """Return the seconds from the creation of a Deployment's present ReplicaSet to the end of its roll-out; None where
+    these are not the two ends of one roll-out.
+    """
+    progress = conditions(live).get("Progressing", {})
+    revision = _annotation(live, _REVISION)
+    present = next(
+        (each for each in replica_sets if _is_of(live, each) and _annotation(each, _REVISION) == revision), None
+    )
+    if progress.get("reason") != "NewReplicaSetAvailable" or not revision or present is None:
+        return None
+    # One that a Deployment goes back to is as old as its first roll-out.
+    if _annotation(present, _EARLIER_REVISIONS) or f'"{present["metadata"]["name"]}"' not in progress.get(
+        "message", ""
+    ):
+        return None
+    seconds = _seconds(present["metadata"].get("creationTimestamp"), progress.get("lastUpdateTime"))
+    # The time moves, too, when a Deployment comes back that had failed. Longer than its deadline, it was held up.
+    deadline = live["spec"].get("progressDeadlineSeconds", _DEADLINE)
+    return seconds if seconds is not None and seconds < deadline else None
+
+
+def _is_of(deployment: Object, replica_set: Object) -> bool:
+    uids = [each.get("uid") for each in replica_set["metadata"].get("ownerReferences") or () if each.get("controller")]
+    return deployment["metadata"]["uid"] in uids
+
+
+def _annotation(live: Object, name: str) -> str:
+    return (live["metadata"].get("annotations") or {}).get(name, "")
 
 
 def _of_similar_job(name: str, jobs: Sequence[Object]) -> float | None:

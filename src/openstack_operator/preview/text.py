@@ -36,7 +36,9 @@ def _lines(
     yield from _steps("Jobs, in this order:", [each.name for each in changes if is_job(each)], durations)
     replaced = sorted((each for each in changes if each.replaces_pods), key=lambda each: each.replaced_at)
     rolled_out = [each.name for each in replaced]
-    yield from _steps("Pods are replaced in this order, one workload at a time:", rolled_out, durations)
+    # The pods of a DaemonSet wait for other programs, and none waits for them.
+    on_nodes = " (a DaemonSet holds up no other)" if any(name.startswith("DaemonSet/") for name in rolled_out) else ""
+    yield from _steps(f"Pods are replaced in this order, one program at a time{on_nodes}:", rolled_out, durations)
     if outages:
         yield ""
         yield "Not available during the change:"
@@ -82,8 +84,8 @@ def _total(changes: Sequence[ObjectChange]) -> str:
     counts = Counter(change.verb for change in changes)
     counted = ", ".join(f"{counts[verb]} {verb}" for verb in _SIGNS if counts[verb])
     replaced = sum(change.replaces_pods for change in changes)
-    workloads = f"; {replaced} workload{'s' * (replaced != 1)} replace{'s' * (replaced == 1)} pods" if replaced else ""
-    return f"{len(changes)} object{'s' * (len(changes) != 1)}: {counted}{workloads}"
+    programs = f"; {replaced} program{'s' * (replaced != 1)} replace{'s' * (replaced == 1)} pods" if replaced else ""
+    return f"{len(changes)} object{'s' * (len(changes) != 1)}: {counted}{programs}"
 
 
 def as_json(
