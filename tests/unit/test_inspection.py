@@ -358,8 +358,10 @@ def test_the_table_counts_what_is_quiet_and_cuts_what_is_long() -> None:
         resource("MariaDBDatabase/keystone-db", "Keystone/keystone"),
         pods=[pod("keystone-api-1-a", "keystone-api", "keystone", PULL)],
     )
+    counted = {"type": "Progressing", "status": "True", "message": "2 of 7 parts done; x", "observedGeneration": 1}
+    snapshot.resources[0]["status"]["conditions"].append(counted)
     lines = overview(snapshot, snapshot.resources).splitlines()
-    assert lines[0] == "OpenStackControlPlane/cloud: not Ready (Progressing), 0 of 1 services ready"
+    assert lines[0] == "OpenStackControlPlane/cloud: not Ready (Progressing), 2 of 7 parts done"
     [line] = [line for line in lines if line.startswith("Keystone ")]
     assert line.split()[:5] == ["Keystone", "keystone", "False", "0/1", "30m"]
     assert line.endswith("x…")
@@ -376,6 +378,15 @@ def upgraded(name: str, release: str, *, held: bool = False, api: str = "True") 
     last = {"type": "UpgradeReady", "status": "False", "reason": "Held" if held else "Waiting", "message": "waits"}
     live["status"]["conditions"] += [last, {"type": "APIReady", "status": api, "reason": "Progressing"}]
     return live
+
+
+def test_status_says_that_a_cloud_is_ready_whose_change_is_not_done() -> None:
+    snapshot = cloud()
+    listed = snapshot.resources[0]["status"]["conditions"]
+    listed[0] |= {"status": "True", "reason": "InvalidSpec"}
+    listed.append(listed[0] | {"type": "Progressing"})
+    lines = overview(snapshot, snapshot.resources).splitlines()
+    assert lines[0] == "OpenStackControlPlane/cloud: Ready, change not done (InvalidSpec)"
 
 
 def test_status_shows_how_far_an_upgrade_is() -> None:

@@ -11,6 +11,7 @@ from live_objects import NOW, THEN, deployment, pod, resource
 from openstack_operator.cli import main
 from openstack_operator.inspection import waiting
 from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.inspection.state import progress_of
 from openstack_operator.inspection.waiting import Options
 from openstack_operator.plan import Object, Transient
 
@@ -72,23 +73,37 @@ def test_each_change_of_phase_and_reason_is_a_line(ask: Any) -> None:
     )
 
 
-def test_each_part_that_becomes_ready_is_a_line(ask: Any) -> None:
-    def cloud(*ready: str) -> list[Object]:
-        [live] = plane("ComputeAndStorage", reason="Progressing", message="Nova/nova: not yet")
-        names = ("Keystone", "Glance", "Nova")
-        live["status"]["conditions"] += [
-            {"type": f"{name}Ready", "status": str(name in ready), "reason": "Any", "message": ""} for name in names
-        ]
-        return [live]
+def progress(count: str, *, serves: bool = False, counted_at: int = 1) -> list[Object]:
+    """A cloud of which so many parts are done."""
+    [live] = plane("ComputeAndStorage", reason="Progressing", message="Nova/nova: not yet")
+    live["status"]["conditions"][0]["status"] = str(serves)
+    message = f"{count} parts done; Nova/nova: not yet"
+    live["status"]["conditions"].append(
+        {"type": "Progressing", "status": "True", "message": message, "observedGeneration": counted_at}
+    )
+    return [live]
 
-    assert ask(cloud("Keystone"), cloud("Keystone"), cloud("Keystone", "Glance"), plane("Ready")) == (
+
+def test_each_part_that_is_done_is_a_line(ask: Any) -> None:
+    assert ask(progress("1 of 3"), progress("1 of 3"), progress("2 of 3"), plane("Ready")) == (
         0,
         [
-            f"{PLANE}: ComputeAndStorage: Progressing: 1 of 3 parts ready: Nova/nova: not yet",
-            f"{PLANE}: ComputeAndStorage: Progressing: 2 of 3 parts ready: Nova/nova: not yet",
+            f"{PLANE}: ComputeAndStorage: Progressing: 1 of 3 parts done: Nova/nova: not yet",
+            f"{PLANE}: ComputeAndStorage: Progressing: 2 of 3 parts done: Nova/nova: not yet",
             f"{PLANE}: Ready",
         ],
     )
+
+
+def test_a_change_while_all_serves_is_named_in_plain_words(ask: Any) -> None:
+    _, lines = ask(progress("2 of 3", serves=True), plane("Ready"))
+    assert lines[0] == f"{PLANE}: Ready, change not done: Progressing: 2 of 3 parts done: Nova/nova: not yet"
+
+
+def test_a_count_of_an_earlier_spec_is_not_shown() -> None:
+    assert progress_of(progress("2 of 3")[0]) == "2 of 3 parts done"
+    assert progress_of(progress("2 of 3", counted_at=0)[0]) == ""
+    assert progress_of(plane("Ready")[0]) == ""
 
 
 def test_the_end_names_options_without_effect(ask: Any) -> None:

@@ -22,7 +22,7 @@ from .selection import PLANES
 from .selection import chosen as chosen_resources
 from .session import FAULT, run, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, is_serving, pause_of, printed, reason_of, remarks, subject
+from .state import CHANGING, is_ready, is_serving, pause_of, printed, reason_of, remarks, subject
 from .table import overview_lines
 
 READY, NOT_READY = 0, 1
@@ -136,8 +136,8 @@ def _exit(snapshot: Snapshot, *, ready: bool) -> int:
 
 
 def _text(namespace: str, finding: Finding, causes: Sequence[Root], logs: dict[Log, Sequence[str]]) -> Iterator[str]:
-    state = "is Ready, and its change is not done" if finding.serves else "is not Ready"
-    yield f"{finding.subject} in namespace {namespace} {state}: {finding.reason}"
+    state = CHANGING if finding.serves else "not Ready"
+    yield f"{finding.subject} in namespace {namespace} is {state}: {finding.reason}"
     for number, root in enumerate(causes[:_MOST], 1):
         cause = root.finding
         yield ""

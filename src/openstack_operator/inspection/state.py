@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ..kube import child_verdict, conditions
 from ..kube.foreign import ALLOWED, FOREIGN_FIELDS
 from ..plan import CONFIG_VALID, FIELDS_IGNORED, FIELDS_INCONSISTENT, PAUSED, Object, pause_reason
@@ -11,6 +13,10 @@ NOT_LOOKED_AT, DELETING = "NotLookedAt", "Deleting"
 """Reasons that no condition has: the operator has not seen the spec yet, and the resource is being deleted."""
 
 
+CHANGING = "Ready, change not done"
+"""State of a resource of which all that served still serves, while a change goes on, waits or failed."""
+_COUNT = re.compile(r"\d+ of \d+ parts done\b")
+"""Beginning of the message of Progressing."""
 _REMARKS = (CONFIG_VALID, FIELDS_IGNORED, FIELDS_INCONSISTENT, FOREIGN_FIELDS, NODE_LABELS_IGNORED)
 """Conditions about what a user set without effect. `Ready` does not depend on them."""
 
@@ -28,6 +34,16 @@ def remarks(live: Object) -> list[str]:
         if message and message not in known and condition.get("reason") != ALLOWED:
             texts.append(f"{type_}: {message}")
     return texts
+
+
+def progress_of(live: Object) -> str:
+    """Return how many parts of a resource are done, `2 of 7 parts done`, as the operator counts them; empty if it did
+    not count them since the spec changed.
+    """
+    condition = conditions(live).get("Progressing", {})
+    count = _COUNT.match(condition.get("message", ""))
+    is_present = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
+    return count[0] if count and is_present else ""
 
 
 def is_ready(live: Object) -> bool:

@@ -13,7 +13,7 @@ from .certificates import Certificate, certificate_lines
 from .members import member_lines
 from .selection import labels_of
 from .snapshot import Snapshot
-from .state import is_ready, is_serving, pause_of, printed, reason_of, remarks, subject
+from .state import CHANGING, is_ready, is_serving, pause_of, printed, progress_of, reason_of, remarks, subject
 from .upgrades import release_of, upgrade_lines
 
 _COLUMNS = ("KIND", "NAME", "READY", "PODS", "SINCE", "STATE")
@@ -47,7 +47,7 @@ def overview_lines(
     rows = [_row(each, pods.get(labels_of(each), (0, 0)), snapshot.now) for each in (*planes, *visible)]
     lines: list[tuple[str, Color | None]] = []
     for each in planes:
-        lines += [(line, _color(each) or Color.GREEN) for line in _headlines(each, services)]
+        lines += [(line, _color(each) or Color.GREEN) for line in _headlines(each)]
         lines += [(printed(line), None) for line in upgrade_lines(each, services)]
     if planes:
         lines += [*member_lines(visible), *certificate_lines(certificates, snapshot.now), ("", None)]
@@ -77,16 +77,17 @@ def _type(live: Object) -> tuple[str, str]:
     return live["apiVersion"], live["kind"]
 
 
-def _headlines(plane: Object, services: Sequence[Object]) -> list[str]:
+def _headlines(plane: Object) -> list[str]:
     """Return the state of a cloud with its address, which has a line of its own where both are too long for one."""
     status = plane.get("status") or {}
     reason, phase = reason_of(plane), status.get("phase")
-    word = "Ready, and changes" if is_serving(plane) else "not Ready"
+    word = CHANGING if is_serving(plane) else "not Ready"
     state = f"{word} ({reason}){f', phase {phase}' if phase else ''}" if reason else "Ready"
-    large = [each for each in services if _type(each) not in SMALL]
-    ready_count = sum(map(is_ready, large))
-    count = f"{ready_count} of {len(large)} services ready" if reason and ready_count < len(large) else ""
-    parts = (state, count, f"release {release}" if (release := release_of(plane)) else "")
+    parts = (
+        state,
+        progress_of(plane) if reason else "",
+        f"release {release}" if (release := release_of(plane)) else "",
+    )
     line = printed(f"{subject(plane)}: {', '.join(part for part in parts if part)}")
     endpoint = printed(status.get("endpoint") or "")
     if len(line) + len(endpoint) > _COLUMNS_OF_TERMINAL - 2:

@@ -15,7 +15,7 @@ from .commands import NOT_READY, READY, explanation
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn
 from .snapshot import Snapshot, read
-from .state import is_ready, is_serving, printed, reason_of, remarks, subject
+from .state import CHANGING, is_ready, is_serving, printed, progress_of, reason_of, remarks, subject
 
 _PAUSE = 2.0
 """Seconds between two looks."""
@@ -146,12 +146,5 @@ def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
     if not reason:
         return "Ready", "; ".join(remarks(live))
     message = conditions(live).get("Ready", {}).get("message", "")
-    state = "serves" if is_serving(live) else phase
-    return ": ".join(part for part in (state, reason, _progress(live)) if part), message
-
-
-def _progress(live: Object) -> str:
-    """Return how many parts of a resource are ready; empty if it has no more than one."""
-    parts = [each for name, each in conditions(live).items() if name.endswith("Ready") and name != "Ready"]
-    ready_count = sum(each.get("status") == "True" for each in parts)
-    return f"{ready_count} of {len(parts)} parts ready" if len(parts) > 1 else ""
+    state = CHANGING if is_serving(live) else phase
+    return ": ".join(part for part in (state, reason, progress_of(live)) if part), message
