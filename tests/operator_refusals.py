@@ -75,6 +75,42 @@ _PASSWORD = {"bootstrap": {"adminPasswordSecretRef": {"name": "line-break"}}}
 _OWN_LINE = "is no text of one line; write it without the line break at its end (printf, not echo)"
 _DAY = timedelta(days=1)
 
+_EXAMPLE = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"
+_PLACEHOLDERS: list[tuple[str, str, Mapping[str, Any], str, str, Callable[[datetime], Object]]] = [
+    (
+        "example-bundle",
+        "PKI",
+        {"issuerRef": {"name": "company"}, "caBundleSecretRef": {"name": "example-bundle"}},
+        "spec.caBundleSecretRef.name",
+        "ca.crt",
+        _secret(ca_crt=_EXAMPLE),
+    ),
+    (
+        "example-region",
+        "Horizon",
+        {
+            "otherKeystones": [
+                {
+                    "name": "b",
+                    "authUrl": "https://b.example.org/v3",
+                    "caSecretRef": {"name": "example-region", "key": "b"},
+                }
+            ]
+        },
+        "spec.otherKeystones[0].caSecretRef.name",
+        "b",
+        _secret(b=_EXAMPLE),
+    ),
+    (
+        "example-server",
+        "Placement",
+        {"database": {"host": "db.example.org", "secretRef": {"name": "example-server"}}},
+        "spec.database.secretRef.name",
+        "ca.crt",
+        _secret({ALLOWED_HOSTS: "db.example.org"}, username="placement", password="a", ca_crt=_EXAMPLE),
+    ),
+]
+
 REFUSALS = [
     Refusal(
         "line-break",
@@ -99,6 +135,12 @@ REFUSALS = [
         "spec.bootstrap.adminPasswordSecretRef.key",
         "'password' of Secret 'no-text' is no text of one line",
         _secret(password=b"\x80hua\x80"),
+    ),
+    *(
+        Refusal(
+            name, kind, spec, field, f"'{key}' of Secret '{name}' is no certificate in PEM; write all lines", secret
+        )
+        for name, kind, spec, field, key, secret in _PLACEHOLDERS
     ),
     Refusal("no-backends", "Cinder", {}, "spec.backends", "there is none, so that nobody can create a volume; add one"),
     Refusal(

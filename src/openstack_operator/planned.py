@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 from .api import Ref
@@ -54,6 +55,14 @@ class Reader(Protocol):
         """Hear that a resource waits for data that only a cluster has: (path, reference) of each."""
         ...
 
+    def lacking(self, id_: Id) -> None:
+        """Hear that a resource cannot be planned without the content of a Secret that is in none of the manifests."""
+        ...
+
+    def authority(self, secret: str, key: str, now: datetime) -> str:
+        """Return the text that stands for the authorities in a Secret that is in none of the manifests."""
+        ...
+
     def forbidden(self, id_: Id, path: str, message: str) -> None:
         """Hear that a field needs a permission that may be missing; it is planned as if it were granted."""
         ...
@@ -79,6 +88,12 @@ class NullReader:
     def broken(self, id_: Id, error: Exception) -> None: ...
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None: ...
+
+    def lacking(self, id_: Id) -> None: ...
+
+    def authority(self, secret: str, key: str, now: datetime) -> str:
+        """Return its name and key in angle brackets."""
+        return f"<{secret}.{key}>"
 
     def forbidden(self, id_: Id, path: str, message: str) -> None: ...
 

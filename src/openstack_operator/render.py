@@ -15,6 +15,8 @@ from .api import (
     OptionalSecretRef,
     Ref,
     Resource,
+    SecretFileRef,
+    SecretRef,
     dependencies,
     handle,
     logins,
@@ -91,6 +93,8 @@ class OfflineCluster:
         self._secrets: dict[tuple[str, str], dict[str, str]] = {}
         self._user_secrets: dict[tuple[str, str], Cached] = {}
         """Secrets among the manifests, whose annotations and content are known."""
+        self._fields_without_secret: dict[Id, dict[str, tuple[str, str]]] = {}
+        """References to a Secret which is nowhere, by the resource: its path, the field with the name, and that."""
         self._planned: dict[Id, Planned | None] = {}
         self._pending: list[Id] = []
         self._defaults: dict[Id, Mapping[str, str]] = {}
@@ -186,7 +190,9 @@ class OfflineCluster:
         except Exception as error:
             if self._reader is None:
                 raise
-            if isinstance(error, SpecError):
+            if isinstance(error, SpecError) and all(self._follows(id_, path) for path, _ in error.problems):
+                self._reader.lacking(id_)
+            elif isinstance(error, SpecError):
                 self._reader.refused(id_, error.problems)
             else:
                 self._reader.broken(id_, error)
@@ -205,12 +211,22 @@ class OfflineCluster:
                 self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
         plan = self._with_assumptions(id_, service, context)
-        if self._reader and (problems := failures(plan)):
+        problems = [(path, text) for path, text in failures(plan) if not self._follows(id_, path)]
+        if self._reader and problems:
             self._reader.refused(id_, problems)
         for obj in plan.objects:
             if obj["kind"] == "Secret":
                 self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
         return plan, context
+
+    def _follows(self, id_: Id, path: str) -> bool:
+        """Return True if what is said of a field follows from an absent Secret, which a cluster may have. Report it."""
+        for ref_path, (field, name) in self._fields_without_secret.get(id_, {}).items():
+            if path == ref_path or path.startswith(f"{ref_path}."):
+                if self._reader:
+                    self._reader.absent(id_, f"{ref_path}{field}", f"Secret/{name}")
+                return True
+        return False
 
     def _with_assumptions(self, id_: Id, service: Service, context: Context[Any]) -> Plan:
         """Return the plan, made again as long as other operators would add objects to the cluster that it waits for."""
@@ -323,17 +339,16 @@ class OfflineCluster:
         """Return data of the Secrets a plan may read: those the spec names, and those its referents publish."""
         contents: dict[str, Mapping[str, str]] = {}
         for path, ref in secret_references(spec):
-            data = self._secret(id_, f"{path}{ref.field}", ref.name)
+            data = self._secret(id_, path, ref.field, ref.name)
             contents[ref.name] = {**contents.get(ref.name, {}), ref.key: data.get(ref.key, f"<{ref.name}.{ref.key}>")}
         for path, ref in whole_secrets(spec):
             optional = isinstance(ref, OptionalSecretRef)
-            if data := self._secret(id_, "" if optional else f"{path}{ref.field}", ref.name):
+            if data := self._secret(id_, path, ref.field, ref.name, optional=optional):
                 contents[ref.name] = {**contents.get(ref.name, {}), **data}
-            elif isinstance(ref, AuthoritySecretRef) and not self.has_secret(id_.namespace, ref.name):
-                authorities = {key: f"<{ref.name}.{key}>" for key in ref.read_keys}
-                contents[ref.name] = {**authorities, **contents.get(ref.name, {})}
+            elif not self.has_secret(id_.namespace, ref.name) and (files := self._stand_ins(ref)):
+                contents[ref.name] = {**files, **contents.get(ref.name, {})}
         for path, ref in logins(spec):
-            self._secret(id_, f"{path}{ref.field}", ref.name)
+            self._secret(id_, path, ref.field, ref.name)
             contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
         for resolved in refs.values():
             namespace, prefix = resolved.namespace or id_.namespace, resolved.namespace and f"{resolved.namespace}/"
@@ -342,8 +357,21 @@ class OfflineCluster:
                     contents[f"{prefix}{name}"] = self._secrets.get((namespace, name), {})
         return contents
 
-    def _secret(self, id_: Id, path: str, name: str) -> Mapping[str, str]:
-        """Return known data of a Secret. Report a Secret that `path` names and that does not exist to the reader."""
-        if path and self._reader and not self.has_secret(id_.namespace, name):
-            self._reader.absent(id_, path, f"Secret/{name}")
+    def _stand_ins(self, ref: SecretRef) -> dict[str, str]:
+        """Return texts for the files of a Secret that is nowhere; none if the field does not say which it reads."""
+        reader = self._reader or NullReader()
+        if not isinstance(ref, (AuthoritySecretRef, SecretFileRef)):
+            return {}
+        keys = [ref.file_key] if isinstance(ref, SecretFileRef) else sorted(ref.read_keys)
+        return {
+            key: reader.authority(ref.name, key, self.now) if key in ref.certificate_keys else f"<{ref.name}.{key}>"
+            for key in keys
+        }
+
+    def _secret(self, id_: Id, path: str, field: str, name: str, *, optional: bool = False) -> Mapping[str, str]:
+        """Return known data of a Secret. Report one that does not exist to the reader, unless it is `optional`."""
+        if self._reader and not self.has_secret(id_.namespace, name):
+            self._fields_without_secret.setdefault(id_, {})[path] = field, name
+            if not optional:
+                self._reader.absent(id_, f"{path}{field}", f"Secret/{name}")
         return self._secrets.get((id_.namespace, name), {})

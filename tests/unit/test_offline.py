@@ -688,6 +688,8 @@ WITH_AUTHORITIES: dict[str, dict[str, Any]] = {
             "secretIdRef": {"name": "vault", "key": "secret"},
         }
     },
+    "PKI": {"issuerRef": {"name": "acme"}, "caBundleSecretRef": COMPANY},
+    "Horizon": {"otherKeystones": [{"name": "other", "authUrl": "https://a.example.org/v3", "caSecretRef": COMPANY}]},
     "Nova": {
         "scheduler": {
             "externalScheduler": {"enabled": True, "endpoint": "https://a.example.org", "caSecretRef": COMPANY}
@@ -726,6 +728,33 @@ def test_authorities_in_a_secret_of_no_file_are_no_error(kind: str) -> None:
     assert "Secret/company is in none of the files; its values are shown as" in " ".join(map(str, made.warnings))
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: company}\nstringData: {other: a}\n"
     assert "Secret 'company' has no key 'ca.crt'" in " ".join(map(str, surveyed(f"{text}{secret}").errors))
+
+
+@pytest.mark.parametrize("kind", ["PKI", "Horizon", "Keystone"])
+def test_authorities_of_no_file_are_printed_as_their_name(kind: str) -> None:
+    manifest = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}}
+    printed = surveyed(yaml.safe_dump({**manifest, "spec": WITH_AUTHORITIES[kind]})).render()
+    texts = [text for _, objects in printed for each in objects for text in secret_data(each).values()]
+    assert any("<company.ca.crt>" in text for text in texts)
+    assert not any("stand-in" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "field"),
+    [
+        ("Keystone", {"tls": {"secretRef": COMPANY}}, "spec.tls.secretRef.name"),
+        ("HypervisorCluster", {"controlPlaneSecretRef": COMPANY}, "spec.controlPlaneSecretRef.name"),
+        ("OVNNetwork", {"external": {"secretRef": COMPANY}}, "spec.external.secretRef.name"),
+    ],
+)
+def test_a_secret_that_nothing_can_stand_for_leaves_its_resource_unplanned(kind: str, spec: Any, field: str) -> None:
+    manifest = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
+    made = surveyed(yaml.safe_dump(manifest))
+    assert (made.errors, made.unplanned) == ([], 1)
+    text = f"{kind}/a: {field}: Secret/company is in none of the files; {kind}/a is not planned without it"
+    assert any(text in str(each) for each in made.warnings)
+    other = surveyed(yaml.safe_dump({**manifest, "spec": {**spec, "imageProfile": "odd"}}))
+    assert "imageProfile" in " ".join(map(str, other.errors)), "other mistakes are found"
 
 
 def test_a_library_that_cannot_be_loaded_is_absent_at_each_call() -> None:

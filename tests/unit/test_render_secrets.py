@@ -161,3 +161,14 @@ def _definitions(path: Path) -> list[Object]:
 
 
 _RULES = evaluator()
+
+
+@pytest.mark.seconds
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_secret_that_is_in_no_file_is_no_error(name: str) -> None:
+    """A cluster may have it."""
+    manifests = [each for each in MANIFESTS[name] if each["kind"] != "Secret"]
+    documents, problems = parse(yaml.safe_dump_all(manifests).encode(), "f.yaml")
+    result = survey(documents, ReleaseFiles(), namespace="openstack", rules=_RULES)
+    assert problems == []
+    assert [each for each in result.errors if "Secret" in each.message] == []

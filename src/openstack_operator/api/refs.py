@@ -130,6 +130,11 @@ class SecretRef(Model):
         """Return the keys that the field reads; None if it may read all."""
         return None
 
+    @property
+    def certificate_keys(self) -> frozenset[str]:
+        """Return the keys that hold certificates in PEM where the Secret has them."""
+        return frozenset()
+
 
 class AuthoritySecretRef(SecretRef):
     """A Secret in the same namespace with authorities under `ca.crt`, the only key that is read."""
@@ -139,14 +144,28 @@ class AuthoritySecretRef(SecretRef):
         """Return the key of the authorities."""
         return frozenset({"ca.crt"})
 
+    @property
+    def certificate_keys(self) -> frozenset[str]:
+        """Return the key of the authorities."""
+        return self.read_keys
 
-class KeystoneSecretRef(SecretRef):
+
+class ClientSecretRef(SecretRef):
+    """A Secret in the same namespace for a client, which may bring the authorities that verify its server."""
+
+    @property
+    def certificate_keys(self) -> frozenset[str]:
+        """Return the key of the authorities, here or beside a clouds.yaml."""
+        return frozenset({"ca.crt", "cacert"})
+
+
+class KeystoneSecretRef(ClientSecretRef):
     """A Secret in the same namespace with a login to a Keystone."""
 
     purpose: ClassVar[str] = KEYSTONE_LOGIN
 
 
-class OVNSecretRef(SecretRef):
+class OVNSecretRef(ClientSecretRef):
     """A Secret in the same namespace with a certificate for clients of OVN's databases."""
 
     purpose: ClassVar[str] = OVN_LOGIN
@@ -162,7 +181,7 @@ class OptionalKeystoneSecretRef(OptionalSecretRef):
     purpose: ClassVar[str] = KEYSTONE_LOGIN
 
 
-class LoginSecretRef(SecretRef):
+class LoginSecretRef(ClientSecretRef):
     """A Secret in the same namespace with the login of an external server."""
 
     keys: ClassVar[tuple[str, ...]] = ("username", "password")
@@ -180,6 +199,8 @@ class AppSecretRef(LoginSecretRef):
 class SecretFileRef(SecretRef):
     """A file in a Secret in the same namespace, with any number of lines."""
 
+    default_key: ClassVar[str] = "ca.crt"
+    """Key if none is set."""
     key: Annotated[str, Field(max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] | None = None
     """Key in the Secret's data."""
 
@@ -187,6 +208,32 @@ class SecretFileRef(SecretRef):
     def read_keys(self) -> frozenset[str]:
         """Return the key; if none is set, those that the operator reads then: certificates, or a user's metadata."""
         return frozenset({self.key}) if self.key else PUBLIC_KEYS
+
+    @property
+    def file_key(self) -> str:
+        """Return the key of the file."""
+        return self.key or self.default_key
+
+
+class MetadataFileRef(SecretFileRef):
+    """A file in a Secret in the same namespace with metadata of SAML."""
+
+    default_key: ClassVar[str] = "metadata.xml"
+
+
+class AuthorityFileRef(SecretFileRef):
+    """A file in a Secret in the same namespace with authorities."""
+
+    @property
+    def certificate_keys(self) -> frozenset[str]:
+        """Return the key of the file."""
+        return frozenset({self.file_key})
+
+
+class CertificateFileRef(AuthorityFileRef):
+    """A file in a Secret in the same namespace with a certificate."""
+
+    default_key: ClassVar[str] = "tls.crt"
 
 
 class SecretKeyRef(Model):

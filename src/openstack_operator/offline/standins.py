@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from .. import pki
@@ -48,6 +49,14 @@ class Issuers:
             data = {name: text.replace(pem, words) for name, text in data.items()}
         encoded = {name: base64.b64encode(_bytes(text)).decode() for name, text in data.items()}
         return {**obj, "data": encoded} if "data" in obj else obj
+
+    def authority(self, secret: str, key: str, now: datetime) -> str:
+        """Return a certificate that stands for the authorities in a Secret of the cluster."""
+        words = f"<{secret}.{key}>"
+        pem = pki.authority(f"stand-in for {words}", f"stand-in for {words}", now).cert
+        # Files have it with other ends of lines.
+        self._words[pem.strip()] = words
+        return pem
 
     def _secret(self, context: Context[Any], certificate: Object) -> Object:
         issuer = self.issuer_of(certificate)

@@ -125,6 +125,9 @@ class _QuietReader(NullReader):
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
         return self._issuers.answers(context, plan)
 
+    def authority(self, secret: str, key: str, now: datetime) -> str:
+        return self._issuers.authority(secret, key, now)
+
 
 class AskedKinds(InstalledKinds):
     """The kinds a cluster serves; it keeps a list of the others that plans need."""
@@ -163,6 +166,8 @@ class _Reader:
         """Fields that plans go without: what one says of them, and of what is around them, may be wrong; the rest may
         follow from it."""
         self._absent: dict[tuple[Id, str], str] = {}
+        self._lacking = set[Id]()
+        """Resources that are not planned, since an absent Secret has no stand-in."""
 
     def accept(self, documents: Iterable[Document]) -> list[Object]:
         """Objects the API server would take, as it would store them; of the others, what is wrong."""
@@ -218,6 +223,15 @@ class _Reader:
             why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
             self._tell(id_, path, why, warning=True)
 
+    def lacking(self, id_: Id) -> None:
+        """Said with the Secret that is absent."""
+        self.waiting.add(id_)
+        self._lacking.add(id_)
+
+    def authority(self, secret: str, key: str, now: datetime) -> str:
+        """A certificate, for which words stand in what is printed."""
+        return self.issuers.authority(secret, key, now)
+
     def forbidden(self, id_: Id, path: str, message: str) -> None:
         """Add a warning: an administrator may allow it."""
         self._tell(id_, path, message, warning=True)
@@ -251,6 +265,8 @@ class _Reader:
             )
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
+                if kind == "Secret" and id_ in self._lacking:
+                    text = f"{self._name(id_)} is not planned without it"
                 self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
         for each in planned:
             remarks_of_plan = each.plan.outcome.remarks if each.plan else {}

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..api import Model, SecretKeyRef
+from .. import pki
+from ..api import ClientSecretRef, Model, SecretKeyRef, whole_secrets
 from ..kube import secret_data
 from ..plan import Permissions
 from .permits import faults_of_destinations
 from .plain_text import plain_text
 from .scheduling import anti_affinity_faults, priority_class_faults
 from .store import Cached
+
+_PEM = (
+    "write all lines of the authorities into it, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, as"
+    " `kubectl create secret generic --from-file` does"
+)
 
 
 class Fault(NamedTuple):
@@ -33,12 +39,26 @@ def spec_faults(
     data = {name: secret_data(each.decode()) for name, each in secrets.items()}
     for path, text in faults_of_destinations(spec, secrets):
         yield Fault(path, text)
+    yield from _certificate_faults(spec, data)
     for path, text in plain_text(spec, data, namespace, domain, permissions):
         yield Fault(path, text, is_permission=True)
     for path, text in anti_affinity_faults(spec, namespace):
         yield Fault(path, text)
     for path, text in priority_class_faults(spec, namespace, permissions):
         yield Fault(path, text, is_permission=True)
+
+
+def _certificate_faults(spec: Model, data: Mapping[str, Mapping[str, str]]) -> Iterator[Fault]:
+    """Yield each Secret that has no certificate where the field that names it expects some. A server that they are to
+    verify would be out of reach, and its client would say no more than that.
+    """
+    for path, ref in whole_secrets(spec):
+        files = data.get(ref.name, {})
+        for key in sorted(ref.certificate_keys & files.keys()):
+            # cert-manager leaves ca.crt empty if the issuer has none.
+            is_unset = isinstance(ref, ClientSecretRef) and not files[key].strip()
+            if not is_unset and not pki.split(files[key]):
+                yield Fault(f"{path}{ref.field}", f"{key!r} of Secret {ref.name!r} is no certificate in PEM; {_PEM}")
 
 
 def key_fault(path: str, ref: SecretKeyRef, data: Mapping[str, str]) -> Fault | None:

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from ...api import (
     KEYSTONE,
+    AuthorityFileRef,
     CallsAPIs,
     Column,
     GlanceRef,
@@ -17,7 +18,6 @@ from ...api import (
     Resource,
     Rule,
     Scale,
-    SecretFileRef,
     ServiceSpec,
     UsesCache,
     rule,
@@ -59,7 +59,7 @@ class OtherKeystone(Model):
     """Name of the choice on the login page."""
     auth_url: SecureUrl
     """URL of its identity API, such as https://keystone.example.org/v3."""
-    ca_secret_ref: SecretFileRef | None = None
+    ca_secret_ref: AuthorityFileRef | None = None
     """Authorities that verify the certificates of that Keystone and of the APIs in its catalog: `ca.crt` in a Secret,
     unless `key` names another file. The dashboard trusts these, those of this cloud and those that Debian trusts for
     every API that it calls."""

@@ -144,7 +144,7 @@ def _other_authorities(ctx: Context[HorizonSpec]) -> str:
     for index, each in enumerate(ctx.spec.other_keystones):
         if (ref := each.ca_secret_ref) is None:
             continue
-        path, key = f"spec.otherKeystones[{index}].caSecretRef", ref.key or "ca.crt"
+        path, key = f"spec.otherKeystones[{index}].caSecretRef", ref.file_key
         text = ctx.secrets.get(ref.name, {}).get(key)
         if not text:
             raise MissingReference(f"{path}.key", f"Secret {ref.name!r} has no key {key!r}")

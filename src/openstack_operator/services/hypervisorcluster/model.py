@@ -3,12 +3,12 @@
 from ...api import (
     REPLACES_PODS,
     AgentSettings,
+    ClientSecretRef,
     Column,
     Model,
     OVNNetworkRef,
     ReleaseName,
     Resource,
-    SecretRef,
     Sections,
 )
 from ..nova.model import ComputeStatus
@@ -35,7 +35,7 @@ class HypervisorClusterSpec(Model, defer_build=True):
     release: ReleaseName = "2025.1"
     """OpenStack release to run: that of the control plane, or the one before it. A later one than the Secret
     says is refused."""
-    control_plane_secret_ref: SecretRef
+    control_plane_secret_ref: ClientSecretRef
     """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
     Secrets or by hand. The operator has no access to the other cluster."""
     ovn_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from ...api import (
     AgentSettings,
+    ClientSecretRef,
     Column,
     ComponentSettings,
     HostAddress,
@@ -21,7 +22,6 @@ from ...api import (
     Resource,
     Resources,
     RunSpec,
-    SecretRef,
     StorageSize,
     UsesMonitoring,
     UsesStorageClass,
@@ -101,7 +101,7 @@ class ExternalDatabases(Model):
 
     on_nodes = ("secret_ref",)
 
-    secret_ref: SecretRef
+    secret_ref: ClientSecretRef
     """A Secret with what the OVNNetwork there has in its Secret `<name>-remote-chassis`: `southbound`, `ca.crt`, and
     `node-NAME.crt` and `node-NAME.key` for each node."""
 

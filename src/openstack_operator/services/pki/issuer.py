@@ -18,7 +18,8 @@ def extra_authorities(ctx: Context[PKISpec]) -> str:
     ref = ctx.spec.ca_bundle_secret_ref
     authorities = ctx.secrets.get(ref.name, {}).get("ca.crt", "") if ref else ""
     if ref and not pki.split(authorities):
-        raise Incomplete("spec.caBundleSecretRef", f"Secret {ref.name!r} has no certificate under the key ca.crt")
+        missing = "no certificate under the key 'ca.crt'" if authorities else "no key 'ca.crt'"
+        raise Incomplete("spec.caBundleSecretRef", f"Secret {ref.name!r} has {missing}")
     return authorities
 
 

@@ -6,13 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field, model_validator
 
 from ....api import (
+    AuthorityFileRef,
+    CertificateFileRef,
     Destination,
     MappingRules,
+    MetadataFileRef,
     Model,
     ProviderName,
     RemoteIdAttribute,
     Rule,
-    SecretFileRef,
     SecretKeyRef,
     SecretRef,
     rule,
@@ -114,9 +116,9 @@ class SAML2(Model):
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
     """URL of its metadata, which shibd reads again about every hour. The server's certificate must be by one of the
     authorities in `caSecretRef`, or by one that Debian trusts if that is unset."""
-    metadata_secret_ref: SecretFileRef | None = None
+    metadata_secret_ref: MetadataFileRef | None = None
     """Its metadata as a file in a Secret: `metadata.xml`, unless `key` names another one."""
-    metadata_certificate_secret_ref: SecretFileRef | None = None
+    metadata_certificate_secret_ref: CertificateFileRef | None = None
     """Certificate whose key must have signed the metadata, as federations publish theirs: `tls.crt` in a Secret, unless
     `key` names another file. If unset, shibd accepts metadata without a signature."""
     attributes: Annotated[
@@ -168,7 +170,7 @@ class IdentityProvider(Model):
     is `OIDC-` and its name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
     """Variable that tells Keystone the provider of a user. Unset is `OIDC-iss` or `Shib-Identity-Provider`."""
-    ca_secret_ref: SecretFileRef | None = Field(default=None, alias="caSecretRef")
+    ca_secret_ref: AuthorityFileRef | None = Field(default=None, alias="caSecretRef")
     """Authorities that verify the provider's certificate, a bundle in PEM: `ca.crt`, unless `key` names another file.
     Unset is those that Debian trusts."""
     retention: Literal["Retain", "Delete"] = "Retain"

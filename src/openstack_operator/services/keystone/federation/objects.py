@@ -143,13 +143,13 @@ def _files(ctx: Context[KeystoneSpec], spec: Federation, keys: parts.Credentials
             message = "the secret has a ${ in it, which Apache takes for a variable; have the provider make another one"
             raise SpecError(f"{path}.openid.clientSecretRef", message)
         if each.ca_secret_ref:
-            files[f"ca-{each.name}.crt"] = _file(ctx, each.ca_secret_ref, "ca.crt", f"{path}.caSecretRef")
+            files[f"ca-{each.name}.crt"] = _file(ctx, each.ca_secret_ref, f"{path}.caSecretRef")
         if each.saml2 and (ref := each.saml2.metadata_secret_ref):
             path = f"{path}.saml2.metadataSecretRef"
-            files[f"metadata-{each.name}.xml"] = _file(ctx, ref, "metadata.xml", path)
+            files[f"metadata-{each.name}.xml"] = _file(ctx, ref, path)
         if each.saml2 and (ref := each.saml2.metadata_certificate_secret_ref):
             signer = f"{_PATH}.identityProviders[{index}].saml2.metadataCertificateSecretRef"
-            files[f"metadata-{each.name}.crt"] = _file(ctx, ref, "tls.crt", signer)
+            files[f"metadata-{each.name}.crt"] = _file(ctx, ref, signer)
     return files | (_saml(ctx, spec, url, keys["sealer"]) if any(each.saml2 for each in providers) else {})
 
 
@@ -159,19 +159,17 @@ def _saml(ctx: Context[KeystoneSpec], spec: Federation, url: str, sealer: str) -
     if ref := party.key_pair_secret_ref:
         path = f"{_PATH}.serviceProvider.keyPairSecretRef"
         for name, key in (("sp.crt", "tls.crt"), ("sp.key", "tls.key")):
-            pair[name] = _file(ctx, SecretFileRef(name=ref.name, key=key), key, path, may_be_key=True)
+            pair[name] = _file(ctx, SecretFileRef(name=ref.name, key=key), path, may_be_key=True)
     entity = party.entity_id or f"{url}/shibboleth"
     files = shibboleth.files(spec.identity_providers, url=url, entity_id=entity, sealer=sealer, signs=bool(pair))
     return {**files, **pair}
 
 
-def _file(
-    ctx: Context[KeystoneSpec], ref: SecretFileRef, default_key: str, path: str, *, may_be_key: bool = False
-) -> str:
+def _file(ctx: Context[KeystoneSpec], ref: SecretFileRef, path: str, *, may_be_key: bool = False) -> str:
     """Return a file of a Secret. Raise MissingReference if it does not exist, Incomplete if it has a private key, which
     pods of an image that the user chooses could read: it may be one of the operator's own.
     """
-    key = ref.key or default_key
+    key = ref.file_key
     if not (text := ctx.secrets.get(ref.name, {}).get(key)):
         raise MissingReference(f"{path}.key", f"Secret {ref.name!r} has no key {key!r}")
     if "PRIVATE KEY" in text and not may_be_key:
