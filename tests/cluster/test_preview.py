@@ -112,8 +112,8 @@ async def apply_by_server(cluster: Cluster, spec: Object) -> None:
 
 async def test_a_field_that_a_manifest_no_longer_has_goes(cluster: Cluster, root: Path) -> None:
     await apply_by_server(cluster, {**SMALL, "keystone": {"replicas": 3}})
-    (way, conflict), (change,) = await applied(cluster, root, **SMALL)
-    assert way == LastApply(is_by_server=True, manager="kubectl")
+    (previous, conflict), (change,) = await applied(cluster, root, **SMALL)
+    assert previous == LastApply(is_by_server=True, manager="kubectl")
     assert not conflict
     assert {each.path: each.after for each in change.fields} in ({"spec.keystone": None}, {"spec.keystone.replicas": 1})
 

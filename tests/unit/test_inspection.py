@@ -774,7 +774,7 @@ def test_why_ends_with_what_a_service_ignores_that_is_not_ready(ask: Any, capsys
         ("ConfigValid", "InvalidOptions", {"reason": "InvalidSpec", "message": IGNORED}),
     ],
 )
-def test_what_a_user_chose_or_knows_is_no_remark(type_: str, reason: str, ready: Mapping[str, str]) -> None:
+def test_what_a_user_chose_or_knows_is_no_remark(type_: str, reason: str, ready: Mapping[str, Any]) -> None:
     live = resource("Glance/glance", **ready)
     live["status"]["conditions"].append({"type": type_, "status": "True", "reason": reason, "message": IGNORED})
     assert remarks(live) == []

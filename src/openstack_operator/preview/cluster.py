@@ -58,8 +58,8 @@ _SOON = 15.0
 class Applied(NamedTuple):
     """How a preview applied a manifest."""
 
-    way: LastApply | None
-    """None for an object that is new, for which all ways are the same."""
+    last_apply: LastApply | None
+    """None for an object that is new: there, each apply does the same."""
     conflict: str = ""
     """Words of the API server about fields that another manager set, and that the preview took over."""
 
@@ -164,7 +164,7 @@ class Preview:
         self._is_loaded = True
 
     async def apply(self, kind: Kind, manifest: Object) -> Applied:
-        """Apply a manifest as a user would, in the way in which it was applied before. Raises SpecError if the API
+        """Apply a manifest as a user would, as it was applied before. Raises SpecError if the API
         server refuses it.
         """
         whole = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}
@@ -172,19 +172,19 @@ class Preview:
         if live is None:
             await self.change(kind, whole)
             return Applied(None)
-        way = last_apply(live)
-        if not way.is_by_server:
+        previous = last_apply(live)
+        if not previous.is_by_server:
             await self.change(kind, apply_manifest(live, whole))
-            return Applied(way)
+            return Applied(previous)
         self._client.remember(kind, live)
         conflict = ""
         try:
-            new = await self._client.apply_as_user(kind, whole, way.manager, force=False)
+            new = await self._client.apply_as_user(kind, whole, previous.manager, force=False)
         except Conflict as error:
             conflict = str(error).partition(": 409 ")[2]
-            new = await self._client.apply_as_user(kind, whole, way.manager, force=True)
+            new = await self._client.apply_as_user(kind, whole, previous.manager, force=True)
         self._take_in(kind, new)
-        return Applied(way, conflict)
+        return Applied(previous, conflict)
 
     async def change(self, kind: Kind, desired: Object) -> Object:
         """Make a resource as a user would, and return it. Raises SpecError if the API server refuses it."""

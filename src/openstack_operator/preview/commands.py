@@ -236,22 +236,22 @@ def _release_folders(
 
 
 async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
-    """Apply the manifests as a user would, and say in which way. Returns what the API server refuses."""
+    """Apply the manifests as a user would, and say how. Returns what the API server refuses."""
     refused: list[str] = []
     names: dict[LastApply, list[str]] = {}
     for kind, manifest in [*((SECRET, each) for each in manifests.secrets), *manifests.resources]:
         name = subject(manifest)
         try:
-            way, conflict = await preview.apply(kind, manifest)
+            last_apply, conflict = await preview.apply(kind, manifest)
         except (SpecError, Missing) as error:
             refused.append(f"{name}: {error}")
             continue
-        if way:
-            names.setdefault(way, []).append(name)
+        if last_apply:
+            names.setdefault(last_apply, []).append(name)
         if conflict:
             _warn(f"{name}: {conflict}; with --force-conflicts, kubectl takes these fields over, as shown here")
-    for way, named in names.items():
-        _warn(apply_note(way, named))
+    for last_apply, subjects in names.items():
+        _warn(apply_note(last_apply, subjects))
     return refused
 
 

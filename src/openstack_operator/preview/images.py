@@ -40,8 +40,8 @@ def _correction(image: str, places: Mapping[str, str], reported: Iterable[Sequen
     """Return where to correct an image, with the tags of it that nodes have; empty if no field sets it."""
     if image not in places:
         return ""
-    name, others = own_images.repository(image), {each for names in reported for each in names if "@" not in each}
-    tags = ", ".join(sorted(each for each in others if own_images.repository(each) == name))
+    name, tagged = own_images.repository(image), {each for names in reported for each in names if "@" not in each}
+    tags = ", ".join(sorted(each for each in tagged if own_images.repository(each) == name))
     return f"{places[image]}: {f'correct it, since nodes have {tags}; or ' if tags else own_images.CORRECT}"
 
 

@@ -55,7 +55,7 @@ def _certificate_faults(spec: Model, data: Mapping[str, Mapping[str, str]]) -> I
     for path, ref in whole_secrets(spec):
         files = data.get(ref.name, {})
         for key in sorted(ref.certificate_keys & files.keys()):
-            # cert-manager leaves ca.crt empty if the issuer has none.
+            # A program that issues certificates leaves ca.crt empty if it hands out no authority.
             is_unset = isinstance(ref, ClientSecretRef) and not files[key].strip()
             if not is_unset and not pki.split(files[key]):
                 yield Fault(f"{path}{ref.field}", f"{key!r} of Secret {ref.name!r} is no certificate in PEM; {_PEM}")

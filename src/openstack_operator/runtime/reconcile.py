@@ -39,6 +39,7 @@ from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_
 from .gather import Gathered, parse
 from .kinds import Kind
 from .limits import check_limits
+from .memo import ApplyCache
 from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
@@ -106,14 +107,17 @@ class Reconciler:
         self._engine.world.plans.settle(request, resource.meta.uid, plan.objects)
         return context, plan
 
+    def _diagnostician(self, request: Request, context: Context[Any], memo: ApplyCache, now: datetime) -> Diagnostician:
+        world, version, fields = self._engine.world, self._engine.reporter.version, image_fields(context.spec)
+        return Diagnostician(world, request, context.now, memo, version, steady=now, image_fields=fields)
+
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
         world, memo = self._engine.world, self._engine.memo
         context, plan = await self._plan(request, resource, inputs.context)
         kind, children, now = world.resource(request.kind), inputs.children, steady()
         applier = Applier(world, memo, request, resource, kind, context.now, children, steady=now)
         gate = self._gate(request, resource, context.spec, now, applier, children)
-        version, fields = self._engine.reporter.version, image_fields(context.spec)
-        diagnostician = Diagnostician(world, request, context.now, memo, version, steady=now, image_fields=fields)
+        diagnostician = self._diagnostician(request, context, memo, now)
         rule = world.claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:
