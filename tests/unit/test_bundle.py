@@ -147,6 +147,7 @@ def test_it_holds_the_state_and_no_secret(write: Any, capsys: pytest.CaptureFixt
         "nodes.yaml",
         "events.txt",
         "secrets.txt",
+        "files.txt",
         "resources/Keystone.openstack.k8s.io/keystone.yaml",
         "workloads/Deployment/keystone-api.yaml",
         "pods/Pod/keystone-api-a.yaml",
@@ -171,7 +172,12 @@ def test_it_holds_the_state_and_no_secret(write: Any, capsys: pytest.CaptureFixt
     assert "name: y" in manifest
     assert "name: keystone" in manifest
     printed = capsys.readouterr().out
-    assert all(name in printed for name in files)
+    assert all(name in files["files.txt"] for name in files if name != "files.txt")
+    # One line for each file, or folder of files, of the archive.
+    tops = dict.fromkeys(name.partition("/")[0] for name in files)
+    assert sorted(line.split()[1].rstrip("/") for line in printed.splitlines() if line.startswith(" ")) == sorted(tops)
+    assert "  logs/ (2 files)\n" in printed
+    assert "  workloads/ (1 file)\n" in printed
 
 
 def test_what_may_not_be_read_is_named(write: Any) -> None:

@@ -7,7 +7,7 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +60,7 @@ logs/                  ends of the logs of all containers, .previous before thei
 operator/              the operator's Deployment, pods and logs
 nodes.yaml             labels, taints, conditions and versions of the nodes
 secrets.txt            names and types of Secrets
+files.txt              all these files, with their sizes
 
 {notes}"""
 
@@ -103,10 +104,20 @@ async def _write(client: Client, options: Options) -> int:
         archive.flush()
         stack.pop_all()
         archive.close()
-    for name, text in contents.items():
-        print(f"{len(text.encode()):>9}  {name}")
+    print("\n".join(_summary(contents)))
     print(f"\n{file} has no data of Secrets; read it before you give it to others")
     return 0
+
+
+def _summary(contents: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each file, and for each folder with its number of files, with the sizes in bytes."""
+    sizes: dict[str, list[int]] = {}
+    for name, text in contents.items():
+        top, slash, _ = name.partition("/")
+        sizes.setdefault(f"{top}{slash}", []).append(len(text.encode()))
+    for name, each in sizes.items():
+        count = f" ({len(each)} file{'s' * (len(each) > 1)})" if name.endswith("/") else ""
+        yield f"{sum(each):>9}  {name}{count}"
 
 
 def archive_of(contents: Mapping[str, str], folder: str) -> bytes:
@@ -157,7 +168,9 @@ class _Collector:
             **await self._logs("operator/logs", operators, operator, _OPERATOR_LINES, mask),
         }
         contents = {"about.txt": self._about(has_secrets=bool(secrets)), **files}
-        return {name: plain(text) for name, text in contents.items()}
+        contents = {name: plain(text) for name, text in contents.items()}
+        listing = "".join(f"{len(text.encode()):>9}  {printed(name)}\n" for name, text in contents.items())
+        return {**contents, "files.txt": listing}
 
     async def _list(self, kind: Kind, namespace: str, **params: str) -> list[Object]:
         return await list_objects(self.client, kind, namespace, params, self.refusals)

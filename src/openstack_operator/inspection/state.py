@@ -26,12 +26,12 @@ def remarks(live: Object) -> list[str]:
     `Ready` says already.
     """
     by_type = conditions(live)
-    known = by_type.get("Ready", {}).get("message", "")
+    ready_message = by_type.get("Ready", {}).get("message", "")
     texts: list[str] = []
     for type_ in _REMARKS:
         condition = by_type.get(type_, {})
         message = condition.get("message", "")
-        if message and message not in known and condition.get("reason") != ALLOWED:
+        if message and message not in ready_message and condition.get("reason") != ALLOWED:
             texts.append(f"{type_}: {message}")
     return texts
 

@@ -56,7 +56,7 @@ _SOON = 15.0
 
 
 class Applied(NamedTuple):
-    """How a preview applied a manifest."""
+    """Result of the apply of one manifest in a preview."""
 
     last_apply: LastApply | None
     """None for an object that is new: there, each apply does the same."""
