@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from openstack_operator import pki
 from openstack_operator.actuators import VHOST
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions
@@ -201,7 +204,8 @@ async def test_a_database_of_others_has_our_accounts(cluster: Cluster, root: Pat
 async def login(cluster: Cluster, name: str, allowed: str = "") -> None:
     """A Secret that somebody else made."""
     meta = {**cluster.meta(name), "annotations": {ALLOWED_HOSTS: allowed} if allowed else {}}
-    data = {"username": "YWRtaW4=", "password": "c2VjcmV0", "ca.crt": "UEVN"}
+    authority = base64.b64encode(pki.authority("seed", "theirs", datetime.now(UTC)).cert.encode()).decode()
+    data = {"username": "YWRtaW4=", "password": "c2VjcmV0", "ca.crt": authority}
     await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": data})
 
 
