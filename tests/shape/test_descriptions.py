@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 
 from checks.descriptions import DOUBLED, MISSING, ONLY_DEFAULT, TRUNCATED, definitions, fault, faults, fields
 from openstack_operator.api import split_default
+from openstack_operator.api.schema import flat_schema
 from openstack_operator.api.templates import first_sentence, sentences
+from openstack_operator.registry import RESOURCES
+
+STAYS = re.compile(r"\bcannot (be changed|shrink)\b")
+SAYS_SO = re.compile(r"\b(changed?|shrink|decrease|remove|the same as)\b", re.IGNORECASE)
 
 
 def test_every_field_of_every_kind_has_a_whole_description() -> None:
@@ -29,6 +38,33 @@ def test_a_template_has_the_first_sentence_of_each_field_of_its_kind() -> None:
         assert words == first_sentence(split_default(kind_field["description"])[0]), path
         compared += 1
     assert compared > 200
+
+
+def unsaid(schema: dict[str, Any], path: str) -> Iterator[str]:
+    """Yield the path of each field that a rule keeps from changes, and whose description does not say so."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        name = rule.get("fieldPath", "").removeprefix(".")
+        field = schema.get("properties", {}).get(name, {}) if name else schema
+        if STAYS.search(rule["message"]) and field and not SAYS_SO.search(field.get("description", "")):
+            yield f"{path}.{name}" if name else path
+
+
+def test_a_field_that_cannot_be_changed_says_so() -> None:
+    missing: list[str] = []
+    for resource in RESOURCES:
+        spec = flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
+        for path, schema in (("spec", spec), *fields(spec)):
+            missing += (f"{resource.crd_name} {each}" for each in unsaid(dict(schema), path))
+    assert missing == []
+
+
+def test_a_field_that_does_not_say_that_it_stays_is_reported() -> None:
+    rule = {"rule": "self == oldSelf", "message": "region cannot be changed once set; create a new resource instead"}
+    field = {"type": "string", "description": "Region.", "x-kubernetes-validations": [rule]}
+    group = {"properties": {"region": field}, "x-kubernetes-validations": [{**rule, "fieldPath": ".region"}]}
+    assert list(unsaid(field, "spec.region")) == ["spec.region"]
+    assert list(unsaid(group, "spec")) == ["spec.region"]
+    assert list(unsaid({**field, "description": "Region. Cannot be changed."}, "spec.region")) == []
 
 
 FAULTY = {

@@ -24,14 +24,14 @@ class KeystoneIdentityProviderSpec(Model):
     rules = (immutable_optional("domain", "the domain of an identity provider"),)
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that trusts it."""
+    """Keystone that trusts the provider. Cannot be changed."""
     name: FixedProviderName
-    """Its name in Keystone, and that of its mapping."""
+    """Name of the provider in Keystone, and of its mapping. Cannot be changed."""
     description: Annotated[str, Field(max_length=255)] = ""
     """Description of the provider for people."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Name of the domain its users belong to. It is created where it does not exist, and kept when this resource is
-    deleted. Unset lets Keystone create one."""
+    deleted. Unset lets Keystone create one. Cannot be changed."""
     remote_ids: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]], Field(min_length=1, max_length=8)
     ] = Field(alias="remoteIDs")
@@ -40,7 +40,7 @@ class KeystoneIdentityProviderSpec(Model):
         str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"), validated(immutable("the protocol"))
     ]
     """Protocol of the provider: one of Keystone's authentication methods. Keystone knows users by their provider and by
-    this."""
+    this. Cannot be changed."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
     """Variable that holds the identifier of the provider that authenticated a user. Unset takes Keystone's
     configuration."""

@@ -74,11 +74,12 @@ class MariaDBDatabaseSpec(Model):
     )
     """Server that holds the schema. Data does not move between servers by itself, so this cannot be changed."""
     database: DatabaseName
-    """Name of the schema."""
+    """Name of the schema. Cannot be changed."""
     user: SqlUser
-    """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked."""
+    """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked. Cannot be
+    changed."""
     password_secret_ref: SecretKeyRef
-    """Password of the account. When the Secret changes, the account follows."""
+    """Secret with the account's password. When the Secret changes, the account follows."""
     readable_tables: (
         Annotated[
             list[TableName],
@@ -124,13 +125,14 @@ class RabbitMQVhostSpec(Model):
     rabbitmq_ref: Annotated[RabbitMQRef, validated(immutable("rabbitmqRef"))] = Field(
         default=RabbitMQRef(name="rabbitmq"), alias="rabbitmqRef"
     )
-    """Broker that holds the virtual host."""
+    """Broker that holds the virtual host. Cannot be changed."""
     vhost: Annotated[BrokerName, validated(immutable("the virtual host's name"))]
-    """Name of the virtual host. Durable queues in it are quorum queues unless a client asks for another type."""
+    """Name of the virtual host. Durable queues in it are quorum queues unless a client asks for another type. Cannot be
+    changed."""
     user: Annotated[BrokerName, validated(immutable("the user's name"))]
-    """Name of the user. It gets no tag, so it cannot log in to the management interface."""
+    """Name of the user. It gets no tag, so it cannot log in to the management interface. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Password of the user. When the Secret changes, the user follows."""
+    """Secret with the user's password. When the Secret changes, the user follows."""
     permissions: BrokerPermissions | None = None
     """Permissions of the user in the virtual host. Unset allows everything."""
     queue_limit: Quantity | None = None
@@ -149,15 +151,16 @@ class KeystoneUserSpec(Model):
     """A user of Keystone with roles in one project, as services use it."""
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that holds the user."""
+    """Keystone that holds the user. Cannot be changed."""
     user: Annotated[IdentityName, validated(immutable("the user's name"))]
-    """Name of the user."""
+    """Name of the user. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Password of the user. When the Secret changes, the user follows."""
+    """Secret with the user's password. When the Secret changes, the user follows."""
     domain: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("domain"))] = "Default"
-    """Name of the domain of user and project. It must exist."""
+    """Name of the domain of user and project. It must exist. Cannot be changed."""
     project: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("project"))] = "service"
-    """Name of the project. It is created where it does not exist, and kept when this resource is deleted."""
+    """Name of the project. It is created where it does not exist, and kept when this resource is deleted. Cannot be
+    changed."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(min_length=1, max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
@@ -185,20 +188,20 @@ class KeystoneDomainSpec(Model):
     )
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that holds the domain."""
+    """Keystone that holds the domain. Cannot be changed."""
     domain: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$"), validated(immutable("the domain's name"))
     ]
     """Name of the domain, which belongs to this resource alone. It must not exist yet, or be one that a KeystoneDomain
-    made."""
+    made. Cannot be changed."""
     description: Annotated[str, Field(max_length=128)] = ""
     """Description of the domain for people."""
     administrator: Annotated[IdentityName, validated(immutable("the administrator's name"))]
     """Name of a user in the domain with the role admin on it, who manages its users and projects. Keystone takes this
     role, wherever a user has it, for an administrator of everything: let only administrators of the cloud create this
-    kind."""
+    kind. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Password of the administrator. When the Secret changes, the user follows."""
+    """Secret with the administrator's password. When the Secret changes, the user follows."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
@@ -215,8 +218,8 @@ class CredentialOwner(Model):
     user: IdentityName
     """Name of the user."""
     password_secret_ref: SecretKeyRef
-    """Password of the user: Keystone lets only the user itself create a credential. When the password changes, the
-    credential stays."""
+    """Secret with the user's password. Keystone lets only the user itself create a credential. When the password
+    changes, the credential stays."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
     """Name of the domain of user and project."""
     project: Annotated[str, Field(min_length=1, max_length=64)] = "service"
@@ -231,11 +234,11 @@ class KeystoneApplicationCredentialSpec(Model):
     rules = (immutable_optional("owner", "the credential's owner"),)
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that holds the credential."""
+    """Keystone that holds the credential. Cannot be changed."""
     credential: Annotated[IdentityName, validated(immutable("the credential's name"))]
-    """Name of the credential."""
+    """Name of the credential. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Secret of the credential. When it changes, the credential is replaced."""
+    """Secret with the secret of the credential. When it changes, the credential is replaced."""
     owner: CredentialOwner | None = None
     """User to whom the credential belongs. Unset is the administrator. You cannot change, set or unset it later."""
     access_rules: AccessRules = []
@@ -280,20 +283,20 @@ class KeystoneServiceSpec(Model):
     node_values = {"type": OBEYED_TYPES}
 
     keystone_ref: Annotated[KeystoneRef, validated(immutable("keystoneRef"))] = KeystoneRef(name="keystone")
-    """Keystone that holds the catalog."""
+    """Keystone that holds the catalog. Cannot be changed."""
     type: Annotated[
         str,
         # Clients take block_storage for block-storage, so that it would be another name of an obeyed type.
         Field(min_length=1, max_length=255, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"),
         validated(immutable("the service's type")),
     ]
-    """Type by which clients find the service: compute, image, network."""
+    """Type by which clients find the service: compute, image, network. Cannot be changed."""
     name: Annotated[IdentityName, validated(immutable("the service's name"))]
-    """Name of the service, shown to people."""
+    """Name of the service, shown to people. Cannot be changed."""
     description: Annotated[str, Field(max_length=1024)] = ""
     """Description of the service for people."""
     region: Region = "RegionOne"
-    """Region of the endpoints; endpoints in other regions are left alone."""
+    """Region of the endpoints; endpoints in other regions are left alone. Cannot be changed."""
     endpoints: Endpoints
     """URLs of the service; an interface that is not given here is removed."""
     provider: Keeper = "builtin"

@@ -27,9 +27,9 @@ class _OfCinder(Model):
     """Cinder that holds the object, and Keystone that authenticates the operator."""
 
     cinder_ref: _Cinder = CinderRef(name="cinder")
-    """Cinder that holds it."""
+    """Cinder that this resource is about. Cannot be changed."""
     keystone_ref: _Keystone = KeystoneRef(name="keystone")
-    """Keystone whose administrator the operator uses."""
+    """Keystone whose administrator the operator uses. Cannot be changed."""
 
 
 class VolumeEncryption(Model):
@@ -65,7 +65,7 @@ class CinderVolumeTypeSpec(_OfCinder):
     )
 
     name: Annotated[_Word, validated(immutable("the type's name"))]
-    """Name of the type."""
+    """Name of the type. Cannot be changed."""
     description: Annotated[str, Field(max_length=255)] = ""
     """Description of the type for people."""
     public: bool = True
@@ -84,7 +84,7 @@ class CinderQuotaSpec(_OfCinder):
     rules = (immutable_optional("project", "the project of a quota"),)
 
     project: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of the project. Unset is for every project without a quota of its own."""
+    """Name of the project. Unset is for every project without a quota of its own. Cannot be changed."""
     domain: Annotated[str, Field(min_length=1, max_length=64)] = "Default"
     """Name of the project's domain."""
     limits: Annotated[dict[str, _Limit], Field(min_length=1, max_length=64)]

@@ -22,7 +22,7 @@ class UsesMonitoring(Model):
     """Mixed into the spec of a service that can serve metrics."""
 
     monitoring: Monitoring = Monitoring()
-    """Metrics for Prometheus."""
+    """Metrics for Prometheus, and PodMonitors."""
 
 
 class Logging(Model):
@@ -37,4 +37,4 @@ class UsesLogging(Model):
     """Mixed into the spec of a service whose programs log by oslo.log."""
 
     logging: Logging = Logging()
-    """Logs of the programs."""
+    """Form of the programs' logs."""

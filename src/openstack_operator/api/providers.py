@@ -31,7 +31,7 @@ class ExternalServer(Model):
     """An external server, and its administrator."""
 
     host: HostOrAddress
-    """DNS name or address."""
+    """DNS name or address of the server."""
     port: Port | None = None
     """Port of the server, the default of its protocol if unset."""
     secret_ref: LoginSecretRef

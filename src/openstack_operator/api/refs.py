@@ -262,9 +262,9 @@ class Dependency(Model):
     """A condition of another resource in the same namespace."""
 
     kind: DependencyKind
-    """Kind of the resource."""
+    """Kind of the resource to wait for."""
     name: Name
-    """Name of the resource."""
+    """Name of the resource to wait for."""
     condition: Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z]*$")] = "Ready"
     """Condition of the resource that has to be true."""
 

@@ -19,6 +19,6 @@ class RemoteAccess(ServiceAccess):
     )
 
     type: Literal["NodePort", "LoadBalancer"] = "NodePort"
-    """Type of the Service."""
+    """Type of this Service."""
     host: HostOrAddress | None = None
     """Name or address by which these clients call the Service; if unset, what the load balancer reports."""

@@ -354,7 +354,7 @@ class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""
     upgrade: Upgrade = Upgrade()
-    """Preparation of an upgrade."""
+    """Check of another release, and the last step of an upgrade."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Conditions to wait for before pods of APIs, workers and agents start for the first time. They are those of other
     resources, besides the ones that the service uses."""

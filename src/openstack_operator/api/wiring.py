@@ -61,7 +61,7 @@ class DatabaseSource(Model):
     port: Port | None = None
     """Port of the external server, the Secret's if unset. Without that it is 3306."""
     database: DatabaseName | None = None
-    """Name of the schema, the service's name if unset."""
+    """Name of the schema, the service's name if unset. Cannot be changed."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default server if the spec names none."""
@@ -225,14 +225,14 @@ class UsesDatabase(Model):
     """Mixed into the spec of a service that keeps its state in SQL."""
 
     database: DatabaseSource = DatabaseSource()
-    """Database of this service."""
+    """Server and name of this service's database."""
 
 
 class UsesMessaging(Model):
     """Mixed into the spec of a service that talks over RabbitMQ."""
 
     messaging: ServiceMessaging = ServiceMessaging()
-    """Broker of this service."""
+    """Broker for this service's messages."""
 
 
 class UsesNotifications(Model):
@@ -246,7 +246,7 @@ class UsesCache(Model):
     """Mixed into the spec of a service that caches in Memcached."""
 
     cache: CacheSource = CacheSource()
-    """Cache of this service."""
+    """Memcached that this service uses as its cache."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default cache if the spec names none."""
@@ -257,7 +257,7 @@ class CachesResults(Model):
     """Mixed into the spec of a service that also caches computed results."""
 
     cache: ResultsSource = ResultsSource()
-    """Cache of this service."""
+    """Memcached that this service uses as its cache."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default cache if the spec names none."""

@@ -44,13 +44,13 @@ class Vault(Model):
     secret_id_ref: SecretKeyRef
     """Secret with the secret id of that role."""
     mount: Annotated[_Path, validated(immutable("the mount of secrets in Vault"))] = "secret"
-    """Path of the KV engine."""
+    """Path of the KV engine in Vault. Cannot be changed."""
     namespace: Annotated[
         str,
         Field(max_length=128, pattern=r"^([A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*)?$"),
         validated(immutable("the namespace of secrets in Vault")),
     ] = ""
-    """Namespace of the engine and of the login. Empty is the root."""
+    """Namespace of the engine and of the login, the root if empty. Cannot be changed."""
     ca_secret_ref: AuthoritySecretRef | None = None
     """Secret with `ca.crt`, by which Barbican verifies the server. Unset takes the authorities of the image."""
     new_secrets: Literal["vault", "database"] = "vault"
@@ -84,7 +84,7 @@ class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMes
     )
 
     api: HttpApi = HttpApi()
-    """The Key Manager API."""
+    """Pods of the Key Manager API."""
     worker: Scalable = Scalable()
     """The worker, which carries out orders: keys that Barbican generates."""
     kek_generation: Annotated[int, Field(ge=1)] = 1

@@ -121,13 +121,13 @@ class Rook(Model):
     node_folders = ("data_dir_host_path",)
 
     image: Image = "quay.io/ceph/ceph:v19.2.3"
-    """Image of Ceph."""
+    """Image of Ceph that Rook runs."""
     data_dir_host_path: Annotated[
         str, Field(pattern=r"^/[^:\s]+$", max_length=255), validated(immutable("the folder of the monitors"))
     ] = "/var/lib/rook"
     """Folder of the monitors' data on the nodes. Cannot be changed."""
     monitors: QuorumReplicas = 3
-    """Number of monitors."""
+    """Number of monitors that Rook runs."""
     failure_domain: Name = "host"
     """Unit that may fail as a whole, such as `host` or `rack`: copies of an object are in different ones."""
     storage: Opaque = {"useAllNodes": True, "useAllDevices": True}
@@ -173,13 +173,13 @@ class CephStorageSpec(RunSpec):
     """Generation of the keys; raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
     services change to it one by one. The old clients keep their access until you remove them."""
     monitors: Monitors = Monitors()
-    """Monitors of mode local."""
+    """Monitors of mode local: their number and their volumes."""
     osds: Osds = Osds()
-    """OSDs of mode local."""
+    """OSDs of mode local: their number, their volumes and their memory."""
     external: External | None = None
-    """The Ceph of mode external."""
+    """Login to the Ceph of mode external."""
     rook: Rook = Rook()
-    """The Ceph of mode rook."""
+    """Settings of the CephCluster of mode rook."""
 
     def default_refs(self) -> dict[str, OptionalSecretRef]:
         """Return references to the Secrets that Rook writes, which may not exist yet."""

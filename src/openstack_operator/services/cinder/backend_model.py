@@ -67,7 +67,7 @@ class LoopFile(Model):
     path: Path = "/var/lib/openstack-cinder"
     """Folder of the file on the node."""
     size: StorageSize = "20Gi"
-    """Initial size of the file. It takes space on the disk as data are written."""
+    """Initial size of the file. It takes space on the disk as data are written. It may grow, never shrink."""
 
 
 class Lvm(Model):
@@ -83,9 +83,10 @@ class Lvm(Model):
 
     volume_group: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+.][-A-Za-z0-9_+.]*$")] | None = None
     """Name of the volume group. It is created if it does not exist. Unset is the Cinder's name, a dash and the
-    backend's."""
+    backend's. Cannot be changed."""
     device: Path | None = None
-    """Block device of the node for the group, such as /dev/vdb. Its data are lost when the group is created."""
+    """Block device of the node for the group, such as /dev/vdb. Its data are lost when the group is created. Cannot be
+    changed."""
     loop_file: LoopFile | None = None
     """File of the node for the group, instead of a device. Unset without a device takes the defaults."""
     provisioning: Literal["auto", "default", "thin"] = "auto"
@@ -204,11 +205,12 @@ class Files(UsesStorageClass):
     size: StorageSize = "50Gi"
     """Size of the volume. It may grow, never shrink."""
     storage_class_name: Name | None = None
-    """StorageClass of the volume, the cluster's default if unset."""
+    """StorageClass of the volume, the cluster's default if unset. Cannot be changed."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
-    """Access mode of the volume. More than one pod needs ReadWriteMany, which the StorageClass must offer."""
+    """Access mode of the volume. More than one pod needs ReadWriteMany, which the StorageClass must offer. Cannot be
+    changed."""
     retention: Literal["Retain", "Delete"] = "Retain"
     """Keep or delete the backups when this Cinder is deleted."""
 
@@ -223,9 +225,9 @@ class S3(Model):
     )
     """Name of the bucket, which is created if it does not exist."""
     access_key_ref: SecretKeyRef
-    """The access key."""
+    """Secret with the access key."""
     secret_key_ref: SecretKeyRef
-    """The secret key."""
+    """Secret with the secret key."""
 
     def destinations(self) -> Sequence[Destination]:
         """Return the server."""
@@ -256,17 +258,17 @@ class Backup(ComponentSettings):
     on_nodes = (*AGENT, "share")
 
     type: Literal["ceph", "nfs", "posix", "s3", "swift"] | None = None
-    """Kind of storage. Unset runs no cinder-backup."""
+    """Kind of storage of backups. Unset runs no cinder-backup."""
     ceph: CephSource | None = None
     """Ceph cluster and pool, for type ceph. Unset takes the pool of backups of the CephStorage `ceph`."""
     share: Share | None = None
     """The share, for type nfs; Kubernetes mounts it."""
     files: Files = Files()
-    """The volume, for type posix."""
+    """Volume for backups, for type posix."""
     s3: S3 | None = None
-    """The bucket, for type s3."""
+    """S3 server and bucket, for type s3."""
     swift: Swift = Swift()
-    """The object store, for type swift."""
+    """Object store for backups, for type swift."""
 
     @property
     def source(self) -> CephSource | None:

@@ -44,19 +44,19 @@ class Quotas(Model):
     """Limits of a project, unless it has a quota of its own; -1 is no limit, unset keeps the value in Cinder."""
 
     volumes: Limit | None = None
-    """Number of volumes."""
+    """Maximum number of volumes."""
     gigabytes: Limit | None = None
-    """Size of all volumes and snapshots, in GiB."""
+    """Maximum size of all volumes and snapshots, in GiB."""
     per_volume_gigabytes: Limit | None = None
-    """Size of one volume, in GiB."""
+    """Maximum size of one volume, in GiB."""
     snapshots: Limit | None = None
-    """Number of snapshots."""
+    """Maximum number of snapshots."""
     backups: Limit | None = None
-    """Number of backups."""
+    """Maximum number of backups."""
     backup_gigabytes: Limit | None = None
-    """Size of all backups, in GiB."""
+    """Maximum size of all backups, in GiB."""
     groups: Limit | None = None
-    """Number of groups of volumes."""
+    """Maximum number of groups of volumes."""
 
 
 class VolumePurge(Purge):
@@ -84,7 +84,7 @@ class CinderSpec(
     glance_ref: GlanceRef = GlanceRef(name="glance")
     """Glance with the images for volumes."""
     api: HttpApi = HttpApi()
-    """The Block Storage API."""
+    """Pods of the Block Storage API."""
     scheduler: Scalable = Scalable()
     """The scheduler, which chooses backends."""
     backends: Backends = []
@@ -97,7 +97,7 @@ class CinderSpec(
     default_volume_type: VolumeTypeName | None = None
     """Type of a volume whose user names none. Unset takes that of the first backend."""
     quotas: Quotas = Quotas()
-    """Limits of a project, unless it has a CinderQuota of its own."""
+    """Limits of a project, unless it has a CinderQuota of its own. -1 is no limit; unset keeps the value in Cinder."""
     coordination: Coordination = Coordination()
     """Locks that Cinder's processes share."""
     backup: Backup = Backup()

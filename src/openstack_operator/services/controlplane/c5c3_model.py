@@ -63,13 +63,13 @@ class Services(Templates):
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()
-    """Images instances boot from."""
+    """Images from which servers boot."""
     placement: PlacementTemplate = PlacementTemplate()
     """Inventories of resources, and who has claimed them."""
     neutron: NeutronTemplate = NeutronTemplate()
     """Networks, ports, routers and floating addresses."""
     nova: NovaTemplate = NovaTemplate()
-    """Virtual machines."""
+    """Virtual machines, and the programs on compute nodes."""
     cinder: CinderTemplate = CinderTemplate()
     """Volumes."""
 
@@ -84,19 +84,20 @@ class Global(Model):
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
-    """Preparation of an upgrade."""
+    """Check of another release, and the last step of an upgrade."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release."""
+    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
+    Kolla. A change replaces the pods whose image differs."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. If unset, a new
     service takes the CephStorage `ceph`, if there is one in this namespace. Otherwise images are on a volume of the
     Kubernetes cluster, and disks on the nodes."""
     tls: Tls = Tls()
-    """Encryption of all connections."""
+    """Encryption of all connections, and its certificates."""
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     logging: Logging = Logging()
-    """Logs of all services."""
+    """Form of the logs of all services."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
 
@@ -121,7 +122,7 @@ class C5C3ControlPlaneSpec(Model, defer_build=True):
     infrastructure: Infrastructure = Infrastructure()
     """Databases, brokers, caches, storage and networks that the services use."""
     services: Services = Services()
-    """OpenStack's services."""
+    """Services of OpenStack that the cloud runs."""
     cortex: CortexTemplate = CortexTemplate()
     """Scheduler that chooses from the nodes that Nova's has left."""
     tempest: TempestTemplate = TempestTemplate()
@@ -131,7 +132,7 @@ class C5C3ControlPlaneSpec(Model, defer_build=True):
     """K-ORC, an operator for the contents of Keystone; if enabled, the cloud uses it if the cluster has its kinds when
     you create the cloud."""
     global_: Global = Field(default=Global(), alias="global")
-    """Settings of all services."""
+    """Settings that all services share."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the Ceph that the cloud takes if its spec names no storage."""

@@ -58,9 +58,9 @@ class Issuer(Model):
     """Issuer of certificates."""
 
     name: Name
-    """Name of the issuer."""
+    """Name of the Issuer or ClusterIssuer."""
     kind: Literal["Issuer", "ClusterIssuer"] = "Issuer"
-    """Kind of the issuer in cert-manager."""
+    """Kind of the issuer: of this namespace, or of the whole cluster."""
 
 
 class Tls(Model):
@@ -116,10 +116,11 @@ class ImagePrecaching(Model):
     """Run a pod on each node that pulls all images of the cloud's services, at once after each change of an image, so
     that no roll-out waits for a pull. The condition ImagesCached has the number of nodes that have all images."""
     node_selector: Labels | None = None
-    """Labels of the nodes that pull them. If unset, the nodes with the default labels of control plane, compute and
-    network. Set it if your templates choose nodes by other labels. Empty takes all nodes."""
+    """Labels of the nodes that pull images, those of their roles if unset. These are the default labels of control
+    plane, compute and network nodes; set the field if your templates choose nodes by other labels. Empty takes all
+    nodes."""
     tolerations: Annotated[Opaques, bounded(64)] | None = None
-    """Taints of nodes that pull them, too."""
+    """Taints of nodes that pull images, too."""
 
 
 # No other braces: Prometheus expands an annotation as a template, which may ask for metrics of other namespaces.
@@ -257,9 +258,10 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
-    """Preparation of an upgrade."""
+    """Check of another release, and the last step of an upgrade."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release."""
+    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
+    Kolla. A change replaces the pods whose image differs."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. ceph runs a
     CephStorage for all three; lvm is for volumes only. If unset, a new service takes the CephStorage `ceph` of this
@@ -267,7 +269,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     network_backend: Literal["ovn", "ovs"] = "ovn"
     """Technology of the tenants' networks. ovs is not supported: it is answered with a condition."""
     tls: Tls = Tls()
-    """Encryption of all connections."""
+    """Encryption of all connections, and its certificates."""
     expose: CloudExpose = CloudExpose()
     """Access to the APIs for clients outside the Kubernetes cluster, unless a service's template sets it."""
     network_policies: NetworkPolicies = NetworkPolicies()
@@ -275,7 +277,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     logging: Logging = Logging()
-    """Logs of all services."""
+    """Form of the logs of all services."""
     proxy: Proxy = Proxy()
     """Proxy for requests of all services to servers outside the cluster."""
     image_precaching: ImagePrecaching = ImagePrecaching()
@@ -296,7 +298,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     keystone: KeystoneTemplate = KeystoneTemplate()
     """Users, projects, tokens and the service catalog."""
     glance: GlanceTemplate = GlanceTemplate()
-    """Images instances boot from."""
+    """Images from which servers boot."""
     placement: PlacementTemplate = PlacementTemplate()
     """Inventories of resources, and who has claimed them."""
     ovn: OVNTemplate = OVNTemplate()
@@ -304,7 +306,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     neutron: NeutronTemplate = NeutronTemplate()
     """Networks, ports, routers and floating addresses."""
     nova: NovaTemplate = NovaTemplate()
-    """Virtual machines."""
+    """Virtual machines, and the programs on compute nodes."""
     cinder: CinderTemplate = CinderTemplate()
     """Volumes. Without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()

@@ -36,7 +36,7 @@ class CortexDatabase(Model):
     secret_ref: OptionalSecretRef
     """Secret with the login. The image reads its keys as files in /etc/cortex/database."""
     database: DatabaseName = "cortex"
-    """Name of the database."""
+    """Name of the database. Cannot be changed."""
 
 
 class CortexIdentity(Model):
@@ -140,7 +140,7 @@ class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     says."""
 
     replicas: Replicas = 1
-    """Number of pods."""
+    """Number of Cortex's pods."""
     image: Image | None = None
     """Image of Cortex itself, the reference implementation if unset. It reads its configuration from
     `/etc/cortex/cortex.json`. A change replaces the pods."""

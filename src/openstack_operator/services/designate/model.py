@@ -119,7 +119,7 @@ class HmacKey(Model):
     algorithm: Algorithm = "hmac-sha256"
     """Algorithm of its signatures."""
     key_ref: SecretKeyRef
-    """The key in base64, as `tsig-keygen` and `rndc-confgen` print it."""
+    """Secret with the key in base64, as `tsig-keygen` and `rndc-confgen` print it."""
 
 
 class ExternalBind9(Model):
@@ -139,7 +139,7 @@ class ExternalPdns4(Model):
     url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
     """Address of the API, such as `https://ns1.example.org:8081`."""
     token_ref: SecretKeyRef
-    """The `api-key` of the server."""
+    """Secret with the `api-key` of the server."""
     ca_secret_ref: AuthoritySecretRef
     """Secret with `ca.crt`, by which Designate verifies the server."""
 
@@ -193,13 +193,13 @@ class PoolServers(Model):
     """DNS servers that have the same zones."""
 
     backend: Annotated[Literal["bind9", "pdns4", "external"], validated(immutable("the kind of servers"))] = "bind9"
-    """Servers of the pool: pods of BIND or of PowerDNS, or servers of yours."""
+    """Servers of the pool: pods of BIND or of PowerDNS, or servers of yours. Cannot be changed."""
     bind9: Bind9 = Bind9()
-    """BIND, with `backend: bind9`."""
+    """Servers with BIND, for backend bind9."""
     pdns4: Pdns4 = Pdns4()
-    """PowerDNS, with `backend: pdns4`; its zones are in a schema beside Designate's."""
+    """Servers with PowerDNS, for backend pdns4. Their zones are in a schema beside Designate's."""
     external: External | None = None
-    """DNS servers of yours, if `backend` is external."""
+    """DNS servers of yours, for backend external."""
     ns_records: Annotated[
         list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
@@ -241,13 +241,13 @@ class Quotas(Model):
     """Limits of a project without quotas of its own; unset keeps Designate's value."""
 
     zones: Limit | None = None
-    """Number of zones."""
+    """Maximum number of zones."""
     zone_recordsets: Limit | None = None
-    """Number of record sets of a zone."""
+    """Maximum number of record sets of a zone."""
     zone_records: Limit | None = None
-    """Number of records of a zone."""
+    """Maximum number of records of a zone."""
     recordset_records: Limit | None = None
-    """Number of records of a record set."""
+    """Maximum number of records of a record set."""
 
 
 class DesignateSpec(
@@ -257,7 +257,7 @@ class DesignateSpec(
     signs. Central and producer always run one pod each, since several would need a coordination server."""
 
     api: HttpApi = HttpApi()
-    """The DNS API."""
+    """Pods of the DNS API."""
     worker: ProgramSpec = ProgramSpec()
     """The worker, which creates zones on the servers, and looks whether they answer."""
     mdns: MiniDns = MiniDns()
@@ -265,7 +265,7 @@ class DesignateSpec(
     pools: Annotated[list[Pool], Field(max_length=16), _by("name")] = []
     """Further pools of servers. The pool `default` is what this spec itself says (`backend`, `nsRecords` …)."""
     quotas: Quotas = Quotas()
-    """Limits of a project without quotas of its own."""
+    """Limits of a project without quotas of its own. Unset keeps Designate's value."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         # A new name server would answer before it has the zones.

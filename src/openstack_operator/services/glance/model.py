@@ -40,15 +40,15 @@ class S3(Model):
     """Images as objects of an S3 server."""
 
     url: Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s@]+$")]
-    """Address of the server."""
+    """URL of the server."""
     bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-a-z0-9.]*[a-z0-9]$")] = "glance"
     """Bucket; Glance creates it if it does not exist."""
     region: Annotated[str, Field(max_length=64, pattern=r"^[-A-Za-z0-9]*$")] = ""
     """Region of the bucket, if the server has several."""
     access_key_ref: SecretKeyRef
-    """The access key."""
+    """Secret with the access key."""
     secret_key_ref: SecretKeyRef
-    """The secret key."""
+    """Secret with the secret key."""
 
     def destinations(self) -> Sequence[Destination]:
         """Return the server."""
@@ -65,7 +65,7 @@ class Swift(Model):
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] | None = None
     """User in the domain Default. Unset is the user of this service."""
     password_ref: SecretKeyRef | None = None
-    """Password of `user`."""
+    """Secret with the password of `user`."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "glance"
     """Container; Glance creates it if it does not exist."""
 
@@ -93,7 +93,7 @@ class Store(Model):
     rbd: CephSource | None = None
     """Ceph cluster and pool, for type ceph. Unset is the CephStorage `ceph`."""
     s3: S3 | None = None
-    """The S3 server, for type s3."""
+    """S3 server and bucket, for type s3."""
     swift: Swift | None = None
     """The Swift, for type swift. Unset is the one in this cloud's catalog."""
 
@@ -117,7 +117,7 @@ class ImageStorage(UsesStorageClass):
     size: StorageSize = "10Gi"
     """Size of the volume. It may grow, never shrink."""
     storage_class_name: Name | None = None
-    """StorageClass of the volume, the cluster's default if unset."""
+    """StorageClass of the volume, the cluster's default if unset. Cannot be changed."""
     access_mode: Annotated[Literal["ReadWriteOnce", "ReadWriteMany"], validated(immutable("the access mode"))] = (
         "ReadWriteOnce"
     )
@@ -130,7 +130,7 @@ class ImageStorage(UsesStorageClass):
     rbd: CephSource | None = None
     """Ceph cluster and pool of the images, for storage in Ceph. Unset is the CephStorage `ceph`."""
     s3: S3 | None = None
-    """The S3 server, for storage in S3."""
+    """S3 server and bucket, for storage in S3."""
     swift: Swift | None = None
     """The Swift, for storage in Swift. Unset is the one in this cloud's catalog."""
     backends: Annotated[
@@ -155,7 +155,8 @@ class ImageCache(Model):
     enabled: bool = False
     """Cache images. Of little use with Ceph: the disks of servers are clones there, and Nova downloads no image."""
     size: StorageSize = "10Gi"
-    """Space on the node's disk for each pod's cache. Images unused for longest are removed first."""
+    """Space on the node's disk for each pod's cache. Images unused for longest are removed first. It may grow, never
+    shrink."""
 
 
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"
@@ -197,7 +198,7 @@ class GlanceSpec(
     )
 
     api: HttpApi = HttpApi()
-    """The Image API."""
+    """Pods of the Image API."""
     storage_type: Literal["pvc", "ceph", "swift", "s3"] = "pvc"
     """Storage of the images: a volume, Ceph, a Swift or an S3 server."""
     storage: ImageStorage = ImageStorage()

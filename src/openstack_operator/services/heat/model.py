@@ -36,7 +36,7 @@ class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache
     can be updated or deleted**: keep a copy outside of the cluster."""
 
     api: HttpApi = HttpApi()
-    """The Orchestration API."""
+    """Pods of the Orchestration API."""
     api_cfn: HttpApi = HttpApi()
     """The CloudFormation API, by which servers send signals to wait conditions and read their metadata. It is exposed
     as `api` is. With an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""

@@ -87,7 +87,7 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     other_keystones: Annotated[list[OtherKeystone], Field(max_length=16)] = []
     """Further Keystones, among which users choose. With them, the dashboard calls public endpoints of every cloud."""
     branding: Branding = Branding()
-    """Look of the pages."""
+    """Title, theme and files of the pages."""
     image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
     """Way by which an uploaded image reaches Glance. `Proxy` is through the dashboard. `Direct` is from the browser,
     which Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""

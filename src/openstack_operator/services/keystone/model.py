@@ -51,7 +51,7 @@ class Bootstrap(Model):
     admin_project: Name = "admin"
     """Project of the administrator."""
     admin_password_secret_ref: SecretKeyRef | None = None
-    """Password of the administrator. If unset, the operator generates one."""
+    """Secret with the administrator's password; if unset, the operator generates one."""
     application_credential: bool = False
     """Create an application credential for the administrator: the Secret `<name>-app-credential` has a clouds.yaml that
     logs in with it. With catalog.provider k-orc, the operator always creates one."""
@@ -76,7 +76,7 @@ class SecretStore(Model):
     name: Name
     """Name of the SecretStore or ClusterSecretStore."""
     kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
-    """Kind of the store."""
+    """Kind of the store: of this namespace, or of the whole cluster."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
     """Key in the store. Unset is `<namespace>/k-orc/app-credential`. In a ClusterSecretStore, other keys than
     `<namespace>/…` need the operator's flag `--secret-store-keys`."""
@@ -111,11 +111,11 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
     )
 
     api: HttpApi = HttpApi()
-    """The Identity API."""
+    """Pods of the Identity API."""
     fernet: Rotation = Rotation()
-    """Keys that sign tokens."""
+    """Keys that sign tokens, and their rotation."""
     credential_keys: Rotation = Rotation(rotation_schedule="@monthly")
-    """Keys that encrypt stored credentials (EC2, TOTP)."""
+    """Keys that encrypt stored credentials (EC2, TOTP), and their rotation."""
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
     catalog: Catalog = Catalog()

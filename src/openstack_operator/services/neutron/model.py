@@ -60,7 +60,7 @@ class ML2(Model):
     """Mechanism drivers of ML2, in this order: ovn, and logger, which logs each call. The others need agents on the
     nodes, which are not supported: a condition reports them."""
     extension_drivers: Words = ["port_security", "dns"]
-    """ML2 extensions."""
+    """Extension drivers of ML2."""
     flat_networks: Words = ["*"]
     """Physical networks that can have a flat network; * means all of them."""
     network_vlan_ranges: Words = []
@@ -193,9 +193,9 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     mechanism: Literal["ovn", "ovs"] = "ovn"
     """Implementation of the networks, of which ovs is answered with a condition: only ovn is supported."""
     ovn: OVN = OVN()
-    """Settings of mechanism ovn."""
+    """OVN that carries out the networks, for mechanism ovn."""
     ml2: ML2 = ML2()
-    """Types of networks."""
+    """Types of networks and drivers of Neutron's plug-in ML2."""
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
     """DNS domain of the names of ports. It ends with a dot."""
     external_dns: ExternalDNS = ExternalDNS()
@@ -203,7 +203,7 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     metadata_host: Hostname | None = None
     """Host of Nova's metadata API, the one of metadataAgent.novaRef if unset."""
     api: HttpApi = HttpApi()
-    """The Networking API."""
+    """Pods of the Networking API."""
     ovn_maintenance_worker: ComponentSettings = ComponentSettings()
     """The worker that repairs differences between Neutron's database and OVN's."""
     metadata_agent: MetadataAgent = MetadataAgent()

@@ -66,10 +66,10 @@ class NovaDatabase(DatabaseSource):
     )
 
     api_database: DatabaseName | None = None
-    """Name of the schema above the cells. Unset is `database` with `_api` after it."""
+    """Name of the schema above the cells. Unset is `database` with `_api` after it. Cannot be changed."""
     cell_database: DatabaseName | None = None
     """Name of cell0's schema. Unset is `database` with `_cell0` after it. The schema of any other cell is named in the
-    same way; but with a secretRef, the schema of the first cell is `database` itself."""
+    same way; but with a secretRef, the schema of the first cell is `database` itself. Cannot be changed."""
 
 
 NodeShare = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
@@ -97,10 +97,10 @@ class Cell(Model):
     conductor: Scalable = Scalable()
     """The cell's conductor, which keeps compute nodes away from the database."""
     database: DatabaseSource | None = None
-    """Database of this cell. Unset takes the server of the service."""
+    """Server of this cell's database, that of the service if unset."""
     messaging: MessagingSource | None = None
-    """Broker of this cell. Unset takes the broker of the service. The cell always has a virtual host of its own. If the
-    service logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
+    """Broker of this cell, that of the service if unset. The cell always has a virtual host of its own. If the service
+    logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
     compute_ref: ComputeRef | None = None
     """More nodes of this cell, besides the nodes that have the cell's name as their label: label the hypervisors of a
     cluster with its name. Nodes that have servers stay in their cell: do not change this name later."""
@@ -159,7 +159,7 @@ class ExternalScheduler(Model):
     )
 
     enabled: bool = False
-    """Ask this scheduler."""
+    """Ask this scheduler for the final choice."""
     endpoint: Url | None = None
     """URL of the scheduler, such as `https://cortex.openstack.svc.cluster.local:8080`."""
     cortex_ref: CortexRef | None = None
@@ -168,7 +168,7 @@ class ExternalScheduler(Model):
     """Secret with `ca.crt`, by which Nova checks the certificate of an https endpoint. Unset takes the authorities of
     the Cortex or of the cloud; if it has none, those of the image."""
     timeout: Seconds = "5s"
-    """Longest time for an answer. A request for several servers asks once for each server."""
+    """Longest time to wait for an answer. A request for several servers asks once for each server."""
     pipeline: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
     """Pipeline of the scheduler that answers. Empty lets the scheduler choose. Cortex chooses by the flavor's
     `capabilities:hypervisor_type`, and refuses flavors without it."""
@@ -233,23 +233,23 @@ class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResu
     on_nodes = ("config",)
 
     database: NovaDatabase = NovaDatabase()
-    """Databases of this service."""
+    """Server and names of Nova's databases."""
     service_auth: ServiceAuth = ServiceAuth()
     """The services that Nova calls, under other names."""
     placement_ref: PlacementRef = PlacementRef(name="placement")
     """Placement that counts the resources of nodes."""
     glance_ref: GlanceRef = GlanceRef(name="glance")
-    """Glance that holds the images."""
+    """Glance whose images servers boot from."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
-    """Neutron that connects the instances."""
+    """Neutron that connects servers to networks."""
     cinder_ref: CinderRef | None = None
     """Cinder whose volumes instances may have, none if unset."""
     api: HttpApi = HttpApi()
-    """The Compute API."""
+    """Pods of the Compute API."""
     metadata: MetadataApi = MetadataApi()
     """The API from which instances read data about themselves."""
     scheduler: Scheduler = Scheduler()
-    """The scheduler, which chooses nodes."""
+    """Pods of the scheduler, which chooses nodes for servers."""
     conductor: Scalable = Scalable()
     """The super conductor, which hands new servers to the cells."""
     novncproxy: ComponentSettings = ComponentSettings()
@@ -257,7 +257,7 @@ class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResu
     cells: Cells = [Cell(name="cell1")]
     """Cells that hold compute nodes. cell0, which holds servers that got no node, always exists and is not listed."""
     compute: Compute = Compute()
-    """Programs on compute nodes."""
+    """nova-compute and libvirt on compute nodes."""
 
     @property
     def has_nodes(self) -> bool:

@@ -46,7 +46,8 @@ class ComputeGroup(Model):
     """Labels of these nodes, besides those of `compute.nodeSelector`. A node with the labels of several groups is in
     the first of these."""
     config: Sections = {}
-    """Options for nova-compute on these nodes. They override `compute.config`."""
+    """Options for nova-compute on these nodes, over `compute.config`. A change replaces it in waves
+    (`compute.rollout`)."""
 
 
 class Compute(AgentSettings):
@@ -78,7 +79,7 @@ class Compute(AgentSettings):
     console_network: NodeNetwork | None = None
     """Network of the addresses at which nodes show consoles to the proxies. Unset is that of the nodes."""
     config: Sections = {}
-    """Options for nova-compute alone. They override the service's config."""
+    """Options for nova-compute alone, over the service's `config`. A change replaces it in waves (`rollout`)."""
     groups: Annotated[
         list[ComputeGroup],
         Field(

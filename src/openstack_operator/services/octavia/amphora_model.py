@@ -45,11 +45,11 @@ class AmphoraFlavor(Model):
     """Size of the server of a load balancer. If you change it, the operator makes another flavor, for new servers."""
 
     vcpus: Annotated[int, Field(ge=1, le=128)] = 1
-    """Number of virtual CPUs."""
+    """Number of virtual CPUs of an amphora."""
     memory: Size = "1Gi"
-    """Memory."""
+    """Memory of an amphora."""
     disk: Size = "2Gi"
-    """Disk; at least the virtual size of the image, in whole GiB."""
+    """Disk of an amphora, in whole GiB. It needs at least the virtual size of the image."""
 
 
 class Controllers(AgentSettings):
@@ -80,7 +80,7 @@ class Amphora(Model):
     """Tag of the image in Glance from which amphorae boot. They take the newest image with it that belongs to the
     project of the services."""
     flavor: AmphoraFlavor = AmphoraFlavor()
-    """Size of an amphora."""
+    """Size of an amphora: CPUs, memory and disk."""
     topology: Literal["SINGLE", "ACTIVE_STANDBY"] = "SINGLE"
     """Number of amphorae of a load balancer whose flavor says nothing else: one, or two on different hypervisors, of
     which one takes over from the other."""

@@ -29,15 +29,15 @@ class Quotas(Model):
     """Limits of a project without quotas of its own; -1 means no limit, as does an unset field."""
 
     load_balancers: Limit | None = None
-    """Number of load balancers."""
+    """Maximum number of load balancers."""
     listeners: Limit | None = None
-    """Number of listeners."""
+    """Maximum number of listeners."""
     pools: Limit | None = None
-    """Number of pools."""
+    """Maximum number of pools."""
     members: Limit | None = None
-    """Number of members of pools."""
+    """Maximum number of members of pools."""
     health_monitors: Limit | None = None
-    """Number of health monitors."""
+    """Maximum number of health monitors."""
 
 
 class LoadBalancerPurge(Purge):
@@ -53,7 +53,7 @@ class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCach
     may create and change its load balancers, readers may look at them."""
 
     api: HttpApi = HttpApi()
-    """The Load Balancer API. Each of its pods has a driver agent, too. One of the agents takes OVN's events, and
+    """Pods of the Load Balancer API. Each of them has a driver agent, too. One of the agents takes OVN's events, and
     another one does when that ends."""
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork that carries out the load balancers, the one of this cloud's Neutron."""
@@ -61,7 +61,7 @@ class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCach
     """Settings of the provider amphora, for load balancers whose users choose it. If unset, OVN is the only
     provider."""
     quotas: Quotas = Quotas()
-    """Limits of a project without quotas of its own."""
+    """Limits of a project without quotas of its own. -1 is no limit, and so is unset."""
     purge: LoadBalancerPurge = LoadBalancerPurge()
     """Removal of deleted load balancers from the database. With the provider amphora, its controllers remove them, and
     deleted amphorae, at the age `keep`, too; `enabled: false` keeps all of them."""

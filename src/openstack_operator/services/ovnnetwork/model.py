@@ -110,7 +110,7 @@ class Members(PodSettings, UsesStorageClass):
     """A database. An unset field takes the value of the whole OVNNetwork."""
 
     replicas: QuorumReplicas | None = None
-    """Number of members."""
+    """Number of members of this database."""
     storage_size: StorageSize | None = None
     """Size of each member's volume. You can increase it if the StorageClass allows it. You cannot decrease it."""
     storage_class_name: Name | None = None

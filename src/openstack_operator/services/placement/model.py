@@ -18,7 +18,7 @@ class PlacementSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCa
     """OpenStack Placement: inventories of resources, and who has claimed them."""
 
     api: HttpApi = HttpApi()
-    """The Placement API."""
+    """Pods of the Placement API."""
 
 
 PLACEMENT = Resource(

@@ -23,7 +23,7 @@ class Source(Model):
     """A Secret whose keys the operator copies."""
 
     secret_ref: OptionalSecretRef
-    """The Secret, in the same namespace."""
+    """Secret in the same namespace to copy from."""
     keys: Annotated[list[SelectedKey], Field(min_length=1, max_length=64)] | None = None
     """Keys to copy, all if unset."""
     prefix: Annotated[str, Field(max_length=128, pattern=r"^[-._a-zA-Z0-9]*$")] = ""

@@ -130,14 +130,14 @@ class TempestSpec(RunSpec):
     keystone: TestedKeystone = TestedKeystone()
     """The cloud whose services are tested."""
     region: Region = "RegionOne"
-    """The OpenStack region to test."""
+    """OpenStack region to test. Cannot be changed."""
     schedule: Schedule | None = None
     """Times at which tests run, as a cron expression in UTC. Unset runs them only when the annotation
     `tempest.openstack.c5c3.io/run-now` of this resource changes. No run starts before the previous one has ended."""
     suspend: bool = False
     """Suspend the schedule. A run that has begun goes on."""
     tests: Tests = Tests()
-    """Selection of tests."""
+    """Tests to run, and how many at a time."""
     config: Sections = {}
     """Extra options of tempest.conf, merged over the operator's and over what a run finds in the cloud: section,
     option, value. The operator refuses options that it sets itself (addresses, passwords)."""

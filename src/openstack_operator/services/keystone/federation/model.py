@@ -215,7 +215,7 @@ class Federation(Model):
     """Let these users log in. Setting false removes their ways to log in. The `retention` of each provider decides what
     happens to it and its users in Keystone."""
     identity_providers: Annotated[list[IdentityProvider], Field(max_length=16)] = []
-    """Identity providers of these users."""
+    """Identity providers whose users log in."""
     trusted_dashboards: Annotated[list[Dashboard], Field(max_length=16)] = []
     """Dashboards that may get the token of a user who logged in with a browser (`[federation] trusted_dashboard`)."""
     service_provider: ServiceProvider = ServiceProvider()

@@ -65,7 +65,7 @@ class LDAP(Model):
     bind_dn: DN | None = Field(default=None, alias="bindDN")
     """Name with which Keystone logs in to look for users. If unset, it looks for them without a login."""
     bind_password_secret_ref: SecretKeyRef | None = None
-    """Password for `bindDN`."""
+    """Secret with the password for `bindDN`."""
     user_tree_dn: DN = Field(alias="userTreeDN")
     """Entry below which the users are. Keystone looks for them directly below it, unless `config` sets
     `ldap.query_scope` to `sub`."""
@@ -84,7 +84,7 @@ class Domain(Model):
     """Name of the domain. The operator creates it if it does not exist. If you remove it from the list, it stays, and
     its users cannot log in."""
     ldap: LDAP
-    """The directory."""
+    """Address of the directory, and the login there."""
     config: Sections = {}
     """Further options for this domain, in the sections `ldap` and `identity`: attributes and classes of users and
     groups."""
