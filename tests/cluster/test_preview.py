@@ -12,8 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from openstack_operator.cli import main
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Object, SpecError
+from openstack_operator.preview import commands
 from openstack_operator.preview.changes import ObjectChange, changes
 from openstack_operator.preview.client import Address, DryRunClient, Write
 from openstack_operator.preview.cluster import Applied, Preview
@@ -127,6 +131,26 @@ async def test_a_patch_stands_in_the_way_of_a_manifest_and_is_named(cluster: Clu
     assert 'conflict with "kubectl-patch"' in conflict
     assert ".spec.keystone.replicas" in conflict
     assert {each.path: (each.before, each.after) for each in change.fields} == {"spec.keystone.replicas": (2, 3)}
+
+
+async def test_plan_says_how_it_applies_and_what_stands_in_the_way(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await apply_by_server(cluster, {**SMALL, "keystone": {"replicas": 3}})
+    patch = {"metadata": {"name": "cloud", "namespace": cluster.namespace}, "spec": {"keystone": {"replicas": 2}}}
+    await cluster.client.merge(Kind.of(CONTROL_PLANE), patch, manager="kubectl-patch")
+    file = tmp_path / "cloud.json"
+    file.write_text(json.dumps(manifest(cluster, {**SMALL, "keystone": {"replicas": 3}})), encoding="utf-8")
+    status = await asyncio.to_thread(main, ["plan", "-f", str(file)])
+    printed = capsys.readouterr()
+    assert status == commands.DIFFERENT
+    assert "spec.keystone.replicas: 2 -> 3" in printed.out
+    name = "openstack-operator plan: OpenStackControlPlane/cloud: "
+    lines = [line.removeprefix(name) for line in printed.err.splitlines() if line.startswith(name)]
+    assert [line.partition(";")[0] for line in lines if "server-side" in line] == [
+        "applied with --server-side, as the last time"
+    ]
+    assert [line for line in lines if 'conflict with "kubectl-patch"' in line]
 
 
 async def stored(cluster: Cluster, manager: Manager) -> set[tuple[str, str, str]]:
