@@ -96,7 +96,7 @@ class MariaDBDatabaseSpec(Model):
     # Tables that name a character set without a collation take the server's default. A schema that does the same can
     # be joined with them on any version; MariaDB 11.5 changed that default.
     collation: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_]+$")] | None = None
-    """Sort order of new tables. Unset takes the server's default for the character set."""
+    """Sort order of new tables, the server's default for the character set if unset."""
     deletion_policy: Literal["Retain", "Delete"] = "Retain"
     """Retain keeps the schema when this resource is deleted, Delete removes it. The account is always removed."""
 
@@ -240,7 +240,7 @@ class KeystoneApplicationCredentialSpec(Model):
     password_secret_ref: SecretKeyRef
     """Secret with the secret of the credential. When it changes, the credential is replaced."""
     owner: CredentialOwner | None = None
-    """User to whom the credential belongs. Unset is the administrator. You cannot change, set or unset it later."""
+    """User to whom the credential belongs, the administrator if unset. You cannot change, set or unset it later."""
     access_rules: AccessRules = []
     """Requests that the credential may make, and no others. An empty list allows all that the user's roles allow. When
     the rules change, the credential is replaced by one of the same name and secret, and its tokens end. A service

@@ -45,10 +45,10 @@ class OVNChassisSpec(Model):
     system_id: Annotated[str, Field(max_length=253)] = ""
     """Name of the node in OVN's databases. Written by the operator: the name of the Node."""
     bridge_mappings: BridgeMappings | None = None
-    """Bridges of this node. Unset takes the cluster's, an empty list sets none. A bridge that does not exist is created
-    without any interface; add the interface on the node."""
+    """Bridges of this node, those of the cluster if unset. An empty list sets none. A bridge that does not exist is
+    created without any interface; add the interface on the node."""
     encapsulation: Encapsulation | None = None
-    """Tunnel by which packets reach this node. Unset takes the cluster's."""
+    """Tunnel by which packets reach this node, the cluster's if unset."""
 
 
 class FoundMapping(Model):

@@ -52,7 +52,7 @@ class Vault(Model):
     ] = ""
     """Namespace of the engine and of the login, the root if empty. Cannot be changed."""
     ca_secret_ref: AuthoritySecretRef | None = None
-    """Secret with `ca.crt`, by which Barbican verifies the server. Unset takes the authorities of the image."""
+    """Secret with `ca.crt`, by which Barbican verifies the server; if unset, it takes the authorities of the image."""
     new_secrets: Literal["vault", "database"] = "vault"
     """Store of new secrets. Secrets stay in the store in which they were created."""
 

@@ -48,12 +48,12 @@ class Pool(Model):
     )
 
     name: PoolName | None = None
-    """Name of the pool. Unset is the name of its use. Cannot be changed, since data does not move by itself."""
+    """Name of the pool, the name of its use if unset. Cannot be changed, since data does not move by itself."""
     user: ClientName | None = None
     """Name of the client, without `client.`. Unset is `cinder`, `glance`, `nova` or `cinder-backup`. Cannot be changed;
     for a new key, raise `keyGeneration`."""
     size: Annotated[int, Field(ge=1, le=10)] | None = None
-    """Number of copies of each object. Unset is three, or in mode local the number of OSDs if it is lower."""
+    """Number of copies of each object, three if unset. In mode local, unset is the number of OSDs if it is lower."""
     autoscale: Literal["on", "warn", "off"] = "on"
     """Let Ceph change the number of placement groups as the pool fills, or only warn (`pg_autoscale_mode`)."""
     placement_groups: Annotated[int, Field(ge=1, le=65536)] = 8
@@ -170,7 +170,7 @@ class CephStorageSpec(RunSpec):
     key_generation: Annotated[
         int, Field(ge=1, le=1000), validated(rule("self >= oldSelf", "old keys do not come back; count up"))
     ] = 1
-    """Generation of the keys; raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
+    """Generation of the keys. Raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
     services change to it one by one. The old clients keep their access until you remove them."""
     monitors: Monitors = Monitors()
     """Monitors of mode local: their number and their volumes."""

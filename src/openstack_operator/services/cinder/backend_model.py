@@ -150,7 +150,7 @@ class Backend(AgentSettings):
     active_active: bool = False
     """Run your own driver active/active, if it supports that; ceph's does. Do not change it while volumes exist."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool, for type ceph. Unset takes the pool of volumes of the CephStorage `ceph`."""
+    """Ceph cluster and pool for type ceph, the pool of volumes of the CephStorage `ceph` if unset."""
     lvm: Lvm | None = None
     """The volume group, for type lvm."""
     nfs: Nfs | None = None
@@ -238,7 +238,7 @@ class Swift(Model):
     """Swift of this cloud, or another one."""
 
     url: Annotated[str, Field(max_length=255, pattern=r"^https?://\S+$")] | None = None
-    """URL of the object store, which usually ends in AUTH_. Unset takes the one in the catalog."""
+    """URL of the object store, which usually ends in AUTH_, the one in the catalog if unset."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "volumebackups"
     """Name of the container in each user's own account."""
 
@@ -260,7 +260,7 @@ class Backup(ComponentSettings):
     type: Literal["ceph", "nfs", "posix", "s3", "swift"] | None = None
     """Kind of storage of backups. Unset runs no cinder-backup."""
     ceph: CephSource | None = None
-    """Ceph cluster and pool, for type ceph. Unset takes the pool of backups of the CephStorage `ceph`."""
+    """Ceph cluster and pool for type ceph, the pool of backups of the CephStorage `ceph` if unset."""
     share: Share | None = None
     """The share, for type nfs; Kubernetes mounts it."""
     files: Files = Files()

@@ -95,7 +95,7 @@ class CinderSpec(
     """Names of backends that you may remove from the list while volumes are on them. The volumes stay in the storage,
     but cannot be used until the backend is in the list again."""
     default_volume_type: VolumeTypeName | None = None
-    """Type of a volume whose user names none. Unset takes that of the first backend."""
+    """Type of a volume whose user names none, that of the first backend if unset."""
     quotas: Quotas = Quotas()
     """Limits of a project, unless it has a CinderQuota of its own. -1 is no limit; unset keeps the value in Cinder."""
     coordination: Coordination = Coordination()

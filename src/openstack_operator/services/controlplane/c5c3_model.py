@@ -48,7 +48,7 @@ class Infrastructure(Templates):
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: StoreTemplate | None = None
-    """A store in memory for your own programs. Unset is none."""
+    """A store in memory for your own programs, none if unset."""
     etcd: EtcdTemplate = EtcdTemplate()
     """Locks that services on several nodes share; only services with such locks need it."""
     ceph: CephStorageTemplate = CephStorageTemplate()

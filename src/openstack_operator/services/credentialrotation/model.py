@@ -70,9 +70,9 @@ class CredentialRotationSpec(Model):
     """Time between replacements, such as 90d. If unset, the operator replaces the credential only on request. The first
     interval starts when you create this resource."""
     keep_old_for: Annotated[str, DURATION, lasts("0s", "3650d")] | None = None
-    """Minimum time for which the old account stays, in whole days, for clients outside this cluster. Unset is none. The
-    operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
-    stay as long as Keystone keeps them."""
+    """Minimum time for which the old account stays, in whole days, none if unset. It is for clients outside this
+    cluster: the operator always waits for the service's programs. The administrator has one password at a time, and
+    keys of tokens stay as long as Keystone keeps them."""
     replace_now: bool = False
     """Replace the credential now: once for each change of this spec that sets this field."""
 
@@ -146,9 +146,9 @@ class C5C3CredentialRotationSpec(Model):
     pre_rotation_days: Annotated[int, Field(ge=0, le=3650)] | None = None
     """Days by which the replacement begins before the end of the interval."""
     grace_period_days: Annotated[int, Field(ge=0, le=3650)] | None = None
-    """Minimum number of days for which the old account stays, for clients outside this cluster. Unset is none. The
-    operator always waits for the service's programs. The administrator has one password at a time, and keys of tokens
-    stay as long as Keystone keeps them."""
+    """Minimum number of days for which the old account stays, none if unset. It is for clients outside this cluster:
+    the operator always waits for the service's programs. The administrator has one password at a time, and keys of
+    tokens stay as long as Keystone keeps them."""
     re_mint: bool = False
     """Replace the credential now: once for each change of this spec that sets this field."""
     bootstrap: bool = False

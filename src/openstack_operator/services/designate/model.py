@@ -126,7 +126,7 @@ class ExternalBind9(Model):
     """Commands to a BIND of yours, which has `allow-new-zones yes`."""
 
     host: Hostname | None = None
-    """Host that `rndc` connects to. Unset takes the server's address."""
+    """Host that `rndc` connects to, the server's address if unset."""
     port: Port = 953
     """Port of the `controls` statement."""
     key: HmacKey

@@ -59,11 +59,11 @@ class Swift(Model):
     """Images as objects of a Swift, or of a server with its protocol, to which a Keystone gives access."""
 
     auth_url: Annotated[str, Field(max_length=512, pattern=r"^https?://[^\s@]+$")] | None = None
-    """Address of that Keystone (version 3). Unset is the one of this service."""
+    """Address of that Keystone (version 3), the one of this service if unset."""
     project: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] = "service"
     """Project of the objects, in the domain Default."""
     user: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^:\s]+$")] | None = None
-    """User in the domain Default. Unset is the user of this service."""
+    """User in the domain Default, the user of this service if unset."""
     password_ref: SecretKeyRef | None = None
     """Secret with the password of `user`."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "glance"
@@ -91,11 +91,11 @@ class Store(Model):
     type: Literal["pvc", "ceph", "swift", "s3"]
     """Kind of storage; only one store may be of type pvc."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool, for type ceph. Unset is the CephStorage `ceph`."""
+    """Ceph cluster and pool for type ceph, those of the CephStorage `ceph` if unset."""
     s3: S3 | None = None
     """S3 server and bucket, for type s3."""
     swift: Swift | None = None
-    """The Swift, for type swift. Unset is the one in this cloud's catalog."""
+    """Swift for type swift, the one in this cloud's catalog if unset."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default Ceph if the spec names none."""
@@ -128,11 +128,11 @@ class ImageStorage(UsesStorageClass):
     backend: Literal["file", "rbd", "swift", "s3"] | None = None
     """The same as `storageType`, with Glance's names of its stores; takes precedence over it."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool of the images, for storage in Ceph. Unset is the CephStorage `ceph`."""
+    """Ceph cluster and pool for storage in Ceph, those of the CephStorage `ceph` if unset."""
     s3: S3 | None = None
     """S3 server and bucket, for storage in S3."""
     swift: Swift | None = None
-    """The Swift, for storage in Swift. Unset is the one in this cloud's catalog."""
+    """Swift for storage in Swift, the one in this cloud's catalog if unset."""
     backends: Annotated[
         list[Store],
         Field(max_length=8),

@@ -41,7 +41,7 @@ class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache
     """The CloudFormation API, by which servers send signals to wait conditions and read their metadata. It is exposed
     as `api` is. With an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
     engine: Scalable = Scalable()
-    """The engine, which creates, changes and deletes the resources of stacks."""
+    """Pods of the engine, which creates, changes and deletes the resources of stacks."""
     plugins: Annotated[
         list[PluginDirectory], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []

@@ -78,7 +78,7 @@ class SecretStore(Model):
     kind: Literal["SecretStore", "ClusterSecretStore"] = "ClusterSecretStore"
     """Kind of the store: of this namespace, or of the whole cluster."""
     key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")] | None = None
-    """Key in the store. Unset is `<namespace>/k-orc/app-credential`. In a ClusterSecretStore, other keys than
+    """Key in the store, `<namespace>/k-orc/app-credential` if unset. In a ClusterSecretStore, other keys than
     `<namespace>/…` need the operator's flag `--secret-store-keys`."""
 
 

@@ -34,8 +34,8 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Major version of MariaDB, one of those that the release has. Unset is that of the release. A later one replaces
-    members one by one, and there is no way back but a backup."""
+    """Major version of MariaDB, that of the release if unset. It is one of those that the release has. A later one
+    replaces members one by one, and there is no way back but a backup."""
     provider: Literal["auto", "builtin", "mariadb-operator", "external"] = "builtin"
     """Operator that runs the server: this one (`builtin`), mariadb-operator by its own MariaDB (k8s.mariadb.com), which
     makes databases and accounts, too, or none for an `external` server. `auto` is mariadb-operator if the cluster has

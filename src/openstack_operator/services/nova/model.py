@@ -66,9 +66,9 @@ class NovaDatabase(DatabaseSource):
     )
 
     api_database: DatabaseName | None = None
-    """Name of the schema above the cells. Unset is `database` with `_api` after it. Cannot be changed."""
+    """Name of the schema above the cells, `database` with `_api` after it if unset. Cannot be changed."""
     cell_database: DatabaseName | None = None
-    """Name of cell0's schema. Unset is `database` with `_cell0` after it. The schema of any other cell is named in the
+    """Name of cell0's schema, `database` with `_cell0` after it if unset. The schema of any other cell is named in the
     same way; but with a secretRef, the schema of the first cell is `database` itself. Cannot be changed."""
 
 

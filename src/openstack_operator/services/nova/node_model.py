@@ -29,7 +29,7 @@ class ComputeRollout(Model):
     as `10%`, which is rounded up. Nodes that cannot be reached do not count, unless they are lost while their new
     nova-compute starts. They get the change when they are back."""
     canaries: Canaries | None = None
-    """Nodes that come first: all others follow once nova-compute is Ready on all of these. Unset is none."""
+    """Nodes that come first, none if unset. All others follow once nova-compute is Ready on all of these."""
     paused: bool = False
     """No further node gets a change; those that have it keep it. New nodes get the newest nova-compute, and so does a
     node whose pod you delete."""
@@ -70,14 +70,14 @@ class Compute(AgentSettings):
     """Place of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
     clones of images in the same cluster. Cannot be changed, since disks do not move by themselves."""
     rbd: CephSource | None = None
-    """Ceph cluster and pool for storageType ceph. Unset is the CephStorage called `ceph`."""
+    """Ceph cluster and pool for storageType ceph, those of the CephStorage `ceph` if unset."""
     live_migration: bool = True
     """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
     images do not support it."""
     migration_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes take servers that move. Unset is that of the nodes."""
+    """Network of the addresses at which nodes take servers that move, that of the nodes if unset."""
     console_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes show consoles to the proxies. Unset is that of the nodes."""
+    """Network of the addresses at which nodes show consoles to the proxies, that of the nodes if unset."""
     config: Sections = {}
     """Options for nova-compute alone, over the service's `config`. A change replaces it in waves (`rollout`)."""
     groups: Annotated[

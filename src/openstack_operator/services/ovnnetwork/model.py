@@ -175,7 +175,7 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     on_nodes = ("image", "tolerations")
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Version of OVN, one of those that the release has. Unset is that of the release. A later one replaces
+    """Version of OVN, that of the release if unset. It is one of those that the release has. A later one replaces
     ovn-controller on all nodes, then databases and northd, and there is no way back but a backup. Open vSwitch is no
     part of it."""
     replicas: QuorumReplicas = 1

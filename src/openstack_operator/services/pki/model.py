@@ -68,7 +68,7 @@ class PKISpec(Model):
     Empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
     another kind is `InvalidSpec`, and keeps the certificate that it has."""
     issuer_ref: IssuerRef | None = None
-    """cert-manager's issuer that issues the certificates. Unset is an authority of this operator's own. An issuer of
+    """cert-manager's issuer that issues the certificates, an authority of this operator's own if unset. An issuer of
     type ACME certifies public names of APIs alone; all other names are by an authority of this operator's own. In a
     running cloud, changing from one to the other is an outage until all clients have rolled."""
     ca_bundle_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caBundleSecretRef")

@@ -37,8 +37,8 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Version of RabbitMQ, one of those that the release has. Unset is that of the release. To another one, services
-    move from one RabbitMQ to a second one: this field is for new ones."""
+    """Version of RabbitMQ, that of the release if unset. It is one of those that the release has. To another one,
+    services move from one RabbitMQ to a second one: this field is for new ones."""
 
     provider: Literal["auto", "builtin", "rabbitmq-cluster-operator", "external"] = "builtin"
     """Operator that runs the broker: this one (`builtin`), RabbitMQ's cluster operator by a RabbitmqCluster, or none

@@ -64,9 +64,9 @@ class TestedKeystone(Model):
     auth_url: Annotated[str, Field(max_length=225, pattern=r"^https?://[^/\s]+\S*$")] | None = None
     """URL of the Identity API of any cloud, in place of keystoneRef."""
     app_credential_ref: KeystoneSecretRef | None = None
-    """Secret with an application credential of an administrator there, as `clouds.yaml` or as
-    `application_credential_id` and `application_credential_secret`; and with `ca.crt` to verify its APIs, unless the
-    image trusts their authority. Tempest logs in with passwords only: each run uses the credential to create an
+    """Secret with an application credential of an administrator there. It has `clouds.yaml`, or
+    `application_credential_id` and `application_credential_secret`; and `ca.crt` to verify its APIs, unless the image
+    trusts their authority. Tempest logs in with passwords only: each run uses the credential to create an
     administrator, and removes him when it ends."""
 
     interface: Literal["internal", "public"] = "internal"
@@ -100,18 +100,20 @@ class Tests(Model):
     concurrency: Annotated[int, Field(ge=1, le=64)] = 2
     """Number of tests that run at a time."""
     include_regex: Regex | None = None
-    """Regular expression of Python: run only tests whose names it matches in part. Unset is all."""
+    """Regular expression of Python for the names of tests to run, all if unset. A test runs if a part of its name
+    matches."""
     exclude_regex: Regex | None = None
-    """Regular expression of Python: of these tests, do not run those whose names it matches in part."""
+    """Regular expression of Python for the names of tests not to run, of those that `includeRegex` selects. A part of
+    the name has to match."""
     timeout: Annotated[str, Field(max_length=6, pattern=r"^[1-9][0-9]*[mh]$")] = "4h"
     """Maximum duration of a run, in minutes or hours. A longer run ends at that time."""
     image: CloudName | None = None
-    """Image from which the tests boot servers. Unset is the smallest public one."""
+    """Image from which the tests boot servers, the smallest public one if unset."""
     flavor: CloudName | None = None
-    """Flavor of these servers. Unset is the smallest one that takes the image. If the cloud has no flavor, a run
+    """Flavor of these servers, the smallest one that takes the image if unset. If the cloud has no flavor, a run
     creates two, and removes them when it ends."""
     network: CloudName | None = None
-    """Network of floating addresses. Unset is the first external one."""
+    """Network of floating addresses, the first external one if unset."""
 
     @property
     def seconds(self) -> int:
@@ -144,9 +146,10 @@ class TempestSpec(RunSpec):
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Resources that must be ready before the first run. Later runs do not wait: they test the cloud as it is."""
     successful_jobs_history_limit: History = 3
-    """Number of runs on schedule whose pods and logs stay, of those that could test, also with tests that failed."""
+    """Number of runs on schedule whose pods and logs stay. It counts those that could test, also with tests that
+    failed."""
     failed_jobs_history_limit: History = 1
-    """Number of runs on schedule whose pods and logs stay, of those that could not test."""
+    """Number of runs on schedule that could not test, and whose pods and logs stay."""
 
 
 class Results(Model):

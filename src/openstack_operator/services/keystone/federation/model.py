@@ -169,7 +169,7 @@ class IdentityProvider(Model):
     """Rules by which Keystone maps its users, in Keystone's own format: a list, each with `remote` and `local`. A claim
     is `OIDC-` and its name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
-    """Variable that tells Keystone the provider of a user. Unset is `OIDC-iss` or `Shib-Identity-Provider`."""
+    """Variable that tells Keystone the provider of a user, `OIDC-iss` or `Shib-Identity-Provider` if unset."""
     ca_secret_ref: AuthorityFileRef | None = Field(default=None, alias="caSecretRef")
     """Authorities that verify the provider's certificate, a bundle in PEM: `ca.crt`, unless `key` names another file.
     Unset is those that Debian trusts."""
@@ -188,7 +188,7 @@ class ServiceProvider(Model):
     """This Keystone, as providers that speak SAML know it."""
 
     entity_id: EntityId | None = Field(default=None, alias="entityID")
-    """Name of this Keystone. Unset is `/shibboleth` below its public URL."""
+    """Name of this Keystone, `/shibboleth` below its public URL if unset."""
     key_pair_secret_ref: SecretRef | None = None
     """A Secret with `tls.crt` and `tls.key` (RSA), with which shibd signs requests and decrypts assertions. If unset,
     it does neither."""

@@ -60,8 +60,8 @@ class LDAP(Model):
     """Address, such as `ldaps://ldap.example.org`. Several addresses of one directory have commas between them, and
     Keystone uses the first that answers. With `ldap://`, Keystone starts TLS before it sends anything else."""
     ca_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caSecretRef")
-    """Secret with `ca.crt`, by which Keystone verifies the directory. Unset takes the authorities of the image. All
-    directories are verified by one file: set it for each domain, or for none."""
+    """Secret with `ca.crt`, by which Keystone verifies the directory; if unset, it takes the authorities of the image.
+    All directories are verified by one file: set it for each domain, or for none."""
     bind_dn: DN | None = Field(default=None, alias="bindDN")
     """Name with which Keystone logs in to look for users. If unset, it looks for them without a login."""
     bind_password_secret_ref: SecretKeyRef | None = None
