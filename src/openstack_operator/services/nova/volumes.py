@@ -30,14 +30,8 @@ def _kinds(ctx: Context[NovaSpec]) -> set[str]:
 
 _NOWHERE = "https://127.0.0.1:1/v3"
 """Place of Cinder's API where there is none: a port of the pod itself, where nothing listens."""
-_TYPES = {
-    "ceph": ("rbd",),
-    "devices": ("fibre_channel", "nvmeof"),
-    # A driver of the user's own without devices of nodes: QEMU itself opens its volumes.
-    "driver": ("rbd",),
-    "iscsi": ("iscsi",),
-    "nfs": ("nfs",),
-}
+# A driver of the user's own without devices of nodes: QEMU itself opens its volumes.
+_TYPES = {"ceph": "rbd", "devices": "fibre_channel nvmeof", "driver": "rbd", "iscsi": "iscsi", "nfs": "nfs"}
 """Values of `driver_volume_type` in answers of Cinder, by kind of volume."""
 
 
@@ -46,7 +40,7 @@ def nova_compute_env(ctx: Context[NovaSpec]) -> dict[str, str]:
     place, too; nothing in a cloud without volumes.
     """
     kinds, ref = _kinds(ctx), ctx.spec.cinder_ref
-    types = {name for kind in kinds for name in _TYPES.get(kind, ())}
+    types = {name for kind in kinds for name in _TYPES.get(kind, "").split()}
     env, published = {"NOVA_VOLUME_TYPES": " ".join(sorted(types))}, ctx.refs[ref].published if ref else {}
     # A Cinder that the operator has not looked at since its upgrade does not publish its shares yet.
     is_known = "nfs" not in kinds or "nfsShares" in published
