@@ -292,7 +292,6 @@ def test_explain_says_defaults_of_a_kind_and_of_its_template_alike() -> None:
         # The other half of it is what its own field says.
         keys = explained(RESOURCES, f"{where}.credentialKeys").splitlines()
         assert '  default: {"rotationSchedule": "@monthly"}' in keys
-        # Shared by many templates, so that it has no other words there.
         assert "  default: false" in explained(RESOURCES, f"{where}.networkPolicies.enabled").splitlines()
         assert not any("default" in line for line in explained(RESOURCES, f"{where}.config").lower().splitlines()[2:])
 
@@ -300,7 +299,7 @@ def test_explain_says_defaults_of_a_kind_and_of_its_template_alike() -> None:
 def test_explain_has_images_of_c5c3_as_objects() -> None:
     page = explained(RESOURCES, "controlplanes.c5c3.io.infrastructure.ceph.rook.image")
     assert '  default: {"repository": "quay.io/ceph/ceph", "tag": "v' in page
-    assert "  Image of Ceph." in page
+    assert "  Image of Ceph that Rook runs." in page
 
 
 DEFINITIONS = sorted((Path(__file__).parent.parent.parent / "deploy").glob("crds*/*.yaml"))
