@@ -12,9 +12,10 @@ from .plan import Context, InstalledKinds, Object, Release, ResolvedRef, SpecErr
 from .preview.finished import granted, granted_status
 from .registry import SERVERS
 from .runtime.client import Client
+from .runtime.entries import Change
 from .runtime.informer import Informer
 from .runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
-from .runtime.store import Change, Store
+from .runtime.store import Store
 
 __all__ = ["NOW", "Simulator", "context", "granted", "granted_status"]
 

@@ -19,12 +19,13 @@ from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Change
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import NAMESPACE, SECRET, Catalog, Kind
 from openstack_operator.runtime.manager import Manager
 from openstack_operator.runtime.report import Patience
-from openstack_operator.runtime.store import Change, Store
+from openstack_operator.runtime.store import Store
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 

@@ -11,8 +11,8 @@ from openstack_operator.kube import KIND, NODES_FIELD, NodeSelection, Object, ju
 from openstack_operator.plan import State
 from openstack_operator.runtime.claims import NodesTaken
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Change, Request
 from openstack_operator.runtime.kinds import DAEMON_SET, NODE, Catalog, Kind
-from openstack_operator.runtime.store import Change, Request
 from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA

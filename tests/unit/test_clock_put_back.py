@@ -21,11 +21,12 @@ from openstack_operator.runtime.apply import Applier
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.clock import steady
 from openstack_operator.runtime.diagnosis import Diagnostician
+from openstack_operator.runtime.entries import Cached, Meta, Request
 from openstack_operator.runtime.finalizers import delay
 from openstack_operator.runtime.grace import Grace
 from openstack_operator.runtime.kinds import JOB, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.store import Cached, Meta, Request, Store
+from openstack_operator.runtime.store import Store
 from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import plan as plan_rotation

@@ -17,12 +17,12 @@ from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.state import reason_of
 from openstack_operator.inspection.table import overview
 from openstack_operator.plan import PAUSE, PAUSED, READY, Object, State, Transient, Verdict, waiting
+from openstack_operator.runtime.entries import Cached, Meta, Request
 from openstack_operator.runtime.errors import Conflict, Forbidden, Missing
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.passes import Engine, ErrorBoundary, Result
 from openstack_operator.runtime.report import Report, paused_status, status
-from openstack_operator.runtime.store import Cached, Meta, Request
 
 PLANE = "OpenStackControlPlane/cloud"
 REQUEST = Request("Keystone.openstack.k8s.io", "openstack", "keystone")

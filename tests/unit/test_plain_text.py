@@ -11,10 +11,10 @@ from openstack_operator.cli import main
 from openstack_operator.plan import Permissions, State
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Meta
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import SECRET, Catalog
 from openstack_operator.runtime.plain_text import plain_text
-from openstack_operator.runtime.store import Cached, Meta
 from openstack_operator.runtime.world import World
 from tests.unit.test_permits import secret
 

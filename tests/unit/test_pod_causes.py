@@ -15,10 +15,10 @@ from openstack_operator.plan import Object, State
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.clock import steady
 from openstack_operator.runtime.diagnosis import Diagnostician
+from openstack_operator.runtime.entries import Request
 from openstack_operator.runtime.kinds import POD, WARNING, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.pods import trimmed, workload_of
-from openstack_operator.runtime.store import Request
 from openstack_operator.runtime.warnings import warning
 from openstack_operator.runtime.world import World
 from openstack_operator.services.nova.model import NOVA

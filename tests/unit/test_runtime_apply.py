@@ -27,11 +27,12 @@ from openstack_operator.plan import (
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.apply import Applier, gather_errors
 from openstack_operator.runtime.compare import covers
+from openstack_operator.runtime.entries import Cached, Request
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.report import Report, is_same_status, status
-from openstack_operator.runtime.store import Cached, Request, Store
+from openstack_operator.runtime.store import Store
 from openstack_operator.runtime.world import entry
 
 TEMPEST = next(each for each in RESOURCES if each.handle == "Tempest.tempest.openstack.c5c3.io")

@@ -19,8 +19,9 @@ from patience import PATIENCE
 
 from openstack_operator.kube import INSTANCE, IRREPLACEABLE, KIND
 from openstack_operator.runtime.budget import BYTES, Budget, Listing, size
+from openstack_operator.runtime.entries import Cached, Change, cached
 from openstack_operator.runtime.kinds import CHILDREN, SECRET, Kind
-from openstack_operator.runtime.store import Cached, Change, Store, cached
+from openstack_operator.runtime.store import Store
 
 CONFIG_MAP = next(kind for kind in CHILDREN if kind.kind == "ConfigMap")
 OURS = {KIND: "keystone", INSTANCE: "keystone"}

@@ -8,9 +8,9 @@ import pytest
 
 from openstack_operator.plan import Object
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Meta, OwnerReference
 from openstack_operator.runtime.events import Recorder
 from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.store import Cached, Meta, OwnerReference
 
 KEYSTONE = Kind("openstack.k8s.io/v1alpha1", "Keystone", "keystones")
 

@@ -18,10 +18,11 @@ from patience import eventually
 
 from openstack_operator.plan import SpecError, Transient
 from openstack_operator.runtime.client import SILENCE, Client
+from openstack_operator.runtime.entries import Change
 from openstack_operator.runtime.errors import Conflict, Forbidden, Missing, NotAdmitted, retry_after
 from openstack_operator.runtime.informer import Informer
 from openstack_operator.runtime.kinds import SECRET
-from openstack_operator.runtime.store import Change, Store
+from openstack_operator.runtime.store import Store
 
 
 class Watched:

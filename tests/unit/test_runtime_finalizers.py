@@ -10,9 +10,9 @@ import pytest
 from openstack_operator.plan import Object
 from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Request
 from openstack_operator.runtime.finalizers import release
 from openstack_operator.runtime.kinds import STATEFUL_SET, Catalog, Kind
-from openstack_operator.runtime.store import Cached, Request
 from openstack_operator.runtime.teardown import (
     FINALIZER,
     _needs_delete,  # pyright: ignore[reportPrivateUsage]

@@ -7,9 +7,9 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Meta
 from openstack_operator.runtime.kinds import JOB
 from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.store import Cached, Meta
 
 
 def job(name: str, uid: str, version: int) -> Cached:

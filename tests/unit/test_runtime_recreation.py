@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.kinds import Catalog, Kind
 from openstack_operator.runtime.recreation import Recreations
-from openstack_operator.runtime.store import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA

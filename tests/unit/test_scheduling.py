@@ -13,10 +13,10 @@ from openstack_operator.cli import main
 from openstack_operator.plan import Permissions, State
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.entries import Cached, Meta
 from openstack_operator.runtime.gather import Gatherer
 from openstack_operator.runtime.kinds import Catalog
 from openstack_operator.runtime.scheduling import anti_affinity_faults, priority_class_faults
-from openstack_operator.runtime.store import Cached, Meta
 from openstack_operator.runtime.world import World
 
 pytestmark = pytest.mark.security

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from openstack_operator.runtime.entries import Change, Request
 from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.store import Change, Request
 from openstack_operator.runtime.wakeups import Wakeups
 from openstack_operator.runtime.world import World, entry
 from openstack_operator.services.glance.model import GLANCE

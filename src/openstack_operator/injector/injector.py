@@ -12,12 +12,13 @@ import structlog
 from ..plan import SpecError, Transient
 from ..runtime import metrics
 from ..runtime.client import Client
+from ..runtime.entries import Cached, Change
 from ..runtime.errors import Missing
 from ..runtime.informer import Informer
 from ..runtime.kinds import NODE, POD
 from ..runtime.process import any_of
 from ..runtime.queue import WorkQueue
-from ..runtime.store import Cached, Change, Store
+from ..runtime.store import Store
 from . import labels
 from .names import INJECTOR
 from .pods import pod_facts, trimmed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ..runtime.entries import Cached, Meta
 from ..runtime.kinds import Kind
-from ..runtime.store import Cached, Meta
 from .labels import LABELS
 from .names import INJECTOR
 

@@ -29,6 +29,7 @@ from ..plan import (
     Verdict,
 )
 from ..runtime.actuate import ActuatorReconciler
+from ..runtime.entries import Change, Request
 from ..runtime.errors import Conflict, Forbidden, Missing
 from ..runtime.events import Recorder
 from ..runtime.gather import Gatherer
@@ -39,7 +40,6 @@ from ..runtime.passes import Engine, ErrorBoundary, Pass
 from ..runtime.reconcile import Reconciler
 from ..runtime.report import Patience, Reporter
 from ..runtime.rollout_gate import BLOCKING
-from ..runtime.store import Change, Request
 from ..runtime.wakeups import Wakeups
 from ..runtime.world import World, entry
 from .client import DryRunClient

@@ -27,6 +27,7 @@ from ..plan import (
     waiting,
 )
 from . import metrics
+from .entries import Cached, Request
 from .errors import Forbidden
 from .events import RECREATION
 from .finalizers import PATIENCE, add, comes_back, delay, delete, drop, release
@@ -36,7 +37,6 @@ from .limits import check_limits
 from .ownership import Conflicts, Ownership
 from .passes import Engine, Result
 from .report import Report
-from .store import Cached, Request
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

@@ -27,6 +27,7 @@ from ..plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, ke
 from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
 from .compare import covers
+from .entries import Cached, Request
 from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
@@ -36,7 +37,6 @@ from .memo import ApplyCache
 from .pods import trimmed
 from .process import gather_errors
 from .shortage import nudge
-from .store import Cached, Request
 from .world import World, entry
 
 APPLIED = "openstack.k8s.io/applied"

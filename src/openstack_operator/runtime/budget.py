@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import structlog
 
 from . import metrics
-
-if TYPE_CHECKING:
-    from .kinds import Kind
-    from .store import Cached, Meta, OwnerLabels, Store
+from .entries import Cached, Meta, OwnerLabels
+from .kinds import Kind
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -30,13 +28,27 @@ _UNCLAIMED = 4
 """Objects that belong to no resource may take one part in so many of a list."""
 
 
+class Holder(Protocol):
+    """A store that makes room where a namespace holds too much."""
+
+    kind: Kind
+
+    def of_namespace(self, namespace: str) -> list[Cached]:
+        """Return its objects in that namespace."""
+        ...
+
+    def drop(self, item: Cached) -> None:
+        """Stop keeping an object that the cluster still holds."""
+        ...
+
+
 @dataclass
 class _Usage:
     """Memory that a namespace takes, and the owners of its objects that are not kept."""
 
     bytes: int = 0
     objects: int = 0
-    owners: defaultdict[Store, set[OwnerLabels]] = field(default_factory=lambda: defaultdict(set))
+    owners: defaultdict[Holder, set[OwnerLabels]] = field(default_factory=lambda: defaultdict(set))
     """Owners that the labels of refused objects name."""
     is_logged: bool = False
 
@@ -50,7 +62,7 @@ class Budget:
         self._objects = objects
         self.is_claimed = is_claimed
         self._usages: defaultdict[str, _Usage] = defaultdict(_Usage)
-        self.stores: list[Store] = []
+        self.stores: list[Holder] = []
 
     def count(self, item: Cached, sign: int) -> None:
         """Count an object that a store takes in (1) or drops (-1)."""
@@ -58,7 +70,7 @@ class Budget:
         usage.bytes += sign * size(item)
         usage.objects += sign
 
-    def admits(self, store: Store, old: Cached | None, new: Cached) -> bool:
+    def admits(self, store: Holder, old: Cached | None, new: Cached) -> bool:
         """Return whether a store may take in an object in place of `old`. The stores may drop other objects for it."""
         usage = self._usages[new.meta.namespace]
         growth = size(new) - (size(old) if old else 0)
@@ -79,7 +91,7 @@ class Budget:
         owners = usage.owners.items() if usage else ()
         return [store.kind for store, names in owners if owner in names or len(names) >= _NAMES]
 
-    def _make_room(self, store: Store, new: Cached, usage: _Usage, growth: int, count: int) -> bool:
+    def _make_room(self, store: Holder, new: Cached, usage: _Usage, growth: int, count: int) -> bool:
         """Drop objects that belong to no resource, then the newest, until there is room. Return whether `new` stays."""
         namespace, name = new.meta.namespace, new.meta.name
         entries = [(each, item) for each in self.stores for item in each.of_namespace(namespace)]
@@ -101,13 +113,13 @@ class Budget:
                 each.drop(item)
         return stays
 
-    def refuse(self, store: Store, item: Cached) -> None:
+    def refuse(self, store: Holder, item: Cached) -> None:
         """Note that an object is not kept."""
         namespace = item.meta.namespace
         _add(self._usages[namespace].owners[store], item.meta)
         self.report(namespace)
 
-    def set_refused(self, store: Store, namespace: str | None, owners: Mapping[str, set[OwnerLabels]]) -> None:
+    def set_refused(self, store: Holder, namespace: str | None, owners: Mapping[str, set[OwnerLabels]]) -> None:
         """Note that of a store the objects that name these owners are not kept, by namespace, and no others."""
         for name, usage in self._usages.items():
             if namespace in (None, name):
@@ -127,7 +139,7 @@ class Budget:
 class Listing:
     """Limits to what is kept of a list while it comes in."""
 
-    def __init__(self, budget: Budget, store: Store, namespace: str | None) -> None:
+    def __init__(self, budget: Budget, store: Holder, namespace: str | None) -> None:
         self._budget = budget
         self._store = store
         self._namespace = namespace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from ..plan import Object
-from .store import Cached
+from .entries import Cached
 
 
 def with_last_node_ports(service: Object, last: Cached) -> Object:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..kube import KIND, NODES_FIELD, NodeSelection, name_nodes
 from ..plan import Object, SpecError, Verdict, failed
+from .entries import Change, Meta, Request
 from .kinds import DAEMON_SET
-from .store import Change, Meta, Request
 
 if TYPE_CHECKING:
     from .world import World

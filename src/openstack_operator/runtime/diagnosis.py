@@ -9,10 +9,10 @@ from types import MappingProxyType
 
 from ..kube import danger, diagnose, job_succeeded, judge, outdated, started_until
 from ..plan import READY, Object, State, Verdict, progressing
+from .entries import Request
 from .kinds import CLAIM, JOB, SERVICE, STATEFUL_SET
 from .memo import ApplyCache
 from .pods import workload_of
-from .store import Request
 from .world import World
 
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}

@@ -8,11 +8,11 @@ import msgspec
 
 from ..plan import Object, Step
 from .apply import Applier
+from .entries import Request
 from .errors import Conflict, Forbidden
 from .kinds import POD
 from .pods import trimmed
 from .process import gather_errors
-from .store import Request
 from .world import World
 
 

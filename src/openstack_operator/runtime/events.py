@@ -12,8 +12,8 @@ from ..kube import MANAGED_BY, POD_REASONS, conditions, plain
 from ..kube.pod_reasons import PROBE
 from ..plan import PROGRESSING, RECOVERY, Object, SpecError, Transient
 from .client import Client
+from .entries import Cached
 from .kinds import EVENT, Kind
-from .store import Cached
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _NOTE = 1024

@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector
 
 from ..kube import secret_data
 from ..plan import HELD_REASONS
+from .entries import Cached
 from .kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
-from .store import Cached
 from .world import World
 
 _CERTIFICATE = ".crt"

@@ -10,9 +10,9 @@ from ..kube import RECREATED
 from ..plan import Object
 from ..plan.steps import WORKLOADS
 from .clock import steady
+from .entries import Cached, Meta, Request
 from .errors import Conflict, Missing
 from .kinds import Kind
-from .store import Cached, Meta, Request
 from .world import World, entry
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -10,10 +10,10 @@ from ..kube import owner_path
 from ..kube.foreign import ALLOWED, FOREIGN_FIELDS, KEEP_FIELDS, ForeignField, foreign_fields, may_stay
 from ..plan import READY, Object, SpecError, Verdict
 from ..plan.steps import WORKLOADS
+from .entries import Cached, Request
 from .errors import Conflict, Missing
 from .kinds import Kind
 from .memo import ApplyCache
-from .store import Cached, Request
 from .world import World, entry
 
 REMOVED = "Removed"

@@ -45,6 +45,7 @@ from ..plan import (
     fitting,
     waiting,
 )
+from .entries import Cached, Request
 from .errors import not_permitted
 from .judgement import key_fault, spec_faults
 from .kinds import SECRET, Kind
@@ -53,7 +54,6 @@ from .permits import account_refusals
 from .pods import seen_by_plans, without_image
 from .running_release import running_release
 from .secret_sharing import SecretSharing
-from .store import Cached, Request
 from .world import Target, World, condition_kind
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ..plan import State, Verdict
-from .store import Cached, Request
+from .entries import Cached, Request
 
 
 @dataclass

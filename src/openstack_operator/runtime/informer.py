@@ -16,11 +16,12 @@ from . import metrics
 from .budget import Listing
 from .client import PAGE, SILENCE, Client
 from .discovery import Discovery
+from .entries import Cached, cached
 from .errors import Forbidden, Missing, ResourceExpired, TooLarge, WatchSilent
 from .history import number
 from .kinds import Kind, optional_role
 from .process import any_of
-from .store import Cached, Store, cached
+from .store import Store
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

@@ -8,8 +8,8 @@ import msgspec
 
 from ..kube import REPORTS, RETRY_PAUSE, failure, has_succeeded, last_log, next_try
 from ..plan import Object
+from .entries import Cached
 from .kinds import POD
-from .store import Cached
 from .world import World
 
 _LINES = 10

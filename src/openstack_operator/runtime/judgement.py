@@ -9,10 +9,10 @@ from .. import pki
 from ..api import ClientSecretRef, Model, SecretKeyRef, whole_secrets
 from ..kube import secret_data
 from ..plan import Permissions
+from .entries import Cached
 from .permits import faults_of_destinations
 from .plain_text import plain_text
 from .scheduling import anti_affinity_faults, priority_class_faults
-from .store import Cached
 
 _PEM = (
     "write all lines of the authorities into it, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, as"

@@ -18,6 +18,7 @@ from .actuate import ActuatorReconciler
 from .client import Client
 from .clock import steady
 from .discovery import PERIOD
+from .entries import Change, Request
 from .events import Recorder
 from .exposition import ResourceCollector
 from .finalizers import is_deletion_pending
@@ -33,7 +34,6 @@ from .reconcile import Reconciler
 from .report import PATIENCE, Patience, Reporter
 from .rewind import Rewinds
 from .rollout_gate import BLOCKING
-from .store import Change, Request
 from .wakeups import Wakeups
 from .world import World
 

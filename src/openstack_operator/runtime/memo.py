@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from .clock import steady
 from .contention import Contention
+from .entries import Cached
 from .recreation import Recreations
 from .rollout_gate import Rollouts
-from .store import Cached
 
 _TRUSTED = timedelta(minutes=30)
 """Time after which the same content is applied again: the definition of its kind may have been upgraded since, and

@@ -8,8 +8,9 @@ import msgspec
 
 from ..plan import Node
 from ..plan.node_labels import NodeLabels, as_roles
+from .entries import Cached, Change, Meta
 from .kinds import Kind
-from .store import Cached, Change, Meta, Store
+from .store import Store
 
 _AWAY = frozenset({"node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"})
 """Taints that Kubernetes gives a Node whose kubelet is silent, or says that it cannot run pods."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..plan import Claim, Claims
+from .entries import Cached, Meta, Request
 from .kinds import Kind
-from .store import Cached, Meta, Request
 
 if TYPE_CHECKING:
     from .world import World

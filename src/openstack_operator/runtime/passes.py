@@ -14,12 +14,12 @@ import structlog
 from ..kube import one_line
 from ..plan import PAUSED, Outlook, SpecError, State, Transient, Verdict, pause_reason
 from . import metrics
+from .entries import Cached, Meta, Request
 from .errors import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
 from .gather import Gatherer
 from .memo import ApplyCache
 from .report import INTERNAL, Report, Reporter
-from .store import Cached, Meta, Request
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

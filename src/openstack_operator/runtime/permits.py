@@ -14,8 +14,8 @@ from ..kube import secret_data
 from ..parts.connect.clouds_yaml import cloud_auth
 from ..parts.delegate import EXTERNAL
 from ..plan import ResolvedRef
+from .entries import Cached
 from .kinds import SECRET, Kind
-from .store import Cached
 
 if TYPE_CHECKING:
     from .world import World

@@ -9,8 +9,8 @@ import msgspec
 
 from ..kube import INSTANCE, KIND, MANAGED_BY, ON_DELETE, VERSION, WATCHED, conditions, lacks_image, last_log
 from ..plan import Object
+from .entries import Cached, Meta, OwnerReference
 from .kinds import DAEMON_SET, Kind
-from .store import Cached, Meta, OwnerReference
 
 SELECTOR = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 

@@ -6,8 +6,8 @@ import structlog
 
 from ..kube import PROTECTED
 from ..plan import SpecError, Transient
+from .entries import Cached, Request
 from .kinds import CLAIM
-from .store import Cached, Request
 from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

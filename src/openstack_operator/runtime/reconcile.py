@@ -34,6 +34,7 @@ from .clock import steady
 from .contention import CONTENDED, advice
 from .diagnosis import Diagnostician
 from .endings import PodEndings
+from .entries import Cached, Request
 from .events import RECREATION
 from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_deletion_pending, orphan, orphan_pods
 from .gather import Gathered, parse
@@ -50,7 +51,6 @@ from .rollout_gate import PATIENCE as ROLLOUT_PATIENCE
 from .rollout_gate import FollowedRollout, Required, RolloutGate
 from .scale import scale_status
 from .serving import with_service
-from .store import Cached, Request
 from .teardown import FINALIZER, Teardown
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from ..plan import Key, Object, key, pause_reason
+from .entries import Meta, Request
 from .kinds import Kind
 from .ownership import Maker
-from .store import Meta, Request
 
 if TYPE_CHECKING:
     from .world import World

@@ -16,12 +16,12 @@ from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions, plain
 from ..plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Verdict, failed
 from ..plan.times import past_stamp
+from .entries import Cached, Request
 from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
 from .running_release import running_release
 from .serving import still_serves_without_plan
-from .store import Cached, Request
 from .world import World, entry
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from ..kube import Rollout, is_dispensable
 from ..plan import Object, Predecessor, Step, key
 from ..plan.carry_out import Apply
+from .entries import Cached, Change, Meta, Request
 from .kinds import DEPLOYMENT, STATEFUL_SET, Kind
-from .store import Cached, Change, Meta, Request
 
 PATIENCE = timedelta(minutes=5)
 """A roll-out that takes longer is stuck, on a node that is gone for example, and blocks nothing any more."""

@@ -8,8 +8,8 @@ from ..kube import judge
 from ..plan import RELEASE_ANNOTATION, Object
 from ..plan.release import place
 from ..plan.steps import WORKLOADS
+from .entries import Cached
 from .kinds import Kind
-from .store import Cached
 
 
 def running_release(owner: Cached, children: Iterable[tuple[Kind, Cached]]) -> str:

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from ..api import ANY_PURPOSE, PUBLIC_KEYS, Model, SecretUse, secret_uses
 from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
 from ..plan import ALLOWED_RESOURCES, Object, Service, Transient, allows, pause_reason
+from .entries import Cached, Meta, Request
 from .kinds import SECRET, Kind
-from .store import Cached, Meta, Request
 
 if TYPE_CHECKING:
     from .world import Target, World

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ..kube import is_dispensable, is_new, is_own, serves
 from ..plan import Object, Plan, Step, Verdict
+from .entries import Cached
 from .kinds import Kind
-from .store import Cached
 
 Find = Callable[[Object], Object | None]
 """Returns the live object that an object of a plan describes; None if there is none."""

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from ..kube import Rollout, annotated
 from ..plan import Object
-from .store import Cached
+from .entries import Cached
 
 NUDGED_AT = "openstack.k8s.io/asked"
 """Annotation of a StatefulSet: the last time its controller was nudged to make the pods that are missing."""

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..plan import Context, Plan, Service, SpecError, key
+from .entries import Cached, Request
 from .finalizers import add, delete, drop, finish_deletion, release
 from .gather import Gatherer, parse
 from .kinds import Kind
 from .planning import make_plan
 from .process import gather_errors
-from .store import Cached, Request
 from .world import World
 
 FINALIZER = "openstack.k8s.io/teardown"

@@ -11,9 +11,9 @@ import structlog
 from ..kube import child_verdict, conditions, referent_verdict
 from ..plan import ALLOWED_RESOURCES, HELD_REASONS, Verdict
 from . import metrics, nodes
+from .entries import Cached, Change, Request
 from .finalizers import is_deletion_pending
 from .kinds import NODE, POD, SECRET, WARNING, Kind
-from .store import Cached, Change, Request
 from .warnings import is_repetition
 from .world import World
 

@@ -9,8 +9,9 @@ import msgspec
 
 from ..kube import INSTANCE, KIND, fitting, quote
 from ..plan import Object
+from .entries import Cached, Change, Meta, Request
 from .kinds import Kind
-from .store import Cached, Change, Meta, Request, Store
+from .store import Store
 
 SELECTOR = "type=Warning"
 """The field selector of Warning Events."""

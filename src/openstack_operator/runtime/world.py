@@ -18,12 +18,13 @@ from .budget import Budget
 from .claims import Claims
 from .client import Client
 from .discovery import PERIOD, Discovery
+from .entries import Cached, Change, Meta, OwnerLabels, Request, cached
 from .informer import Informer
 from .kinds import CLAIM, DAEMON_SET, NODE, POD, SECRET, SERVICE, STATEFUL_SET, WARNING, Catalog, Kind
 from .nodes import read_node
 from .pods import SELECTOR, trimmed
 from .recreation import Plans
-from .store import Cached, Change, Meta, OwnerLabels, Request, Store, cached
+from .store import Store
 from .warnings import SELECTOR as WARNINGS
 from .warnings import Warnings, warning
 
