@@ -42,11 +42,10 @@ from .plan import (
     with_entry,
 )
 from .planned import Id, NullReader, Planned, Reader, failures
-from .runtime.entries import Cached
+from .runtime.entries import Cached, entry
 from .runtime.gather import parse
 from .runtime.judgement import key_fault, spec_faults
 from .runtime.kinds import SECRET
-from .runtime.world import entry
 
 _INDEPENDENT = frozenset({"PKI", "CephStorage"})
 """Kinds whose resources need no service."""

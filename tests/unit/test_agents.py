@@ -9,11 +9,11 @@ import pytest
 
 from openstack_operator.kube import KIND, NODES_FIELD, NodeSelection, Object, judge, name_nodes
 from openstack_operator.plan import State
-from openstack_operator.runtime.claims import NodesTaken
+from openstack_operator.runtime.claims import NodeClaims, NodesTaken
 from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Change, Request
+from openstack_operator.runtime.entries import Change, Request, entry
 from openstack_operator.runtime.kinds import DAEMON_SET, NODE, Catalog, Kind
-from openstack_operator.runtime.world import World, entry
+from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA
 
@@ -73,10 +73,15 @@ class Clusters:
     def __init__(self) -> None:
         self.version = 0
         self.changes: list[Change] = []
-        self.world = World(cast("Client", None), Catalog([CONTROL_PLANE, NOVA]), [], self.changes.append)
+        self.world = World(cast("Client", None), Catalog([CONTROL_PLANE, NOVA]), [], self._follow)
+        self.node_claims = NodeClaims(self.world)
         self.one, self.two = (self.cloud(namespace) for namespace in ("one", "two"))
         for name, labels in NODES:
             self.put(NODE, {"metadata": {"name": name, "labels": labels}})
+
+    def _follow(self, change: Change) -> None:
+        self.node_claims.follow(change)
+        self.changes.append(change)
 
     def put(self, kind: Kind, obj: Object) -> None:
         self.version += 1
@@ -113,7 +118,7 @@ def clusters() -> Clusters:
 
 
 def test_agents_that_run_keep_their_nodes(clusters: Clusters) -> None:
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     clusters.run(clusters.one, labels={"rack": "1"})
     with pytest.raises(NodesTaken) as error:
         claims.check(clusters.two, daemons())
@@ -130,13 +135,13 @@ def test_owners_in_a_circle_are_followed_once(clusters: Clusters) -> None:
     clusters.put(PLANE, {"metadata": {"name": "cloud", "namespace": "one", "ownerReferences": [nova]}})
     clusters.run(clusters.one)
     with pytest.raises(NodesTaken, match="Nova one/nova"):
-        clusters.world.claims.check(clusters.two, daemons())
+        clusters.node_claims.check(clusters.two, daemons())
 
 
 @pytest.mark.security
 def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters: Clusters) -> None:
     """Anybody may write labels, also those of a resource of their own."""
-    claims, plans = clusters.world.claims, clusters.world.plans
+    claims, plans = clusters.node_claims, clusters.world.plans
     clusters.run(clusters.one)
     with pytest.raises(NodesTaken):
         claims.check(clusters.two, daemons())
@@ -150,7 +155,7 @@ def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters:
 
 
 def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     clusters.run(clusters.one)
     assert claims.refused() == set()
     with pytest.raises(NodesTaken):
@@ -162,7 +167,7 @@ def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
 
 
 def test_agents_that_choose_other_nodes_have_those(clusters: Clusters) -> None:
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     clusters.run(clusters.one, labels={"rack": "1"})
     clusters.run(clusters.one, labels={"rack": "2"}, generation=2)
     claims.check(clusters.two, daemons(labels={"rack": "1"}))
@@ -172,7 +177,7 @@ def test_agents_that_choose_other_nodes_have_those(clusters: Clusters) -> None:
 
 def test_what_frees_nodes(clusters: Clusters) -> None:
     """Agents that go or choose others, and who was about to run some; nothing else that goes, and no new status."""
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     claims.check(clusters.one, daemons())
     clusters.run(clusters.two, labels={"rack": "30"})
     clusters.changes.clear()
@@ -196,14 +201,14 @@ def test_what_frees_nodes(clusters: Clusters) -> None:
 
 def test_daemons_that_are_no_agents_take_and_free_nothing(clusters: Clusters) -> None:
     clusters.put(DAEMON_SET, daemons(namespace="one", annotations={}))
-    clusters.world.claims.check(clusters.two, daemons())
+    clusters.node_claims.check(clusters.two, daemons())
     clusters.end(clusters.one, DAEMON_SET, "nova-libvirt")
-    assert not any(clusters.world.claims.frees(change) for change in clusters.changes)
+    assert not any(clusters.node_claims.frees(change) for change in clusters.changes)
 
 
 def test_what_was_allowed_is_not_given_to_another(clusters: Clusters) -> None:
     """Not before it exists, nor while it is made anew; only once it is not wanted any more, or its owner is gone."""
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     claims.check(clusters.one, daemons())
     with pytest.raises(NodesTaken):
         claims.check(clusters.two, daemons())
@@ -224,7 +229,7 @@ def test_what_was_allowed_is_not_given_to_another(clusters: Clusters) -> None:
 
 def test_a_resource_that_is_being_deleted_keeps_no_nodes_without_agents(clusters: Clusters) -> None:
     """Its teardown may take minutes."""
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     claims.check(clusters.one, daemons())
     clusters.run(clusters.one)
     claims.settle(clusters.one, [daemons()])
@@ -239,7 +244,7 @@ def test_a_resource_that_is_being_deleted_keeps_no_nodes_without_agents(clusters
 
 
 def test_what_was_refused_is_no_claim(clusters: Clusters) -> None:
-    claims = clusters.world.claims
+    claims = clusters.node_claims
     clusters.run(clusters.one, labels={"rack": "1"})
     with pytest.raises(NodesTaken):
         claims.check(clusters.two, daemons())
@@ -251,11 +256,11 @@ def test_nodes_that_were_given_to_two_are_told_to_the_later_one(clusters: Cluste
     first = clusters.run(clusters.one)
     second = clusters.run(clusters.two, "2026-02-02T00:00:00Z")
     told = [
-        clusters.world.claims.judge(request, judge)(live)
+        clusters.node_claims.judge(request, judge)(live)
         for request, live in ((clusters.one, first), (clusters.two, second))
     ]
     assert [verdict.state for verdict in told] == [State.PROGRESSING, State.FAILED]
     assert told[1].reason == "NodesTaken"
     assert "nodes n1, n2: OpenStackControlPlane one/cloud" in told[1].message
     second["status"]["numberReady"] = 2
-    assert clusters.world.claims.judge(clusters.two, judge)(second).ready
+    assert clusters.node_claims.judge(clusters.two, judge)(second).ready

@@ -18,16 +18,17 @@ from openstack_operator.parts.secrets.tls import AUTHORITIES_SINCE, _since  # py
 from openstack_operator.plan import Release, ResolvedRef, Verdict, failed
 from openstack_operator.plan.times import not_ahead, past_stamp
 from openstack_operator.runtime.apply import Applier
+from openstack_operator.runtime.claims import NodeClaims
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.clock import steady
 from openstack_operator.runtime.diagnosis import Diagnostician
-from openstack_operator.runtime.entries import Cached, Meta, Request
+from openstack_operator.runtime.entries import Cached, Meta, Request, entry
 from openstack_operator.runtime.finalizers import delay
 from openstack_operator.runtime.grace import Grace
 from openstack_operator.runtime.kinds import JOB, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.store import Store
-from openstack_operator.runtime.world import World, entry
+from openstack_operator.runtime.world import World
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import plan as plan_rotation
 from openstack_operator.services.keystone.keys import KeyRing
@@ -173,7 +174,16 @@ async def test_a_failed_job_is_tried_again_after_its_pause() -> None:
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
 
     async def retry(known_for: timedelta) -> float | None:
-        applier = Applier(world, memo, Request("Server", "ns", "db"), owner, owner_kind, NOW, steady=NOW + known_for)
+        applier = Applier(
+            world,
+            memo,
+            Request("Server", "ns", "db"),
+            owner,
+            owner_kind,
+            NOW,
+            steady=NOW + known_for,
+            node_claims=NodeClaims(world),
+        )
         await applier._retry_job(JOB, job, {"metadata": {"name": "sync"}})  # pyright: ignore[reportPrivateUsage]
         return applier.recheck_after
 

@@ -89,7 +89,7 @@ class Engineer:
 
 async def run(meta: Meta, fault: Exception | None = None) -> tuple[Result, Sequence[str]]:
     engineer: Any = Engineer(meta, fault)
-    engine = Engine(engineer, engineer, engineer, ApplyCache())
+    engine = Engine(engineer, engineer, engineer, engineer, ApplyCache())
     return await ErrorBoundary(engine).run(engineer, REQUEST), engineer.done
 
 

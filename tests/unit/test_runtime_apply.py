@@ -26,14 +26,14 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.apply import Applier, gather_errors
+from openstack_operator.runtime.claims import NodeClaims
 from openstack_operator.runtime.compare import covers
-from openstack_operator.runtime.entries import Cached, Request
+from openstack_operator.runtime.entries import Cached, Request, entry
 from openstack_operator.runtime.errors import Missing
 from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
 from openstack_operator.runtime.memo import ApplyCache
 from openstack_operator.runtime.report import Report, is_same_status, status
 from openstack_operator.runtime.store import Store
-from openstack_operator.runtime.world import entry
 
 TEMPEST = next(each for each in RESOURCES if each.handle == "Tempest.tempest.openstack.c5c3.io")
 JSON = st.recursive(
@@ -241,7 +241,16 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
     wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
     seen = [(SECRET, password(planned_from, "b2xk"))]
-    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    applier = Applier(
+        world,
+        ApplyCache(),
+        Request("Server", "ns", "db"),
+        owner,
+        owner_kind,
+        datetime.now(UTC),
+        seen,
+        node_claims=NodeClaims(world),
+    )
     step = Step(name="Credentials", objects=(wanted,), guarded=True)
     if replaced:
         await applier.apply(step)
@@ -260,7 +269,16 @@ async def test_what_was_deleted_since_it_was_planned_with_is_not_made_again_from
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
     wanted = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db-password"}, "data": {"root": "b2xk"}}
     seen = [(SECRET, password("8", "b2xk"))] if was_there else []
-    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC), seen)
+    applier = Applier(
+        world,
+        ApplyCache(),
+        Request("Server", "ns", "db"),
+        owner,
+        owner_kind,
+        datetime.now(UTC),
+        seen,
+        node_claims=NodeClaims(world),
+    )
     step = Step(name="Credentials", objects=(wanted,), guarded=True)
     if was_there:
         with pytest.raises(Transient, match="deleted meanwhile"):
@@ -290,7 +308,15 @@ async def test_a_definition_that_is_not_there_may_come_a_moment_later(api_versio
     world: Any = SimpleNamespace(client=Unserved(), stores={store.kind: store}, catalog=catalog, foreign=store)
     owner_kind = Kind("v1", "Server", "servers")
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
-    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    applier = Applier(
+        world,
+        ApplyCache(),
+        Request("Server", "ns", "db"),
+        owner,
+        owner_kind,
+        datetime.now(UTC),
+        node_claims=NodeClaims(world),
+    )
     with pytest.raises(Incomplete, match="this cluster serves no "):
         await applier.apply(Step(name="It", objects=(wanted,)))
 
@@ -327,7 +353,15 @@ async def test_a_service_that_comes_back_has_the_node_port_it_had_unless_another
     )
     owner_kind = Kind("v1", "Server", "servers")
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
-    applier = Applier(world, ApplyCache(), Request("Server", "ns", "db"), owner, owner_kind, datetime.now(UTC))
+    applier = Applier(
+        world,
+        ApplyCache(),
+        Request("Server", "ns", "db"),
+        owner,
+        owner_kind,
+        datetime.now(UTC),
+        node_claims=NodeClaims(world),
+    )
     wanted = {
         "apiVersion": "v1",
         "kind": "Service",

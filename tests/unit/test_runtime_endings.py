@@ -11,12 +11,11 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import Object, Step
 from openstack_operator.runtime.endings import PodEndings
-from openstack_operator.runtime.entries import Cached, Request
+from openstack_operator.runtime.entries import Cached, Request, entry
 from openstack_operator.runtime.errors import Conflict, Forbidden
 from openstack_operator.runtime.kinds import DAEMON_SET, POD
 from openstack_operator.runtime.pods import seen_by_plans, trimmed
 from openstack_operator.runtime.store import Store
-from openstack_operator.runtime.world import entry
 
 NOVA = Request("Nova.openstack.k8s.io", "ns", "nova")
 

@@ -10,7 +10,7 @@ import pytest
 from openstack_operator.plan import Object
 from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Request
+from openstack_operator.runtime.entries import Cached, Request, entry
 from openstack_operator.runtime.finalizers import release
 from openstack_operator.runtime.kinds import STATEFUL_SET, Catalog, Kind
 from openstack_operator.runtime.teardown import (
@@ -18,7 +18,7 @@ from openstack_operator.runtime.teardown import (
     _needs_delete,  # pyright: ignore[reportPrivateUsage]
     _policy,  # pyright: ignore[reportPrivateUsage]
 )
-from openstack_operator.runtime.world import World, entry
+from openstack_operator.runtime.world import World
 from openstack_operator.services.memcached.model import MEMCACHED
 
 FOREIGN = next(kind for kind in EXTERNAL_KINDS if kind.finalizer)

@@ -15,10 +15,10 @@ from openstack_operator.kube import PROTECTED
 from openstack_operator.plan import Object, Transient
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Request
+from openstack_operator.runtime.entries import Request, entry
 from openstack_operator.runtime.kinds import CLAIM, Catalog, Kind
 from openstack_operator.runtime.protection import protect_claims
-from openstack_operator.runtime.world import World, entry
+from openstack_operator.runtime.world import World
 from openstack_operator.services.mariadb.model import MARIADB
 
 REQUEST = Request(Kind.of(MARIADB).handle, "x", "mariadb")

@@ -10,7 +10,7 @@ from msgspec import structs
 from openstack_operator.runtime.client import Client
 from openstack_operator.runtime.entries import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.kinds import Catalog, Kind
-from openstack_operator.runtime.recreation import Recreations
+from openstack_operator.runtime.recreations import Recreations
 from openstack_operator.runtime.world import World
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA

@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator.kube import BESIDE
 from openstack_operator.plan import Object, Predecessor, Step, Transient, key
-from openstack_operator.runtime.entries import Cached, Change, Request
+from openstack_operator.runtime.entries import Cached, Change, Request, entry
 from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
 from openstack_operator.runtime.rollout_gate import (
     LONGEST_WAIT,
@@ -21,7 +21,6 @@ from openstack_operator.runtime.rollout_gate import (
     RolloutGate,
     Rollouts,
 )
-from openstack_operator.runtime.world import entry
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.runtime.entries import Change, Request
+from openstack_operator.runtime.claims import NodeClaims
+from openstack_operator.runtime.entries import Change, Request, entry
 from openstack_operator.runtime.kinds import Kind
 from openstack_operator.runtime.wakeups import Wakeups
-from openstack_operator.runtime.world import World, entry
+from openstack_operator.runtime.world import World
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.keystone.model import KEYSTONE
 
@@ -20,8 +21,8 @@ USER = Request(CLIENT.handle, NAMESPACE, "glance")
 TARGETS = [("Keystone", NAMESPACE, "keystone"), ("Keystone.DatabaseReady", NAMESPACE, "keystone")]
 
 
-def world(*targets: tuple[str, str, str]) -> World:
-    """A world in which a Glance uses these objects."""
+def wakeups(*targets: tuple[str, str, str]) -> Wakeups:
+    """Those of a world in which a Glance uses these objects."""
 
     def users_of(target: tuple[str, str, str]) -> list[Request]:
         return [USER] if target in targets else []
@@ -29,7 +30,8 @@ def world(*targets: tuple[str, str, str]) -> World:
     catalog = SimpleNamespace(on_nodes=(), resources={SERVER, CLIENT})
     kinds = {SERVER.handle: SERVER, CLIENT.handle: CLIENT}
     references = SimpleNamespace(users_of=users_of)
-    return cast("World", SimpleNamespace(catalog=catalog, references=references, resource=kinds.__getitem__))
+    world = cast("World", SimpleNamespace(catalog=catalog, references=references, resource=kinds.__getitem__))
+    return Wakeups(world, NodeClaims(world), ())
 
 
 def keystone(version: int, message: str, type_: str = "Ready", status: str = "False") -> Any:
@@ -41,8 +43,8 @@ def keystone(version: int, message: str, type_: str = "Ready", status: str = "Fa
 @pytest.mark.parametrize(("target", "type_"), [*zip(TARGETS, ["Ready", "DatabaseReady"], strict=True)])
 def test_what_quotes_a_message_says_the_new_one_soon(target: tuple[str, str, str], type_: str) -> None:
     change = Change(SERVER, keystone(1, "one", type_), keystone(2, "two", type_))
-    assert Wakeups(world(target), ()).quoting(change) == [USER]
-    assert Wakeups(world(), ()).quoting(change) == []
+    assert wakeups(target).quoting(change) == [USER]
+    assert wakeups().quoting(change) == []
 
 
 @pytest.mark.parametrize(
@@ -57,4 +59,4 @@ def test_what_quotes_a_message_says_the_new_one_soon(target: tuple[str, str, str
     ids=["the same", "nobody waits", "a circle", "it comes", "it goes"],
 )
 def test_other_changes_concern_no_quote(old: Any, new: Any) -> None:
-    assert Wakeups(world(*TARGETS), ()).quoting(Change(SERVER, old, new)) == []
+    assert wakeups(*TARGETS).quoting(Change(SERVER, old, new)) == []

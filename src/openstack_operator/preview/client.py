@@ -15,9 +15,10 @@ from ..plan import Object, SpecError
 from ..plan.steps import WORKLOADS
 from ..runtime.bodies import APPLY
 from ..runtime.client import FIELD_MANAGER, Client
+from ..runtime.entries import entry
 from ..runtime.errors import Conflict, Missing, NotAdmitted
 from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
-from ..runtime.world import World, entry
+from ..runtime.world import World
 from .finished import granted_status
 
 KUBECTL = "kubectl"

@@ -29,7 +29,8 @@ from ..plan import (
     Verdict,
 )
 from ..runtime.actuate import ActuatorReconciler
-from ..runtime.entries import Change, Request
+from ..runtime.claims import NodeClaims
+from ..runtime.entries import Change, Request, entry
 from ..runtime.errors import Conflict, Forbidden, Missing
 from ..runtime.events import Recorder
 from ..runtime.gather import Gatherer
@@ -41,7 +42,7 @@ from ..runtime.reconcile import Reconciler
 from ..runtime.report import Patience, Reporter
 from ..runtime.rollout_gate import BLOCKING
 from ..runtime.wakeups import Wakeups
-from ..runtime.world import World, entry
+from ..runtime.world import World
 from .client import DryRunClient
 from .edit import LastApply, apply_manifest, last_apply
 
@@ -121,10 +122,11 @@ class Preview:
         )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
         client.world = self.world
-        self._wakeups = Wakeups(self.world, self.world.plans.kinds)
+        node_claims = NodeClaims(self.world)
+        self._wakeups = Wakeups(self.world, node_claims, self.world.plans.kinds)
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services)
         reporter = Reporter(self.world, Recorder(client), self._wake, _NO_PATIENCE, version)
-        self._engine = Engine(self.world, gatherer, reporter, outlook=_ready_unless_failed)
+        self._engine = Engine(self.world, node_claims, gatherer, reporter, outlook=_ready_unless_failed)
         self._boundary = ErrorBoundary(self._engine)
         self._threads = ThreadPoolExecutor(1, "actuator")
         observer = _Members(client, {})
@@ -233,6 +235,7 @@ class Preview:
             self._later[request] = None
 
     def _on_change(self, change: Change) -> None:
+        self._engine.node_claims.follow(change)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self._engine.memo.forget(change.old.meta.uid)
         waiters = self._engine.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []

@@ -26,8 +26,9 @@ from ..kube.objects import refused_of_owner
 from ..plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, key
 from ..plan.steps import WORKLOADS
 from .carry_over import with_last_node_ports, with_live_claims
+from .claims import NodeClaims
 from .compare import covers
-from .entries import Cached, Request
+from .entries import Cached, Request, entry
 from .errors import Conflict, Forbidden, Missing, NotAdmitted
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
@@ -37,7 +38,7 @@ from .memo import ApplyCache
 from .pods import trimmed
 from .process import gather_errors
 from .shortage import nudge
-from .world import World, entry
+from .world import World
 
 APPLIED = "openstack.k8s.io/applied"
 """Annotation: digest of what was last applied, so that a pass without changes need not write."""
@@ -53,7 +54,7 @@ _UNWATCHED = 60.0
 class Applier:
     """A writer of the objects of one resource during one pass."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (what a pass works with)
         self,
         world: World,
         memo: ApplyCache,
@@ -63,8 +64,10 @@ class Applier:
         now: datetime,
         planned_from: Iterable[tuple[Kind, Cached]] = (),
         steady: datetime | None = None,
+        *,
+        node_claims: NodeClaims,
     ) -> None:
-        self._world, self._memo = world, memo
+        self._world, self._node_claims, self._memo = world, node_claims, memo
         self._request = request
         self._owner, self._owner_kind = owner, owner_kind
         # By the clock of the machine, and by the one that only grows (`clock.steady`).
@@ -148,7 +151,7 @@ class Applier:
         if existing:
             self._check(kind, existing, desired)
         if not child and kind is DAEMON_SET:
-            self._world.claims.check(self._request, desired)
+            self._node_claims.check(self._request, desired)
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)
         elif child and kind is STATEFUL_SET:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..kube import KIND, NODES_FIELD, NodeSelection, name_nodes
 from ..plan import Object, SpecError, Verdict, failed
 from .entries import Change, Meta, Request
 from .kinds import DAEMON_SET
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 _Age = tuple[str, str, str]
 """Sort key, smaller for older: creation time, namespace and name."""
@@ -32,7 +30,7 @@ class _Agents(NamedTuple):
     selection: NodeSelection
 
 
-class Claims:
+class NodeClaims:
     """The agents that each resource runs or is allowed to run: they exist only a moment after the operator allowed
     them, and agents whose DaemonSet a user deletes come back to their nodes.
     """
@@ -46,7 +44,9 @@ class Claims:
         self._refused: set[Request] = set()
 
     def follow(self, change: Change) -> None:
-        """Take in a change of a DaemonSet, before it wakes any resource."""
+        """Take in a change of a DaemonSet, before it wakes any resource; other changes change nothing."""
+        if change.kind is not DAEMON_SET:
+            return
         before = self._forget(change.old.meta) if change.old else None
         if change.new is None or NODES_FIELD not in change.new.meta.annotations:
             return

@@ -135,3 +135,8 @@ class Change:
     def meta(self) -> Meta:
         """Metadata of the new side, of the old one where the object is gone."""
         return cast("Cached", self.new or self.old).meta
+
+
+def entry(live: object, kind: Kind) -> Cached:
+    """Return the cache entry of an object that an API call returned."""
+    return cached(msgspec.json.encode(live), kind)

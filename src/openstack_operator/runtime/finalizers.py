@@ -10,10 +10,11 @@ from ..kube import RECREATED
 from ..plan import Object
 from ..plan.steps import WORKLOADS
 from .clock import steady
-from .entries import Cached, Meta, Request
+from .entries import Cached, Meta, Request, entry
 from .errors import Conflict, Missing
 from .kinds import Kind
-from .world import World, entry
+from .plans import NoRecreator
+from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -83,7 +84,7 @@ async def comes_back(world: World, kind: Kind, meta: Meta) -> bool | None:
     while isinstance(by := world.plans.recreator(kind, meta), Request):
         if await is_alive(world, by):
             return True
-    return by
+    return None if by is NoRecreator.UNKNOWN else False
 
 
 async def orphan_pods(world: World, request: Request, kind: Kind, workload: Cached) -> None:

@@ -10,11 +10,11 @@ from ..kube import owner_path
 from ..kube.foreign import ALLOWED, FOREIGN_FIELDS, KEEP_FIELDS, ForeignField, foreign_fields, may_stay
 from ..plan import READY, Object, SpecError, Verdict
 from ..plan.steps import WORKLOADS
-from .entries import Cached, Request
+from .entries import Cached, Request, entry
 from .errors import Conflict, Missing
 from .kinds import Kind
 from .memo import ApplyCache
-from .world import World, entry
+from .world import World
 
 REMOVED = "Removed"
 """Reason of the condition, and of an Event."""

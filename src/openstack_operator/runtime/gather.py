@@ -52,9 +52,10 @@ from .kinds import SECRET, Kind
 from .nodes import Nodes
 from .permits import account_refusals
 from .pods import seen_by_plans, without_image
+from .references import Target, condition_kind
 from .running_release import running_release
 from .secret_sharing import SecretSharing
-from .world import Target, World, condition_kind
+from .world import World
 
 ADMIN_SECRET = "adminSecret"  # noqa: S105  (a key of the contract, not a secret)
 

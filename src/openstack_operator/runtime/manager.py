@@ -15,6 +15,7 @@ from ..parts.connect.external import external_kinds
 from ..plan import NO_PERMISSIONS, Actuator, Permissions, Releases, Service
 from . import metrics
 from .actuate import ActuatorReconciler
+from .claims import NodeClaims
 from .client import Client
 from .clock import steady
 from .discovery import PERIOD
@@ -87,7 +88,8 @@ class Manager:
             node_labels=permissions.node_labels,
         )
         self.world.plans.kinds = tuple(Kind.of(service.resource) for service in services)
-        self._wakeups = Wakeups(self.world, self.world.plans.kinds)
+        node_claims = NodeClaims(self.world)
+        self._wakeups = Wakeups(self.world, node_claims, self.world.plans.kinds)
         self.cluster_domain = domain
         self._client, self._leader, self._ports = client, leader, ports
         self._workers = workers
@@ -97,7 +99,7 @@ class Manager:
         operator_namespace = leader.namespace if leader else MANAGED_BY
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services, is_ipv6=is_ipv6)
         reporter = Reporter(self.world, Recorder(client), self._wake, patience, version)
-        engine = self.engine = Engine(self.world, gatherer, reporter)
+        engine = self.engine = Engine(self.world, node_claims, gatherer, reporter)
         self._rewinds = Rewinds(self.world, self._judge_anew)
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
@@ -199,6 +201,7 @@ class Manager:
 
     def _on_change(self, change: Change) -> None:
         """Wake the resources that a change concerns, except for the resource whose pass made it."""
+        self.engine.node_claims.follow(change)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
             self.engine.memo.forget(change.old.meta.uid)
         # Also while another replica acts, so that this one knows when a roll-out began once it takes over.
@@ -217,6 +220,7 @@ class Manager:
 
     def _judge_anew(self) -> None:
         """Forget what passes have learned, and look at everything again: the cluster has an earlier state."""
+        self.engine.node_claims.read_again()
         self.engine.memo.forget_all()
         self.engine.reporter.recorder.forget_all()
         self._wake_all()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from .clock import steady
 from .contention import Contention
 from .entries import Cached
-from .recreation import Recreations
+from .recreations import Recreations
 from .rollout_gate import Rollouts
 
 _TRUSTED = timedelta(minutes=30)

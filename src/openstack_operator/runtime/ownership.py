@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..plan import Claim, Claims
 from .entries import Cached, Meta, Request
 from .kinds import Kind
-
-if TYPE_CHECKING:
-    from .world import World
-
-
-class Maker(NamedTuple):
-    """The resource whose plan made another one, if there is one."""
-
-    request: Request | None
-    is_known: bool = True
-    """True if it was planned in the life of this process; any user may write labels and owner references."""
+from .plans import Maker
+from .world import World
 
 
 class Conflicts(NamedTuple):

@@ -14,6 +14,7 @@ import structlog
 from ..kube import one_line
 from ..plan import PAUSED, Outlook, SpecError, State, Transient, Verdict, pause_reason
 from . import metrics
+from .claims import NodeClaims
 from .entries import Cached, Meta, Request
 from .errors import Forbidden, LeadershipLostError
 from .finalizers import finish_deletions
@@ -49,6 +50,7 @@ class Engine:
     """Parts that all reconcilers share."""
 
     world: World
+    node_claims: NodeClaims
     gatherer: Gatherer
     reporter: Reporter
     memo: ApplyCache = field(default_factory=ApplyCache)

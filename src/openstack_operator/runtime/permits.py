@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from ..api import ALLOWED_HOSTS, Destination, Model, Ref, allowed_hosts, destinations, host_of, is_allowed
 from ..api import secret_references as key_references
@@ -16,9 +15,7 @@ from ..parts.delegate import EXTERNAL
 from ..plan import ResolvedRef
 from .entries import Cached
 from .kinds import SECRET, Kind
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 _CLOUDS = "clouds.yaml"
 _NAMING = ("host", "endpoint", "url", "auth_url", "authUrl")

@@ -112,13 +112,13 @@ class Reconciler:
         return Diagnostician(world, request, context.now, memo, version, steady=now, image_fields=fields)
 
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
-        world, memo = self._engine.world, self._engine.memo
+        world, memo, node_claims = self._engine.world, self._engine.memo, self._engine.node_claims
         context, plan = await self._plan(request, resource, inputs.context)
         kind, children, now = world.resource(request.kind), inputs.children, steady()
-        applier = Applier(world, memo, request, resource, kind, context.now, children, steady=now)
+        applier = Applier(world, memo, request, resource, kind, context.now, children, now, node_claims=node_claims)
         gate = self._gate(request, resource, context.spec, now, applier, children)
         diagnostician = self._diagnostician(request, context, memo, now)
-        rule = world.claims.judge(request, diagnostician.judge)
+        rule = node_claims.judge(request, diagnostician.judge)
         endings = PodEndings(world, request, applier)
         try:
             verdicts = await carry_out(
@@ -131,7 +131,7 @@ class Reconciler:
             )
         finally:
             gate.close()
-        world.claims.settle(request, plan.objects)
+        node_claims.settle(request, plan.objects)
         self._note_waits(resource, verdicts, applier, now)
         condition_verdicts = conditions(plan, verdicts)
         condition_verdicts["Ready"] = with_service(

@@ -16,13 +16,13 @@ from ..api.refs import OPTIONAL_KINDS
 from ..kube import conditions, plain
 from ..plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Verdict, failed
 from ..plan.times import past_stamp
-from .entries import Cached, Request
+from .entries import Cached, Request, entry
 from .errors import Conflict, Missing
 from .events import Recorder
 from .grace import Grace
 from .running_release import running_release
 from .serving import still_serves_without_plan
-from .world import World, entry
+from .world import World
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -15,9 +15,8 @@ from ..kube import MANAGED_BY, child_verdict, fitting, secret_data
 from ..plan import ALLOWED_RESOURCES, Object, Service, Transient, allows, pause_reason
 from .entries import Cached, Meta, Request
 from .kinds import SECRET, Kind
-
-if TYPE_CHECKING:
-    from .world import Target, World
+from .references import Target
+from .world import World
 
 
 class _User(NamedTuple):

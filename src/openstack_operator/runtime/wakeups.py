@@ -11,6 +11,7 @@ import structlog
 from ..kube import child_verdict, conditions, referent_verdict
 from ..plan import ALLOWED_RESOURCES, HELD_REASONS, Verdict
 from . import metrics, nodes
+from .claims import NodeClaims
 from .entries import Cached, Change, Request
 from .finalizers import is_deletion_pending
 from .kinds import NODE, POD, SECRET, WARNING, Kind
@@ -23,10 +24,10 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 class Wakeups:
     """The resources to look at after a change."""
 
-    def __init__(self, world: World, planned: Iterable[Kind]) -> None:
+    def __init__(self, world: World, node_claims: NodeClaims, planned: Iterable[Kind]) -> None:
         """Take as `planned` the kinds whose resources have plans."""
         planned_kinds = frozenset(planned)
-        self._world = world
+        self._world, self._node_claims = world, node_claims
         self._on_nodes = [kind for kind in world.catalog.on_nodes if kind in planned_kinds]
         """Kinds whose plans look at Nodes. Resources of actuators look at Nodes in their next pass."""
 
@@ -63,8 +64,8 @@ class Wakeups:
     def _requests_for(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
         requests = self._world.claim_owners(change)
-        if self._world.claims.frees(change) or (kind is NODE and nodes.has_changed(change)):
-            requests += self._world.claims.refused()
+        if self._node_claims.frees(change) or (kind is NODE and nodes.has_changed(change)):
+            requests += self._node_claims.refused()
         if kind in self._world.catalog.resources:
             if _spec_changed(change):
                 requests.append(Request(kind.handle, meta.namespace, meta.name))
