@@ -31,7 +31,8 @@ from .entries import Cached, Request
 from .errors import Forbidden
 from .events import RECREATION
 from .finalizers import PATIENCE, add, comes_back, delay, delete, drop, release
-from .gather import ADMIN_SECRET, parse
+from .gather import parse
+from .inputs import ADMIN_SECRET
 from .kinds import NAMESPACE, Kind
 from .limits import check_limits
 from .ownership import Conflicts, Ownership

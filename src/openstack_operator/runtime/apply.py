@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import cast
@@ -12,11 +11,7 @@ import msgspec
 
 from ..kube import (
     FIELD,
-    INSTANCE,
-    KIND,
     LAST_FAILURE,
-    MANAGED_BY,
-    RECREATED,
     RETAIN,
     annotated,
     failure,
@@ -35,6 +30,7 @@ from .foreign_fields import ForeignFields
 from .jobs import has_message, message, retry_pause
 from .kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
 from .memo import ApplyCache
+from .owned import owned, stamp_of
 from .pods import trimmed
 from .process import gather_errors
 from .shortage import nudge
@@ -99,7 +95,7 @@ class Applier:
         kind = self._world.catalog.of(desired)
         if (child := self._child(kind, desired)) is None:
             return False
-        if child.meta.annotations.get(APPLIED) == _stamp(self._body(kind, desired, child)):
+        if child.meta.annotations.get(APPLIED) == stamp_of(self._body(kind, desired, child)):
             return False
         return not covers(desired["spec"]["template"], child.decode()["spec"]["template"])
 
@@ -143,7 +139,26 @@ class Applier:
         if desired["kind"] == POD.kind:
             return await self._apply_labels(desired)
         kind = self._world.catalog.of(desired)
-        child: Cached | None = self._child(kind, desired)
+        child = await self._claim(kind, desired, guarded=guarded)
+        if child and kind is JOB:
+            child, desired = await self._retry_job(kind, child, desired)
+        elif child and kind is STATEFUL_SET:
+            desired, remaining = nudge(child, desired, self._memo.short_since, self._steady)
+            if remaining:
+                self._recheck_in(remaining)
+        body = self._body(kind, desired, child)
+        stamp = stamp_of(body)
+        body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
+        if child and (unchanged := await self._leave(kind, body, child, stamp)):
+            return unchanged
+        new = await self._replace(kind, body, child, stamp, guarded=guarded)
+        return await self._with_log(kind, new, new.decode())
+
+    async def _claim(self, kind: Kind, desired: Object, *, guarded: bool) -> Cached | None:
+        """Return the object of this name, None if there is none yet. Raises SpecError for an object of another owner
+        and for nodes that run agents of another cloud, Transient for an object that is being deleted.
+        """
+        child = self._child(kind, desired)
         # What is guarded is created, which fails where the name is taken.
         existing = child or (None if guarded else await self._find_unlabeled(kind, desired))
         if child and is_deletion_pending(kind, child) and child.meta.owner_labels == self._labels:
@@ -152,37 +167,37 @@ class Applier:
             self._check(kind, existing, desired)
         if not child and kind is DAEMON_SET:
             self._node_claims.check(self._request, desired)
-        if child and kind is JOB:
-            child, desired = await self._retry_job(kind, child, desired)
-        elif child and kind is STATEFUL_SET:
-            desired, remaining = nudge(child, desired, self._memo.short_since, self._steady)
-            if remaining:
-                self._recheck_in(remaining)
-        live = child.decode() if child else None
-        body = self._body(kind, desired, child)
-        stamp = _stamp(body)
-        body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
-        is_applied = child is not None and child.meta.annotations.get(APPLIED) == stamp
-        if child and live and is_applied and self._is_unchanged(body, child, live, stamp):
+        return child
+
+    async def _leave(self, kind: Kind, body: Object, child: Cached, stamp: str) -> Object | None:
+        """Return the live object if nothing is to be written: it is as the operator applied it, or another program
+        keeps changing it and has its pause. None for an object that differs.
+        """
+        live = child.decode()
+        is_applied = child.meta.annotations.get(APPLIED) == stamp
+        if is_applied and self._is_unchanged(body, child, live, stamp):
             child = await self.foreign.remove(kind, child, stamp)
             return await self._with_log(kind, child, child.decode())
-        if child and live and (pause := self._memo.contention.pause(child.meta.uid, stamp, self._steady)):
+        if pause := self._memo.contention.pause(child.meta.uid, stamp, self._steady):
             self._recheck_in(pause)
             return await self._with_log(kind, child, live)
+        return None
+
+    async def _replace(self, kind: Kind, body: Object, child: Cached | None, stamp: str, *, guarded: bool) -> Cached:
+        """Write the object, and return it as it is now."""
         written = await self._write(kind, body, child, guarded=guarded)
         new = entry(written, kind)
         self._world.stores[kind].put(new, by=self._request)
         new = await self.foreign.remove(kind, new, stamp)
-        result = new.decode()
-        self._remember(kind, body, child, live)
+        self._remember(kind, body, child)
         if child and self._memo.contention.note(child.meta.uid, stamp, self._steady):
             self.contended_objects.append((kind, child.meta.name))
         if child is None and kind is SERVICE and body["spec"].get("type", _CLUSTER_IP) != _CLUSTER_IP:
             # It was given a port, which this plan could not know.
             self._recheck_in(0.0)
-        if not covers(body, result):
+        if not covers(body, new.decode()):
             self._memo.note_noop(new, stamp)
-        return await self._with_log(kind, new, result)
+        return new
 
     async def _orphan_pods(self, kind: Kind, child: Cached) -> None:
         """Keep the pods of a workload that a user deleted. Raises Transient where its owner is being deleted, too."""
@@ -190,11 +205,13 @@ class Applier:
             raise Transient(f"{self._owner_kind.kind}/{self._owner.meta.name} is being deleted")
         await orphan_pods(self._world, self._request, kind, child)
 
-    def _remember(self, kind: Kind, body: Object, child: Cached | None, live: Object | None) -> None:
+    def _remember(self, kind: Kind, body: Object, child: Cached | None) -> None:
         """Note a write, and a roll-out that begins with it; the log and Events have them once the pass is over."""
         name = f"{kind.kind}/{body['metadata']['name']}"
         self.changes.append(f"{name} {'changed' if child else 'created'}")
-        if child and live and kind.kind in WORKLOADS and not covers(body["spec"]["template"], live["spec"]["template"]):
+        if not child or kind.kind not in WORKLOADS:
+            return
+        if not covers(body["spec"]["template"], child.decode()["spec"]["template"]):
             self._memo.announced_rollouts.add(child.meta.uid)
             self.rollouts.append(name)
 
@@ -210,7 +227,7 @@ class Applier:
         pod = self._world.pods.get(self._owner.meta.namespace, meta["name"])
         if pod is None or pod.meta.uid != meta["uid"]:
             return desired
-        stamp = _stamp(desired)
+        stamp = stamp_of(desired)
         body = annotated(desired, {APPLIED: stamp})
         if pod.meta.annotations.get(APPLIED) == stamp and covers(body, pod.decode()):
             return pod.decode()
@@ -253,33 +270,9 @@ class Applier:
         return entry(live, kind) if live else None
 
     def _body(self, kind: Kind, desired: Object, child: Cached | None) -> Object:
-        """Return the object with its namespace, labels and owner; a StatefulSet with the claims it was made with."""
-        body = self._complete(desired)
+        """Return the object as it is to be; a StatefulSet keeps the claims it was made with."""
+        body = owned(desired, self._owner.meta, self._owner_kind, self._labels)
         return with_live_claims(body, child.decode()) if child and kind is STATEFUL_SET else body
-
-    def _complete(self, desired: Object) -> Object:
-        owner, metadata = self._owner.meta, desired["metadata"]
-        labels = {
-            **metadata.get("labels", {}),
-            "app.kubernetes.io/managed-by": MANAGED_BY,
-            KIND: self._labels[1],
-            INSTANCE: self._labels[2],
-        }
-        added: Object = {"namespace": owner.namespace, "labels": labels}
-        if desired["kind"] in WORKLOADS:
-            # When a user deletes the workload by mistake, its pods run on (decision 0047).
-            added["finalizers"] = [RECREATED]
-        if "ownerReferences" not in metadata and metadata.get("annotations", {}).get(RETAIN) != "true":
-            reference = {
-                "apiVersion": self._owner_kind.api_version,
-                "kind": self._owner_kind.kind,
-                "name": owner.name,
-                "uid": owner.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-            added["ownerReferences"] = [reference]
-        return {**desired, "metadata": {**metadata, **added}}
 
     def _check(self, kind: Kind, existing: Cached, desired: Object) -> None:
         """Raise SpecError for an object of another owner, Transient for one that is being deleted."""
@@ -397,7 +390,3 @@ class Applier:
         if child.meta.uid not in self._memo.logs:
             self._memo.logs[child.meta.uid] = await message(self._world, child, live)
         return {**live, "status": {**live["status"], "log": self._memo.logs[child.meta.uid]}}
-
-
-def _stamp(body: Object) -> str:
-    return hashlib.sha256(msgspec.json.encode(body, order="sorted")).hexdigest()[:16]

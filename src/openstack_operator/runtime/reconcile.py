@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -40,7 +40,6 @@ from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_
 from .gather import Gathered, parse
 from .kinds import Kind
 from .limits import check_limits
-from .memo import ApplyCache
 from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
@@ -58,6 +57,21 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 _LONGEST_SLEEP = 86_400.0
 _LOOK_AGAIN = 3.0
 """Seconds between looks at what is being deleted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """One pass over a resource: what it is made from, and what writes and judges its objects."""
+
+    request: Request
+    resource: Cached
+    context: Context[Any]
+    children: Sequence[tuple[Kind, Cached]]
+    now: datetime
+    """By the clock that only grows."""
+    applier: Applier
+    diagnostician: Diagnostician
+    gate: RolloutGate
 
 
 class Reconciler:
@@ -107,43 +121,78 @@ class Reconciler:
         self._engine.world.plans.settle(request, resource.meta.uid, plan.objects)
         return context, plan
 
-    def _diagnostician(self, request: Request, context: Context[Any], memo: ApplyCache, now: datetime) -> Diagnostician:
-        world, version, fields = self._engine.world, self._engine.reporter.version, image_fields(context.spec)
-        return Diagnostician(world, request, context.now, memo, version, steady=now, image_fields=fields)
-
     async def _carry_out(self, request: Request, resource: Cached, inputs: Gathered) -> Result:
-        world, memo, node_claims = self._engine.world, self._engine.memo, self._engine.node_claims
         context, plan = await self._plan(request, resource, inputs.context)
-        kind, children, now = world.resource(request.kind), inputs.children, steady()
-        applier = Applier(world, memo, request, resource, kind, context.now, children, now, node_claims=node_claims)
-        gate = self._gate(request, resource, context.spec, now, applier, children)
-        diagnostician = self._diagnostician(request, context, memo, now)
-        rule = node_claims.judge(request, diagnostician.judge)
-        endings = PodEndings(world, request, applier)
+        work = self._work(request, resource, context, inputs.children)
+        verdicts = await self._apply(work, plan)
+        pruning = await self._prune(work, plan)
+        return await self._report_outcome(work, plan, verdicts, pruning)
+
+    def _work(
+        self, request: Request, resource: Cached, context: Context[Any], children: Sequence[tuple[Kind, Cached]]
+    ) -> _Work:
+        engine, now = self._engine, steady()
+        world, kind = engine.world, engine.world.resource(request.kind)
+        applier = Applier(
+            world, engine.memo, request, resource, kind, context.now, children, now, node_claims=engine.node_claims
+        )
+        fields = image_fields(context.spec)
+        diagnostician = Diagnostician(
+            world, request, context.now, engine.memo, engine.reporter.version, steady=now, image_fields=fields
+        )
+        return _Work(
+            request=request,
+            resource=resource,
+            context=context,
+            children=children,
+            now=now,
+            applier=applier,
+            diagnostician=diagnostician,
+            gate=self._gate(request, resource, context.spec, now, applier, children),
+        )
+
+    async def _apply(self, work: _Work, plan: Plan) -> Mapping[Step, Verdict]:
+        """Carry out the plan as far as its steps are ready, and return how far each one is."""
+        engine, request = self._engine, work.request
+        endings = PodEndings(engine.world, request, work.applier)
         try:
             verdicts = await carry_out(
                 plan,
-                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(gate.apply, endings.apply)),
-                rule,
-                applier.is_present,
-                gate.blocked_by,
-                self._engine.outlook,
+                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(work.gate.apply, endings.apply)),
+                engine.node_claims.judge(request, work.diagnostician.judge),
+                work.applier.is_present,
+                work.gate.blocked_by,
+                engine.outlook,
             )
         finally:
-            gate.close()
-        node_claims.settle(request, plan.objects)
-        self._note_waits(resource, verdicts, applier, now)
+            work.gate.close()
+        engine.node_claims.settle(request, plan.objects)
+        self._note_waits(work.resource, verdicts, work.applier, work.now)
+        return verdicts
+
+    async def _prune(self, work: _Work, plan: Plan) -> Verdict | None:
+        """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
+        try:
+            await work.applier.prune(plan, work.children)
+            await protect_claims(self._engine.world, work.request)
+        except Transient as error:
+            return Verdict(State.RETRYING, str(error))
+        return None
+
+    async def _report_outcome(
+        self, work: _Work, plan: Plan, verdicts: Mapping[Step, Verdict], pruning: Verdict | None
+    ) -> Result:
+        """Write the status and Events of a pass, and return when to look at the resource again."""
+        request, context, applier, diagnostician = work.request, work.context, work.applier, work.diagnostician
         condition_verdicts = conditions(plan, verdicts)
-        condition_verdicts["Ready"] = with_service(
-            await self._prune(request, applier, plan, children) or condition_verdicts["Ready"],
+        ready = condition_verdicts["Ready"] = with_service(
+            pruning or condition_verdicts["Ready"],
             plan,
             verdicts,
             partial(self._live, request.namespace),
             is_installed=bool(context.running_release),
         )
-        recreated, ready = self._recreated(resource, applier, plan, children), condition_verdicts["Ready"]
-        serves = ready.ready or bool(ready.serves)
-        await self._report_changes(request, resource, applier, diagnostician, recreated, serves=serves)
+        await self._report_changes(work, plan, serves=ready.ready or bool(ready.serves))
         phase = self._service.phases(MappingProxyType(condition_verdicts)) if self._service.phases else None
         outcome = plan.outcome
         report = Report(
@@ -158,30 +207,18 @@ class Reconciler:
             is_service=True,
             progress_count=progress_count(plan, verdicts),
         )
-        result = await self._report(request, resource, report)
-        wake = _seconds_until(outcome.wake, context.now)
+        result = await self._report(request, work.resource, report)
         waits = (
             result.after,
-            wake,
+            _seconds_until(outcome.wake, context.now),
             applier.recheck_after,
             applier.foreign.recheck_after,
-            gate.retry_after,
+            work.gate.retry_after,
             diagnostician.recheck_after,
         )
         after = min((wait for wait in waits if wait is not None), default=None)
         is_retried = any(verdict.state is State.RETRYING for verdict in condition_verdicts.values())
         return Result(after=after, retry=is_retried, slowly=is_retried and applier.is_forbidden)
-
-    async def _prune(
-        self, request: Request, applier: Applier, plan: Plan, children: Sequence[tuple[Kind, Cached]]
-    ) -> Verdict | None:
-        """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
-        try:
-            await applier.prune(plan, children)
-            await protect_claims(self._engine.world, request)
-        except Transient as error:
-            return Verdict(State.RETRYING, str(error))
-        return None
 
     def _recreated(
         self, resource: Cached, applier: Applier, plan: Plan, children: Sequence[tuple[Kind, Cached]]
@@ -261,17 +298,10 @@ class Reconciler:
         else:
             outdated.pop(resource.meta.uid, None)
 
-    async def _report_changes(
-        self,
-        request: Request,
-        resource: Cached,
-        applier: Applier,
-        diagnosis: Diagnostician,
-        recreated: Sequence[str],
-        *,
-        serves: bool,
-    ) -> None:
+    async def _report_changes(self, work: _Work, plan: Plan, *, serves: bool) -> None:
         """Log what this pass did, in one line, and write an Event for what users follow."""
+        request, resource, applier = work.request, work.resource, work.applier
+        recreated = self._recreated(resource, applier, plan, work.children)
         if applier.changes:
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
             _log.info("applied", objects=applier.changes, **where)
@@ -279,13 +309,13 @@ class Reconciler:
             # What a first installation writes a second time replaces nothing that anybody uses.
             "Rotated": ("renewed", applier.rotations if serves else ()),
             "RolloutStarted": ("replacing the pods of", applier.rollouts),
-            "RolloutFinished": ("replaced the pods of", diagnosis.rolled_out),
+            "RolloutFinished": ("replaced the pods of", work.diagnostician.rolled_out),
         }
         kind, recorder = self._engine.world.resource(request.kind), self._engine.reporter.recorder
         for reason, (action, names) in events.items():
             if names:
                 await recorder.note(resource, kind, reason, f"{action} {', '.join(names)}")
-        for text in diagnosis.volume_warnings:
+        for text in work.diagnostician.volume_warnings:
             await recorder.warn(resource, kind, "VolumeDeleting", text)
         for text in applier.foreign.removed:
             await recorder.warn(resource, kind, "Removed", text)

@@ -108,7 +108,11 @@ def test_a_mapping_that_keystone_refuses_is_told_and_the_one_before_goes_on(
 
     def refused() -> str:
         found = view.conditions(keystone(cluster, cloud)).get("IdentityProvidersReady", {})
-        return found["message"] if found.get("status") == "False" and "spec.mapping" in found["message"] else ""
+        return (
+            found["message"]
+            if found.get("status") == "False" and "identityProviders[0].mapping" in found["message"]
+            else ""
+        )
 
     assert "nobody" in until("Keystone's refusal", refused, 120, 2)
     assert run("login", internal(cluster, cloud) + WEBSSO, ORIGIN)["status"] == 200
