@@ -17,11 +17,11 @@ from openstack_operator.kube import conditions
 from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Change
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import NAMESPACE, Kind
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Change
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 

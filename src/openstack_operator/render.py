@@ -42,10 +42,10 @@ from .plan import (
     with_entry,
 )
 from .planned import Id, NullReader, Planned, Reader, failures
-from .runtime.entries import Cached, entry
-from .runtime.gather import parse
-from .runtime.judgement import key_fault, spec_faults
-from .runtime.kinds import SECRET
+from .runtime.cache.entries import Cached, entry
+from .runtime.guards.judgement import key_fault, spec_faults
+from .runtime.kubernetes.kinds import SECRET
+from .runtime.reconcile.gather import parse
 
 _INDEPENDENT = frozenset({"PKI", "CephStorage"})
 """Kinds whose resources need no service."""

@@ -21,13 +21,13 @@ from .cluster_domain import cluster_domain, is_ipv6
 from .plan import NO_PERMISSIONS, Actuator, Permissions
 from .registry import ACTUATORS, SERVICES
 from .release_files import ReleaseFiles, packaged
-from .runtime.client import Client
-from .runtime.errors import LeadershipLostError
-from .runtime.leader import Leader
+from .runtime.kubernetes.client import Client
+from .runtime.kubernetes.errors import LeadershipLostError
 from .runtime.logs import configure
-from .runtime.manager import Manager
-from .runtime.ports import Ports
 from .runtime.process import any_of
+from .runtime.serve.leader import Leader
+from .runtime.serve.manager import Manager
+from .runtime.serve.ports import Ports
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

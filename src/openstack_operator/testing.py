@@ -11,11 +11,11 @@ from .api import Model, Resource, references
 from .plan import Context, InstalledKinds, Object, Release, ResolvedRef, SpecError, Transient
 from .preview.finished import granted, granted_status
 from .registry import SERVERS
-from .runtime.client import Client
-from .runtime.entries import Change
-from .runtime.informer import Informer
-from .runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
-from .runtime.store import Store
+from .runtime.cache.entries import Change
+from .runtime.cache.informer import Informer
+from .runtime.cache.store import Store
+from .runtime.kubernetes.client import Client
+from .runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET
 
 __all__ = ["NOW", "Simulator", "context", "granted", "granted_status"]
 

@@ -20,8 +20,8 @@ from openstack_operator import api
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Transient
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import NAMESPACE, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 
 from . import others, toy
 from .etcd import etcd_data

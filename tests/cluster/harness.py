@@ -13,11 +13,11 @@ from typing import Any
 from openstack_operator import api
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Conflict
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Conflict
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.testing import Simulator
 
 from . import toy

@@ -14,7 +14,7 @@ import httpx2 as httpx
 import msgspec
 
 from openstack_operator import api
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.kubernetes.kinds import Kind
 
 from .harness import PATIENCE, Cluster
 

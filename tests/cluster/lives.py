@@ -18,14 +18,14 @@ from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Change
-from openstack_operator.runtime.errors import Missing
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import NAMESPACE, SECRET, Catalog, Kind
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Change
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Missing
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, SECRET, Catalog, Kind
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 

@@ -7,8 +7,8 @@ import asyncio
 import httpx2 as httpx
 
 from openstack_operator.kubeconfig import connection
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.transport import Transport
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.transport import Transport
 
 from .harness import PATIENCE
 

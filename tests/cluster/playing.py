@@ -11,12 +11,12 @@ from typing import Any
 
 from openstack_operator.plan import Transient
 from openstack_operator.registry import EXTERNAL_KINDS
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Change
-from openstack_operator.runtime.errors import Conflict
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Kind
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Change
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Conflict
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, Kind
 
 from .harness import Cluster, running
 

@@ -13,7 +13,7 @@ import httpx2 as httpx
 import yaml
 
 from openstack_operator.kubeconfig import connection
-from openstack_operator.runtime.transport import Transport
+from openstack_operator.runtime.kubernetes.transport import Transport
 
 ORDER = itertools.count()
 

@@ -13,8 +13,8 @@ from openstack_operator.injector.names import CONFIGURATION
 from openstack_operator.kubeconfig import connection
 from openstack_operator.plan import Object
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
-from openstack_operator.runtime.client import FIELD_MANAGER
-from openstack_operator.runtime.kinds import NAMESPACE, POD, Catalog, Kind
+from openstack_operator.runtime.kubernetes.client import FIELD_MANAGER
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, POD, Catalog, Kind
 
 from . import others
 from .harness import PATIENCE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from openstack_operator.runtime.kinds import EVENT
+from openstack_operator.runtime.kubernetes.kinds import EVENT
 
 from . import toy
 from .harness import Cluster, eventually

@@ -20,8 +20,8 @@ from openstack_operator.offline.survey import survey
 from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE

@@ -13,10 +13,10 @@ from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.plan import NO_PERMISSIONS, Permissions
 from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Catalog
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, Catalog
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 
 from .harness import Cluster, eventually, running
 

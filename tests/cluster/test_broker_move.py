@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openstack_operator.actuators import VHOST
 from openstack_operator.kube import conditions
-from openstack_operator.runtime.kinds import SECRET, STATEFUL_SET
+from openstack_operator.runtime.kubernetes.kinds import SECRET, STATEFUL_SET
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from openstack_operator.kube import INSTANCE, KIND, MANAGED_BY
-from openstack_operator.runtime.kinds import CHILDREN
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN
 
 from . import toy
 from .harness import Cluster, at_rest

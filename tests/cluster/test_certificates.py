@@ -15,8 +15,8 @@ import msgspec
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import POD, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.memcached.clients import DEMANDS
 from openstack_operator.services.memcached.model import MEMCACHED

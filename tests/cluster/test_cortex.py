@@ -11,7 +11,7 @@ import pytest
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.manifests import load_text
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, STATEFUL_SET
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.cortex.model import CORTEX
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from openstack_operator.runtime.kinds import CLAIM, NAMESPACE, STATEFUL_SET
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, NAMESPACE, STATEFUL_SET
 
 from . import toy
 from .harness import Cluster, eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from openstack_operator import api
-from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.secretaggregate.model import SECRET_AGGREGATE
 

@@ -10,8 +10,8 @@ import pytest
 
 from openstack_operator.kube import conditions
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
-from openstack_operator.runtime.errors import Conflict
-from openstack_operator.runtime.kinds import DEPLOYMENT, Catalog
+from openstack_operator.runtime.kubernetes.errors import Conflict
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, Catalog
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
 from .harness import Cluster, eventually

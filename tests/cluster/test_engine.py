@@ -16,10 +16,10 @@ from structlog.testing import capture_logs
 
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.plan import PAUSE, Object, Release, SpecError
-from openstack_operator.runtime.errors import Conflict
-from openstack_operator.runtime.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.kubernetes.errors import Conflict
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 
 from . import toy
 from .harness import Cluster, at_rest, eventually, look_again
@@ -493,7 +493,7 @@ async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Clu
 async def test_what_the_user_made_under_a_name_of_ours_is_left_alone(
     cluster: Cluster, kind: Kind, spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("openstack_operator.runtime.apply._UNWATCHED", 0.2)
+    monkeypatch.setattr("openstack_operator.runtime.reconcile.apply._UNWATCHED", 0.2)
     name = "app-config" if kind is SECRET else "app-api"
     body = {"apiVersion": kind.api_version, "kind": kind.kind} | ({"spec": spec} if spec else {})
     mine = await cluster.client.create(kind, {**body, "metadata": cluster.meta(name)})

@@ -11,8 +11,8 @@ import pytest
 
 from localcluster import build
 from openstack_operator.actuators.models import DATABASE
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.placement.model import PLACEMENT
 

@@ -17,8 +17,8 @@ import pytest
 from openstack_operator import api
 from openstack_operator.kube import conditions
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.kinds import NAMESPACE, Kind
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
+from openstack_operator.runtime.serve.manager import Manager
 
 from .harness import PATIENCE, Cluster, eventually
 from .hostile import Attack, attacks, definition, places, write

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.runtime.contention import CONTENDED, FREE_CORRECTIONS
-from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, EVENT, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.reconcile.contention import CONTENDED, FREE_CORRECTIONS
 
 from . import toy
 from .harness import Cluster, eventually

@@ -12,7 +12,7 @@ import pytest
 from openstack_operator import api
 from openstack_operator.plan import SpecError
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.kinds import CHILDREN
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN
 
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, operator

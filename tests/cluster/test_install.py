@@ -21,9 +21,9 @@ from localcluster.commands import CommandError, run
 from openstack_operator import __version__
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import NAMESPACE
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.tempest.model import TEMPEST
 

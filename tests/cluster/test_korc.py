@@ -10,8 +10,8 @@ import pytest
 
 from openstack_operator.kube import RECREATED, conditions, secret_data
 from openstack_operator.registry import EXTERNAL_KINDS
-from openstack_operator.runtime import finalizers
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET
+from openstack_operator.runtime.reconcile import finalizers
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 

@@ -24,9 +24,9 @@ from openstack_operator.injector.serve import inject
 from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import SpecError
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Forbidden
-from openstack_operator.runtime.kinds import LEASE, NODE, POD, SECRET, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Forbidden
+from openstack_operator.runtime.kubernetes.kinds import LEASE, NODE, POD, SECRET, Kind
 from openstack_operator.runtime.process import any_of
 
 from .harness import Cluster, eventually, running

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import LeadershipLostError
-from openstack_operator.runtime.kinds import LEASE
-from openstack_operator.runtime.leader import Leader
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
+from openstack_operator.runtime.kubernetes.kinds import LEASE
+from openstack_operator.runtime.serve.leader import Leader
 
 from .harness import PATIENCE, Cluster, eventually
 

@@ -10,7 +10,7 @@ import pytest
 
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.manifests import load, load_text
-from openstack_operator.runtime.compare import covers
+from openstack_operator.runtime.reconcile.compare import covers
 
 from .harness import Cluster
 from .rest import MORE, Rest, kind_of

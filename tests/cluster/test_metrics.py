@@ -18,11 +18,11 @@ from localcluster.ports import free_port
 from openstack_operator.admission.names import NAMESPACE
 from openstack_operator.generate.permissions import METRICS_READER
 from openstack_operator.manifests import load
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.scrapers import NO_RIGHT, Scrapers
-from openstack_operator.runtime.scraping import MetricsServer
-from openstack_operator.runtime.serving_certificate import ServingCertificate
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.serve.scrapers import NO_RIGHT, Scrapers
+from openstack_operator.runtime.serve.scraping import MetricsServer
+from openstack_operator.runtime.serve.serving_certificate import ServingCertificate
 
 from .harness import PATIENCE, Cluster, eventually, running
 from .rest import Rest

@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator.kube import conditions
 from openstack_operator.registry import EXTERNAL_KINDS
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .conftest import CRD, install

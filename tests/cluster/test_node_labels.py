@@ -10,9 +10,9 @@ import pytest
 
 from openstack_operator.kubeconfig import connection
 from openstack_operator.plan.node_labels import PREFIX, ROLES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Forbidden, NotAdmitted
-from openstack_operator.runtime.kinds import NODE
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Forbidden, NotAdmitted
+from openstack_operator.runtime.kubernetes.kinds import NODE
 
 from .harness import PATIENCE, Cluster
 

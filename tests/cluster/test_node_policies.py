@@ -15,9 +15,9 @@ from openstack_operator.admission.names import NODE_AGENTS, OPERATOR
 from openstack_operator.api import Resource
 from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import NotAdmitted
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import NotAdmitted
+from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cinder.model import CINDER

@@ -13,10 +13,10 @@ import pytest
 from openstack_operator.kube import COMPUTE, GATEWAY, NETWORK, conditions
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import DAEMON_SET, NAMESPACE, NODE
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, NAMESPACE, NODE
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running

@@ -18,10 +18,10 @@ from openstack_operator.kube import conditions
 from openstack_operator.plan import Context, Object
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import NODE, POD, Kind
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.report import Patience
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import NODE, POD, Kind
+from openstack_operator.runtime.reconcile.report import Patience
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.ovnnetwork.cluster_model import OVN_CLUSTER
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK

@@ -21,11 +21,11 @@ from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Conflict, Forbidden
-from openstack_operator.runtime.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD, Kind
-from openstack_operator.runtime.leader import Leader
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD, Kind
+from openstack_operator.runtime.serve.leader import Leader
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.mariadb.roles import ROLE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator import kube
-from openstack_operator.runtime.kinds import POD, Kind
+from openstack_operator.runtime.kubernetes.kinds import POD, Kind
 
 from . import toy
 from .harness import Cluster, eventually

@@ -25,10 +25,10 @@ from openstack_operator.preview.definitions import outdated
 from openstack_operator.preview.edit import LastApply
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.bodies import APPLY
-from openstack_operator.runtime.errors import Missing
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.bodies import APPLY
+from openstack_operator.runtime.kubernetes.errors import Missing
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, at_rest, eventually, look_again

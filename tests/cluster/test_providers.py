@@ -17,7 +17,7 @@ from openstack_operator.actuators import VHOST
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
 from . import others

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from openstack_operator import api, kube
-from openstack_operator.runtime.kinds import DEPLOYMENT, POD, STATEFUL_SET, WARNING, Kind
-from openstack_operator.runtime.report import stamp
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, POD, STATEFUL_SET, WARNING, Kind
+from openstack_operator.runtime.reconcile.report import stamp
 
 from . import toy
 from .harness import Cluster, eventually

@@ -11,9 +11,9 @@ from typing import Any
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import DEPLOYMENT, JOB, SECRET, SERVICE, STATEFUL_SET, Kind
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, JOB, SECRET, SERVICE, STATEFUL_SET, Kind
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually, running

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
 from openstack_operator.services.keystone.model import KEYSTONE

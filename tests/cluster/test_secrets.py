@@ -11,7 +11,7 @@ import pytest
 from openstack_operator.actuators.models import DATABASE
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.plan import ALLOWED_RESOURCES
-from openstack_operator.runtime.kinds import POD, SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import POD, SECRET, Kind
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.mariadb.model import MARIADB

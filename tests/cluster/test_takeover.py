@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openstack_operator.runtime.kinds import LEASE
+from openstack_operator.runtime.kubernetes.kinds import LEASE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually

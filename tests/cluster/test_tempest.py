@@ -12,7 +12,7 @@ import pytest
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions
 from openstack_operator.manifests import load_text
-from openstack_operator.runtime.kinds import CHILDREN, JOB, POD, SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN, JOB, POD, SECRET, Kind
 from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.results import RUN_NOW
 

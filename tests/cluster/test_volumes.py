@@ -11,10 +11,10 @@ import pytest
 from openstack_operator import api, kube
 from openstack_operator.plan.service import Service
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Conflict
-from openstack_operator.runtime.kinds import CLAIM, EVENT, STATEFUL_SET, Kind
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Conflict
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, EVENT, STATEFUL_SET, Kind
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
 
@@ -140,7 +140,7 @@ async def test_a_claim_of_a_plan_serves_while_it_is_being_deleted(cluster: Clust
 async def test_a_volume_that_cannot_grow_names_the_field_and_the_way_out(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("openstack_operator.runtime.apply._UNWATCHED", 0.2)
+    monkeypatch.setattr("openstack_operator.runtime.reconcile.apply._UNWATCHED", 0.2)
     async with database(cluster, "fixed", grows=False):
         await cluster.change(MARIADB, "db", "/spec/storageSize", "20Gi")
         condition = await cluster.ready(MARIADB, "db", "InvalidSpec")

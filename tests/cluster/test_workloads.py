@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.runtime.entries import Cached
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, EVENT, STATEFUL_SET, Kind
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, EVENT, STATEFUL_SET, Kind
 
 from . import toy
 from .harness import Cluster, eventually

@@ -23,7 +23,7 @@ from openstack_operator.parts.connect.external import external_kinds
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.planned import Planned
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES, SERVICES
-from openstack_operator.runtime.kinds import CHILDREN, Catalog, optional_role
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN, Catalog, optional_role
 
 
 @pytest.fixture(scope="module")

@@ -113,8 +113,8 @@ def _part(node: ast.expr) -> str:
 
 
 QUALIFIED = {
-    "{kind.full_name}": "runtime.kinds.Kind.full_name has the group",
-    "{full_names}": "runtime.world joins names by Kind.full_name",
+    "{kind.full_name}": "runtime.kubernetes.kinds.Kind.full_name has the group",
+    "{full_names}": "runtime.cache.cache joins names by Kind.full_name",
 }
 """What a program may put in where a command names a kind, each with the reason why only one kind is called so."""
 

@@ -25,7 +25,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.serving import with_service
+from openstack_operator.runtime.rollout.still_serving import with_service
 from openstack_operator.testing import granted
 
 DIGEST = re.compile(r"(?<=[a-z])-[0-9a-f]{8}\b")

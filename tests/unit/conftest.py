@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 from faulty_api import FaultyApi
 
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 
 GOOD, OTHER, BAD = "good.token", "other.token", "bad.token"
 EXTRA = {"authentication.kubernetes.io/pod-name": ["prometheus-0"]}

@@ -14,9 +14,9 @@ from openstack_operator.admission import presence
 from openstack_operator.admission.presence import absent, policies, watch_policies
 from openstack_operator.plan import Object, Transient
 from openstack_operator.runtime import metrics
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Forbidden
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Forbidden
+from openstack_operator.runtime.kubernetes.kinds import Kind
 
 pytestmark = pytest.mark.security
 

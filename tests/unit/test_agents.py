@@ -9,11 +9,11 @@ import pytest
 
 from openstack_operator.kube import KIND, NODES_FIELD, NodeSelection, Object, judge, name_nodes
 from openstack_operator.plan import State
-from openstack_operator.runtime.claims import NodeClaims, NodesTaken
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Change, Request, entry
-from openstack_operator.runtime.kinds import DAEMON_SET, NODE, Catalog, Kind
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Change, Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.node_claims import NodeClaims, NodesTaken
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, NODE, Catalog, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA
 

@@ -20,11 +20,11 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import entry
-from openstack_operator.runtime.gather import Gathered, Gatherer
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.reconcile.gather import Gathered, Gatherer
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan

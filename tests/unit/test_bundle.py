@@ -20,9 +20,9 @@ from openstack_operator.inspection.redaction import masked_values, redacted
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.kube.masking import Mask
 from openstack_operator.plan import Object, SpecError
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Forbidden
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Forbidden
+from openstack_operator.runtime.kubernetes.kinds import Kind
 
 SECRET = "correct-horse"
 DATA = {"password": SECRET, "username": "keystone", "short": "abc"}

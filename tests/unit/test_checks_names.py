@@ -26,8 +26,8 @@ def test_an_attribute_that_is_read_by_its_name_exists(code: str, missing: list[s
 
 
 def test_a_page_names_files_that_exist() -> None:
-    files = ["src/openstack_operator/runtime/health.py"]
-    assert list(of_page("a.md", "see `runtime/health.py` and `health.py`", files)) == []
+    files = ["src/openstack_operator/runtime/serve/health.py"]
+    assert list(of_page("a.md", "see `runtime/serve/health.py` and `health.py`", files)) == []
     (line,) = of_page("a.md", "\nsee `runtime/healthy.py`", files)
     assert line == "a.md:2: there is no file runtime/healthy.py"
 

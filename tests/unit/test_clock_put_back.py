@@ -17,18 +17,18 @@ from openstack_operator.parts.secrets import rotation
 from openstack_operator.parts.secrets.tls import AUTHORITIES_SINCE, _since  # pyright: ignore[reportPrivateUsage]
 from openstack_operator.plan import Release, ResolvedRef, Verdict, failed
 from openstack_operator.plan.times import not_ahead, past_stamp
-from openstack_operator.runtime.apply import Applier
-from openstack_operator.runtime.claims import NodeClaims
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.cache.entries import Cached, Meta, Request, entry
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.clock import steady
-from openstack_operator.runtime.diagnosis import Diagnostician
-from openstack_operator.runtime.entries import Cached, Meta, Request, entry
-from openstack_operator.runtime.finalizers import delay
-from openstack_operator.runtime.grace import Grace
-from openstack_operator.runtime.kinds import JOB, Catalog, Kind
-from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.store import Store
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.guards.node_claims import NodeClaims
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import JOB, Catalog, Kind
+from openstack_operator.runtime.reconcile.apply import Applier
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from openstack_operator.runtime.reconcile.diagnosis import Diagnostician
+from openstack_operator.runtime.reconcile.finalizers import delay
+from openstack_operator.runtime.reconcile.grace_period import Grace
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import plan as plan_rotation
 from openstack_operator.services.keystone.keys import KeyRing

@@ -9,7 +9,7 @@ import pytest
 
 from openstack_operator import cli
 from openstack_operator.cluster_domain import cluster_domain
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.serve import make_manager
 
 

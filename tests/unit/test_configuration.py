@@ -16,7 +16,7 @@ from openstack_operator.inspection.configuration import Options, effective
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.kube.masking import is_secret_option, parse_options, secret_values
 from openstack_operator.plan import Object
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 
 CONF = """[DEFAULT]
 transport_url = rabbit://nova:hush-hush@rabbitmq:5671/nova

@@ -14,9 +14,9 @@ from openstack_operator.plan import PLACEHOLDER, SpecError
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.entries import cached
-from openstack_operator.runtime.gather import refuse_placeholders
-from openstack_operator.runtime.kinds import SECRET, Kind
+from openstack_operator.runtime.cache.entries import cached
+from openstack_operator.runtime.kubernetes.kinds import SECRET, Kind
+from openstack_operator.runtime.reconcile.gather import refuse_placeholders
 
 pytestmark = pytest.mark.security
 

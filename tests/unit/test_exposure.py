@@ -12,8 +12,8 @@ from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 from openstack_operator import kube
 from openstack_operator.plan import Permissions, Plan, Release, SpecError, State
 from openstack_operator.registry import EXTERNAL_KINDS
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import Missing
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import Missing
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.keystone.model import KEYSTONE

@@ -12,10 +12,10 @@ import pytest
 from openstack_operator.kube import FIELD
 from openstack_operator.kube.foreign import KEEP_FIELDS, foreign_fields, without_fields
 from openstack_operator.plan import Object
-from openstack_operator.runtime.entries import Cached, Request, entry
-from openstack_operator.runtime.foreign_fields import ForeignFields
-from openstack_operator.runtime.kinds import DEPLOYMENT, Kind
-from openstack_operator.runtime.memo import ApplyCache
+from openstack_operator.runtime.cache.entries import Cached, Request, entry
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, Kind
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from openstack_operator.runtime.reconcile.foreign_fields import ForeignFields
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.placement.model import PLACEMENT
 

@@ -33,7 +33,7 @@ from openstack_operator.injector.review import Binding, answered
 from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.kinds import POD
+from openstack_operator.runtime.kubernetes.kinds import POD
 
 BB, ZONE = "kubernetes.metal.cloud.sap/bb", "topology.kubernetes.io/zone"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -36,7 +36,7 @@ from openstack_operator.plan import Kind, Object, SpecError
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.errors import Forbidden
+from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.services.rabbitmq import members as rabbitmq_members
 from openstack_operator.terminal import Color
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from openstack_operator.runtime.kinds import POD
-from openstack_operator.runtime.pods import trimmed, without_image
+from openstack_operator.runtime.cache.trimmed_pods import trimmed, without_image
+from openstack_operator.runtime.kubernetes.kinds import POD
 
 PULLING = {"waiting": {"reason": "ErrImagePull"}}
 

@@ -16,7 +16,7 @@ from openstack_operator.kubeconfig import KubeconfigError, connection
 from openstack_operator.kubeconfig.credentials import TokenFile
 from openstack_operator.kubeconfig.proxies import proxy_of
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 from tests.kubeconfigs import REFUSED, Answer, Stand, golden, rows, stand
 
 ROWS = rows()

@@ -14,7 +14,7 @@ from openstack_operator.inspection import logs
 from openstack_operator.inspection.logs import Options
 from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object, SpecError, Transient
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
 
 RUNNING: Mapping[str, Mapping[str, str]] = {"running": {}}
 ENDED: Mapping[str, Mapping[str, str]] = {"terminated": {}}

@@ -19,8 +19,8 @@ from openstack_operator.parts.run.alerts import alerts as alerts_of
 from openstack_operator.plan import Key, Object, Release, key
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime import metrics
-from openstack_operator.runtime.exposition import ResourceCollector
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.serve.exposition import ResourceCollector
 from openstack_operator.services.controlplane.model import CloudMonitoring
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan as etcd

@@ -15,8 +15,8 @@ from openstack_operator.plan.node_labels import CONDITION, PREFIX, ROLES, affini
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.kinds import NODE
-from openstack_operator.runtime.nodes import read_node
+from openstack_operator.runtime.cache.nodes import read_node
+from openstack_operator.runtime.kubernetes.kinds import NODE
 from openstack_operator.settings import add_run_options, permissions
 
 pytestmark = pytest.mark.security

@@ -14,7 +14,7 @@ from openstack_operator.kube import Object, secret_data
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.render import OfflineCluster
-from openstack_operator.runtime.gather import parse
+from openstack_operator.runtime.reconcile.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent
 KINDS = {service.resource.handle: service.resource for service in SERVICES if service.teardown is not True}

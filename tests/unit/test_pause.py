@@ -17,12 +17,12 @@ from openstack_operator.inspection.snapshot import Snapshot
 from openstack_operator.inspection.state import reason_of
 from openstack_operator.inspection.table import overview
 from openstack_operator.plan import PAUSE, PAUSED, READY, Object, State, Transient, Verdict, waiting
-from openstack_operator.runtime.entries import Cached, Meta, Request
-from openstack_operator.runtime.errors import Conflict, Forbidden, Missing
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.passes import Engine, ErrorBoundary, Result
-from openstack_operator.runtime.report import Report, paused_status, status
+from openstack_operator.runtime.cache.entries import Cached, Meta, Request
+from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden, Missing
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from openstack_operator.runtime.reconcile.passes import Engine, ErrorBoundary, Result
+from openstack_operator.runtime.reconcile.report import Report, paused_status, status
 
 PLANE = "OpenStackControlPlane/cloud"
 REQUEST = Request("Keystone.openstack.k8s.io", "openstack", "keystone")
@@ -191,7 +191,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
         return client
 
     monkeypatch.setattr(pausing, "read", read)
-    monkeypatch.setattr("openstack_operator.runtime.client.Client.connect", connected)
+    monkeypatch.setattr("openstack_operator.runtime.kubernetes.client.Client.connect", connected)
     return client
 
 

@@ -28,12 +28,12 @@ from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.parts.delegate import EXTERNAL
 from openstack_operator.plan import ResolvedRef, State, Verdict
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta, OwnerReference, Request, entry
-from openstack_operator.runtime.gather import Gatherer
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
-from openstack_operator.runtime.permits import account_refusals, refusals
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Meta, OwnerReference, Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.permits import account_refusals, refusals
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.reconcile.gather import Gatherer
 from openstack_operator.services.glance.model import GLANCE
 
 pytestmark = pytest.mark.security

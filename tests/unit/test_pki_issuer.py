@@ -12,8 +12,8 @@ import pytest
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError, State, Verdict, key
-from openstack_operator.runtime.entries import entry
-from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.cache.entries import entry
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK

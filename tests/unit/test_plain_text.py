@@ -10,12 +10,12 @@ import pytest
 from openstack_operator.cli import main
 from openstack_operator.plan import Permissions, State
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta
-from openstack_operator.runtime.gather import Gatherer
-from openstack_operator.runtime.kinds import SECRET, Catalog
+from openstack_operator.runtime.cache.entries import Cached, Meta
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import SECRET, Catalog
 from openstack_operator.runtime.plain_text import plain_text
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.reconcile.gather import Gatherer
 from tests.unit.test_permits import secret
 
 pytestmark = pytest.mark.security

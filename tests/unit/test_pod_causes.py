@@ -12,15 +12,15 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.kube.pod_facts import unready_since
 from openstack_operator.plan import Object, State
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.cache.entries import Request
+from openstack_operator.runtime.cache.trimmed_pods import trimmed, workload_of
+from openstack_operator.runtime.cache.warnings import warning
+from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.clock import steady
-from openstack_operator.runtime.diagnosis import Diagnostician
-from openstack_operator.runtime.entries import Request
-from openstack_operator.runtime.kinds import POD, WARNING, Catalog, Kind
-from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.pods import trimmed, workload_of
-from openstack_operator.runtime.warnings import warning
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import POD, WARNING, Catalog, Kind
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from openstack_operator.runtime.reconcile.diagnosis import Diagnostician
 from openstack_operator.services.nova.model import NOVA
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)

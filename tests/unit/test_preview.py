@@ -24,8 +24,8 @@ from openstack_operator.preview.outage import last_durations, outages
 from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.preview.text import as_json, lines
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.apply import APPLIED
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.reconcile.apply import APPLIED
 from openstack_operator.settings import run_settings
 
 THEN, LATER = "2026-01-01T12:00:00Z", "2026-01-01T12:00:42Z"

@@ -177,7 +177,7 @@ def test_a_picture_names_what_may_not_be_read(
         return FakeClient()
 
     monkeypatch.setattr(pictures, "read", read)
-    monkeypatch.setattr("openstack_operator.runtime.client.Client.connect", connected)
+    monkeypatch.setattr("openstack_operator.runtime.kubernetes.client.Client.connect", connected)
     for draw in (pictures.draw_graph, pictures.draw_timeline):
         assert draw(pictures.Options()) == status
         printed = capsys.readouterr()

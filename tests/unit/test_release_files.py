@@ -15,10 +15,10 @@ from structlog.testing import capture_logs
 from openstack_operator.plan import SpecError
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta, Request
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.passes import Result
+from openstack_operator.runtime.cache.entries import Cached, Meta, Request
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.passes import Result
 from openstack_operator.serve import Settings, make_manager
 
 PLACEMENT = next(each for each in RESOURCES if each.handle == "Placement")

@@ -25,15 +25,15 @@ from openstack_operator.plan import (
     waiting,
 )
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
-from openstack_operator.runtime.apply import Applier, gather_errors
-from openstack_operator.runtime.claims import NodeClaims
-from openstack_operator.runtime.compare import covers
-from openstack_operator.runtime.entries import Cached, Request, entry
-from openstack_operator.runtime.errors import Missing
-from openstack_operator.runtime.kinds import SECRET, SERVICE, Catalog, Kind
-from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.report import Report, is_same_status, status
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Request, entry
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.guards.node_claims import NodeClaims
+from openstack_operator.runtime.kubernetes.errors import Missing
+from openstack_operator.runtime.kubernetes.kinds import SECRET, SERVICE, Catalog, Kind
+from openstack_operator.runtime.reconcile.apply import Applier, gather_errors
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from openstack_operator.runtime.reconcile.compare import covers
+from openstack_operator.runtime.reconcile.report import Report, is_same_status, status
 
 TEMPEST = next(each for each in RESOURCES if each.handle == "Tempest.tempest.openstack.c5c3.io")
 JSON = st.recursive(

@@ -12,8 +12,8 @@ import pytest
 from faulty_api import FaultyApi
 
 from openstack_operator.plan import MemberReports
-from openstack_operator.runtime import observers
-from openstack_operator.runtime.client import Client
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.reconcile import observers
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.testing import context
 

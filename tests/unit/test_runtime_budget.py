@@ -18,10 +18,10 @@ import pytest
 from patience import PATIENCE
 
 from openstack_operator.kube import INSTANCE, IRREPLACEABLE, KIND
-from openstack_operator.runtime.budget import BYTES, Budget, Listing, size
-from openstack_operator.runtime.entries import Cached, Change, cached
-from openstack_operator.runtime.kinds import CHILDREN, SECRET, Kind
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.budget import BYTES, Budget, Listing, size
+from openstack_operator.runtime.cache.entries import Cached, Change, cached
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN, SECRET, Kind
 
 CONFIG_MAP = next(kind for kind in CHILDREN if kind.kind == "ConfigMap")
 OURS = {KIND: "keystone", INSTANCE: "keystone"}
@@ -190,11 +190,11 @@ class Flooded:
 _OPERATOR = """
 import asyncio, sys
 import httpx2 as httpx
-from openstack_operator.runtime.budget import Budget
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import CHILDREN
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.budget import Budget
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN
+from openstack_operator.runtime.cache.store import Store
 
 def peak():
     with open("/proc/self/status") as lines:

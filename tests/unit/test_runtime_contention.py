@@ -3,8 +3,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.contention import FREE_CORRECTIONS, LONGEST_PAUSE, Contention, advice
-from openstack_operator.runtime.kinds import CHILDREN, SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import CHILDREN, SECRET, Kind
+from openstack_operator.runtime.reconcile.contention import (
+    FREE_CORRECTIONS,
+    LONGEST_PAUSE,
+    Contention,
+    advice,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

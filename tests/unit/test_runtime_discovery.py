@@ -12,11 +12,11 @@ from faulty_api import Answer, FaultyApi
 from patience import eventually
 
 from openstack_operator.registry import EXTERNAL_KINDS
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.discovery import Discovery
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.discovery import Discovery
+from openstack_operator.runtime.kubernetes.kinds import Kind
 
 CERTIFICATE = next(kind for kind in EXTERNAL_KINDS if kind.kind == "Certificate")
 EXTERNAL, EXTERNAL_OLD = (kind for kind in EXTERNAL_KINDS if kind.kind == "ExternalSecret")

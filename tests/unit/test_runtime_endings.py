@@ -10,12 +10,12 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.plan import Object, Step
-from openstack_operator.runtime.endings import PodEndings
-from openstack_operator.runtime.entries import Cached, Request, entry
-from openstack_operator.runtime.errors import Conflict, Forbidden
-from openstack_operator.runtime.kinds import DAEMON_SET, POD
-from openstack_operator.runtime.pods import seen_by_plans, trimmed
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Request, entry
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.cache.trimmed_pods import seen_by_plans, trimmed
+from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, POD
+from openstack_operator.runtime.reconcile.pod_endings import PodEndings
 
 NOVA = Request("Nova.openstack.k8s.io", "ns", "nova")
 

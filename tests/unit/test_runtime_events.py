@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator.plan import Object
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta, OwnerReference
-from openstack_operator.runtime.events import Recorder
-from openstack_operator.runtime.kinds import Kind
+from openstack_operator.runtime.cache.entries import Cached, Meta, OwnerReference
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.events import Recorder
 
 KEYSTONE = Kind("openstack.k8s.io/v1alpha1", "Keystone", "keystones")
 

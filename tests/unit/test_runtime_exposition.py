@@ -11,11 +11,11 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.kube import MANAGED_BY
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import cached
-from openstack_operator.runtime.exposition import ResourceCollector
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET, Catalog, Kind
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import cached
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET, Catalog, Kind
+from openstack_operator.runtime.serve.exposition import ResourceCollector
 from openstack_operator.services.pki.model import PKI
 
 AUTHORITY = Kind.of(PKI)

@@ -17,12 +17,12 @@ from faulty_api import FaultyApi
 from patience import eventually
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.client import SILENCE, Client
-from openstack_operator.runtime.entries import Change
-from openstack_operator.runtime.errors import Conflict, Forbidden, Missing, NotAdmitted, retry_after
-from openstack_operator.runtime.informer import Informer
-from openstack_operator.runtime.kinds import SECRET
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Change
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.client import SILENCE, Client
+from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden, Missing, NotAdmitted, retry_after
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 
 
 class Watched:

@@ -10,11 +10,11 @@ import pytest
 
 from openstack_operator.kube import conditions
 from openstack_operator.plan import READY, Incomplete, MissingReference, SpecError, State, Verdict, failed, progressing
-from openstack_operator.runtime.entries import Cached, Meta, Request
-from openstack_operator.runtime.grace import Grace
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.report import Patience, Report, Reporter
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Meta, Request
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.grace_period import Grace
+from openstack_operator.runtime.reconcile.report import Patience, Report, Reporter
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 REQUEST = Request("Keystone.openstack.k8s.io", "x", "keystone")

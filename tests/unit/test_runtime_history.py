@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pytest
 from faulty_api import Answer, FaultyApi
 
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.history import History, number
-from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.history import History, number
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 
 
 def answer(version: object, uid: str = "u") -> bytes:

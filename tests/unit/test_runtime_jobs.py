@@ -10,10 +10,10 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.plan import READY, Object, State, Verdict
-from openstack_operator.runtime.entries import entry
-from openstack_operator.runtime.jobs import has_message, message
-from openstack_operator.runtime.kinds import JOB
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.kinds import JOB
+from openstack_operator.runtime.reconcile.jobs import has_message, message
 
 NO_MESSAGE = ""
 

@@ -15,10 +15,10 @@ import pytest
 from faulty_api import Answer, FaultyApi
 from patience import PATIENCE, eventually
 
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.errors import LeadershipLostError
-from openstack_operator.runtime.kinds import SECRET
-from openstack_operator.runtime.leader import Leader
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
+from openstack_operator.runtime.kubernetes.kinds import SECRET
+from openstack_operator.runtime.serve.leader import Leader
 
 THING = {"metadata": {"name": "s", "namespace": "x"}}
 DONE: Answer = (200, THING, {})

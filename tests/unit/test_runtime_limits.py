@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator.plan import SpecError
-from openstack_operator.runtime.entries import cached
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.limits import CUT, KIBIBYTES, LEVELS, check_limits, cut_deep
+from openstack_operator.runtime.cache.entries import cached
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.kubernetes.limits import CUT, KIBIBYTES, LEVELS, check_limits, cut_deep
 
 pytestmark = pytest.mark.security
 

@@ -11,11 +11,11 @@ from patience import eventually
 from openstack_operator.kube import MANAGED_BY, RECREATED
 from openstack_operator.plan import Object
 from openstack_operator.registry import SERVICES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Request, entry
-from openstack_operator.runtime.kinds import STATEFUL_SET, Kind
-from openstack_operator.runtime.manager import Manager
-from openstack_operator.runtime.passes import Result
+from openstack_operator.runtime.cache.entries import Cached, Request, entry
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET, Kind
+from openstack_operator.runtime.reconcile.passes import Result
+from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.memcached.model import MEMCACHED
 
 KIND = Kind.of(MEMCACHED)

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta
-from openstack_operator.runtime.kinds import JOB
-from openstack_operator.runtime.manager import Manager
+from openstack_operator.runtime.cache.entries import Cached, Meta
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import JOB
+from openstack_operator.runtime.serve.manager import Manager
 
 
 def job(name: str, uid: str, version: int) -> Cached:

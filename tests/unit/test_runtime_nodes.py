@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from openstack_operator.plan import Node
-from openstack_operator.runtime.entries import Cached, Change
-from openstack_operator.runtime.kinds import NODE
-from openstack_operator.runtime.nodes import Nodes, has_changed, read_node
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Change
+from openstack_operator.runtime.cache.nodes import Nodes, has_changed, read_node
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import NODE
 
 LABELS = {"openstack-compute-node": "enabled"}
 

@@ -24,11 +24,11 @@ from openstack_operator.actuators import (
 from openstack_operator.actuators import SERVICE as SERVICE_ENTRY
 from openstack_operator.plan import Claims, Context, Release
 from openstack_operator.registry import ACTUATORS
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta, OwnerReference, Request
-from openstack_operator.runtime.kinds import Catalog, Kind
-from openstack_operator.runtime.ownership import Ownership
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Meta, OwnerReference, Request
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.name_claims import Ownership
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Catalog, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.glance.model import GLANCE
 

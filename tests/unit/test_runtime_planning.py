@@ -11,8 +11,8 @@ import pytest
 from patience import eventually
 
 from openstack_operator.plan import Plan, SpecError
-from openstack_operator.runtime import planning
-from openstack_operator.runtime.planning import make_plan
+from openstack_operator.runtime.reconcile import planning
+from openstack_operator.runtime.reconcile.planning import make_plan
 
 pytestmark = pytest.mark.security
 

@@ -14,11 +14,11 @@ import yaml
 from openstack_operator.kube import PROTECTED
 from openstack_operator.plan import Object, Transient
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Request, entry
-from openstack_operator.runtime.kinds import CLAIM, Catalog, Kind
-from openstack_operator.runtime.protection import protect_claims
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.protection import protect_claims
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, Catalog, Kind
 from openstack_operator.services.mariadb.model import MARIADB
 
 REQUEST = Request(Kind.of(MARIADB).handle, "x", "mariadb")

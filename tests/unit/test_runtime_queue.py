@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from patience import PATIENCE
 
-from openstack_operator.runtime.queue import LONGEST_DELAY, WorkQueue
+from openstack_operator.runtime.serve.queue import LONGEST_DELAY, WorkQueue
 
 KEYS = st.sampled_from("abcd")
 

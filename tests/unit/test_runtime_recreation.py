@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 from msgspec import structs
 
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta, OwnerReference, Request
-from openstack_operator.runtime.kinds import Catalog, Kind
-from openstack_operator.runtime.recreations import Recreations
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Meta, OwnerReference, Request
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Catalog, Kind
+from openstack_operator.runtime.reconcile.recreations import Recreations
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.placement.model import PLACEMENT

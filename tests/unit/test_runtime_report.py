@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from openstack_operator.plan import progressing
-from openstack_operator.runtime.entries import Cached, Meta, Request
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.report import Report, Reporter
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Meta, Request
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.reconcile.report import Report, Reporter
 
 USER = Request("Neutron", "openstack", "neutron")
 

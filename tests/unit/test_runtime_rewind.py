@@ -15,13 +15,13 @@ from patience import eventually
 from openstack_operator.actuators import CHASSIS as OVN_CHASSIS
 from openstack_operator.kube import NODES_FIELD
 from openstack_operator.plan import Object
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import entry
-from openstack_operator.runtime.history import History
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, Catalog
-from openstack_operator.runtime.memo import ApplyCache
-from openstack_operator.runtime.rewind import Rewinds
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import entry
+from openstack_operator.runtime.cache.rewind import Rewinds
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.history import History
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, Catalog
+from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
 
 
 class Informer:

@@ -11,9 +11,9 @@ import pytest
 
 from openstack_operator.kube import BESIDE
 from openstack_operator.plan import Object, Predecessor, Step, Transient, key
-from openstack_operator.runtime.entries import Cached, Change, Request, entry
-from openstack_operator.runtime.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
-from openstack_operator.runtime.rollout_gate import (
+from openstack_operator.runtime.cache.entries import Cached, Change, Request, entry
+from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
+from openstack_operator.runtime.rollout.gate import (
     LONGEST_WAIT,
     PATIENCE,
     FollowedRollout,

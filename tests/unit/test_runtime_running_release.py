@@ -8,9 +8,9 @@ import pytest
 
 from openstack_operator.api import Resource
 from openstack_operator.plan import RELEASE_ANNOTATION, Object
-from openstack_operator.runtime.entries import Cached, entry
-from openstack_operator.runtime.kinds import DEPLOYMENT, SECRET, Kind
-from openstack_operator.runtime.running_release import running_release
+from openstack_operator.runtime.cache.entries import Cached, entry
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, Kind
+from openstack_operator.runtime.rollout.running_release import running_release
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.testing import granted

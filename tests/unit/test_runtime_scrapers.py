@@ -10,8 +10,8 @@ from patience import eventually
 from reviewing import BAD, EXTRA, GOOD, OTHER, READER, Reviews
 from structlog.testing import capture_logs
 
-from openstack_operator.runtime.errors import LeadershipLostError
-from openstack_operator.runtime.scrapers import (
+from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
+from openstack_operator.runtime.serve.scrapers import (
     BUSY,
     FORBIDDEN,
     NO_RIGHT,

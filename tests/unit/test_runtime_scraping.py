@@ -19,11 +19,11 @@ from reviewing import BAD, GOOD, OTHER, Reviews
 
 from localcluster.ports import free_port
 from openstack_operator import pki
-from openstack_operator.runtime import scraping
-from openstack_operator.runtime.ports import Ports, serve
-from openstack_operator.runtime.scrapers import Scrapers
-from openstack_operator.runtime.scraping import MetricsServer
-from openstack_operator.runtime.serving_certificate import ServingCertificate
+from openstack_operator.runtime.serve import scraping
+from openstack_operator.runtime.serve.ports import Ports, serve
+from openstack_operator.runtime.serve.scrapers import Scrapers
+from openstack_operator.runtime.serve.scraping import MetricsServer
+from openstack_operator.runtime.serve.serving_certificate import ServingCertificate
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOST = "127.0.0.1"

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from openstack_operator.plan import Object
-from openstack_operator.runtime.entries import Cached, entry
-from openstack_operator.runtime.kinds import STATEFUL_SET
-from openstack_operator.runtime.shortage import NUDGED_AT, PATIENCE, nudge
+from openstack_operator.runtime.cache.entries import Cached, entry
+from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET
+from openstack_operator.runtime.reconcile.missing_pods import NUDGED_AT, PATIENCE, nudge
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WANTED: Object = {"kind": "StatefulSet", "metadata": {"name": "db"}}

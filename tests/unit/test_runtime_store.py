@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from openstack_operator.runtime.entries import Cached, Change, cached
-from openstack_operator.runtime.kinds import POD, SECRET
-from openstack_operator.runtime.pods import trimmed
-from openstack_operator.runtime.store import Store
+from openstack_operator.runtime.cache.entries import Cached, Change, cached
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.cache.trimmed_pods import trimmed
+from openstack_operator.runtime.kubernetes.kinds import POD, SECRET
 
 NAMES = st.sampled_from(["a", "b", "c"])
 NAMESPACES = st.sampled_from(["x", "y"])

@@ -7,9 +7,9 @@ import asyncio
 import httpx2 as httpx
 
 from openstack_operator.kubeconfig import Connection
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import SECRET
-from openstack_operator.runtime.transport import INFORMER, Transport
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import SECRET
+from openstack_operator.runtime.kubernetes.transport import INFORMER, Transport
 
 
 async def test_the_api_server_hears_the_name_of_this_program() -> None:

@@ -17,9 +17,9 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.plan import Context, Release, TrustInUse
-from openstack_operator.runtime.errors import Forbidden
-from openstack_operator.runtime.kinds import SECRET
-from openstack_operator.runtime.observers import Observer, certificate
+from openstack_operator.runtime.kubernetes.errors import Forbidden
+from openstack_operator.runtime.kubernetes.kinds import SECRET
+from openstack_operator.runtime.reconcile.observers import Observer, certificate
 from openstack_operator.services.mariadb.handshake import start_tls
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.testing import context

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Change, Request, cached
-from openstack_operator.runtime.kinds import POD, STATEFUL_SET, WARNING, Catalog, Kind
-from openstack_operator.runtime.pods import trimmed
-from openstack_operator.runtime.warnings import is_repetition, warning
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Change, Request, cached
+from openstack_operator.runtime.cache.trimmed_pods import trimmed
+from openstack_operator.runtime.cache.warnings import is_repetition, warning
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import POD, STATEFUL_SET, WARNING, Catalog, Kind
 from openstack_operator.services.mariadb.model import MARIADB
 
 KIND = Kind.of(MARIADB)

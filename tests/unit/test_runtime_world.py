@@ -7,10 +7,10 @@ from typing import Any, cast
 import pytest
 
 from openstack_operator.plan import Transient
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Change, Meta, OwnerReference, Request, entry
-from openstack_operator.runtime.kinds import CLAIM, SECRET, Catalog, Kind
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Change, Meta, OwnerReference, Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import CLAIM, SECRET, Catalog, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.pki.model import PKI
 

@@ -12,12 +12,12 @@ from openstack_operator.api import Model, PodSettings, Template, models_in
 from openstack_operator.cli import main
 from openstack_operator.plan import Permissions, State
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Meta
-from openstack_operator.runtime.gather import Gatherer
-from openstack_operator.runtime.kinds import Catalog
-from openstack_operator.runtime.scheduling import anti_affinity_faults, priority_class_faults
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Meta
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.scheduling import anti_affinity_faults, priority_class_faults
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Catalog
+from openstack_operator.runtime.reconcile.gather import Gatherer
 
 pytestmark = pytest.mark.security
 

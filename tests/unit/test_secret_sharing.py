@@ -18,13 +18,13 @@ from openstack_operator.api.wiring import AppCredentialRef
 from openstack_operator.kube import INSTANCE, KIND, MANAGED_BY
 from openstack_operator.plan import ALLOWED_RESOURCES, PAUSE, Service
 from openstack_operator.registry import RESOURCES, SERVICES
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.entries import Cached, Request, entry
-from openstack_operator.runtime.gather import Gatherer
-from openstack_operator.runtime.kinds import SECRET, Catalog, Kind
-from openstack_operator.runtime.passes import Result
-from openstack_operator.runtime.secret_sharing import Findings, SecretSharing
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Cached, Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.secret_sharing import Findings, SecretSharing
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import SECRET, Catalog, Kind
+from openstack_operator.runtime.reconcile.gather import Gatherer
+from openstack_operator.runtime.reconcile.passes import Result
 from openstack_operator.services.keystone.korc import CLOUDS
 
 OWN = {resource.kind: resource for resource in reversed(RESOURCES)}

@@ -25,10 +25,10 @@ from openstack_operator.plan import (
     recovering,
     waiting,
 )
-from openstack_operator.runtime.entries import Cached, entry
-from openstack_operator.runtime.kinds import DEPLOYMENT, JOB, SECRET, Kind
-from openstack_operator.runtime.report import Report, status
-from openstack_operator.runtime.serving import still_serves, still_serves_without_plan, with_service
+from openstack_operator.runtime.cache.entries import Cached, entry
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, JOB, SECRET, Kind
+from openstack_operator.runtime.reconcile.report import Report, status
+from openstack_operator.runtime.rollout.still_serving import still_serves, still_serves_without_plan, with_service
 
 OURS = "openstack.k8s.io/v1alpha1"
 UNDER_WAY = progressing("under way")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.registry import RESOURCES
-from openstack_operator.runtime.gather import parse
+from openstack_operator.runtime.reconcile.gather import parse
 
 (CONTROL_PLANE,) = (each for each in RESOURCES if each.handle == "OpenStackControlPlane")
 

@@ -17,7 +17,7 @@ from openstack_operator.inspection.bundle import archive_of
 from openstack_operator.plan import Kind, SpecError
 from openstack_operator.plan.url_path import segment
 from openstack_operator.preview.running import RunningOperator, write_releases
-from openstack_operator.runtime.kinds import SECRET
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 
 HOSTILE = ("..", ".", "../x", "a/b", "a%2f..", "a\x00b", "a\nb", "\x1b[2J", "a\u202eb")
 TEXT = st.text(min_size=1) | st.text(alphabet="./%\\a?#: ", min_size=1)

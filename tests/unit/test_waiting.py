@@ -45,7 +45,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
         monkeypatch.setattr(waiting, "read", read)
         monkeypatch.setattr(waiting, "_PAUSE", 0)
-        monkeypatch.setattr("openstack_operator.runtime.client.Client.connect", connected)
+        monkeypatch.setattr("openstack_operator.runtime.kubernetes.client.Client.connect", connected)
         status = waiting.wait(Options(**options))
         # Without the time of each line.
         return status, [line[9:] if line[2:3] == ":" else line for line in capsys.readouterr().out.splitlines()]

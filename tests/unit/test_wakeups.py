@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.runtime.claims import NodeClaims
-from openstack_operator.runtime.entries import Change, Request, entry
-from openstack_operator.runtime.kinds import Kind
-from openstack_operator.runtime.wakeups import Wakeups
-from openstack_operator.runtime.world import World
+from openstack_operator.runtime.cache.entries import Change, Request, entry
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.node_claims import NodeClaims
+from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.runtime.serve.wakeups import Wakeups
 from openstack_operator.services.glance.model import GLANCE
 from openstack_operator.services.keystone.model import KEYSTONE
 

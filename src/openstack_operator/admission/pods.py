@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 
 from ..kube import COMPONENT, KIND, MANAGED_BY, WATCHED, Object
-from ..runtime.apply import APPLIED
+from ..runtime.reconcile.apply import APPLIED
 from ..services.mariadb.cluster import RECORD_DIGEST
 from ..services.mariadb.roles import ROLE
 from .names import NAMESPACE, OPERATOR

@@ -12,9 +12,9 @@ import structlog
 from ..kube import Object
 from ..plan import SpecError, Transient
 from ..runtime import metrics
-from ..runtime.client import Client
-from ..runtime.errors import Forbidden
-from ..runtime.kinds import Kind
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Forbidden
+from ..runtime.kubernetes.kinds import Kind
 from .names import NAMESPACE
 from .nodes import node_policies
 from .pods import operator_pods

@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 from ..agents.metrics import chassis, libvirt, memcached, ovn
 from ..agents.metrics.serve import UP, kind
 from ..runtime import metrics
-from ..runtime.exposition import gauges
+from ..runtime.serve.exposition import gauges
 
 _HEAD = """# Metrics
 

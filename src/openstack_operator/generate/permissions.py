@@ -11,7 +11,7 @@ from ..api import needs_verb
 from ..kube import Object
 from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from ..runtime.kinds import ACCESS_REVIEW, CHILDREN, LEASE, POD, TOKEN_REVIEW, Catalog, optional_role
+from ..runtime.kubernetes.kinds import ACCESS_REVIEW, CHILDREN, LEASE, POD, TOKEN_REVIEW, Catalog, optional_role
 
 METRICS_READER = f"{OPERATOR}-metrics-reader"
 """ClusterRole of who may read the operator's metrics."""

@@ -10,7 +10,7 @@ from ..admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from ..api import Resource, needs_verb
 from ..kube import Object
 from ..registry import RESOURCES
-from ..runtime.scrapers import PATH, VERB
+from ..runtime.serve.scrapers import PATH, VERB
 from .permissions import METRICS_READER, WATCH, role
 
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"

@@ -19,9 +19,9 @@ import structlog
 from .. import pki
 from ..kube import secret_data
 from ..plan import Object, SpecError, Transient
-from ..runtime.client import Client
-from ..runtime.errors import Missing
-from ..runtime.kinds import SECRET
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Missing
+from ..runtime.kubernetes.kinds import SECRET
 from .names import CALLER, CONFIGURATION, HOST, INJECTOR, WEBHOOK
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()

@@ -11,14 +11,14 @@ import structlog
 
 from ..plan import SpecError, Transient
 from ..runtime import metrics
-from ..runtime.client import Client
-from ..runtime.entries import Cached, Change
-from ..runtime.errors import Missing
-from ..runtime.informer import Informer
-from ..runtime.kinds import NODE, POD
+from ..runtime.cache.entries import Cached, Change
+from ..runtime.cache.informer import Informer
+from ..runtime.cache.store import Store
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Missing
+from ..runtime.kubernetes.kinds import NODE, POD
 from ..runtime.process import any_of
-from ..runtime.queue import WorkQueue
-from ..runtime.store import Store
+from ..runtime.serve.queue import WorkQueue
 from . import labels
 from .names import INJECTOR
 from .pods import pod_facts, trimmed

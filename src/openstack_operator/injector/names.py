@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..runtime.kinds import Kind
+from ..runtime.kubernetes.kinds import Kind
 
 INJECTOR = "labels-injector"
 """The namespace and all in it, the webhook configuration, and who writes a label by the managedFields of a pod."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from ..runtime.entries import Cached, Meta
-from ..runtime.kinds import Kind
+from ..runtime.cache.entries import Cached, Meta
+from ..runtime.kubernetes.kinds import Kind
 from .labels import LABELS
 from .names import INJECTOR
 

@@ -11,10 +11,10 @@ import structlog
 
 from .. import __version__
 from ..runtime import metrics
-from ..runtime.client import Client
-from ..runtime.health import Health
+from ..runtime.kubernetes.client import Client
 from ..runtime.logs import configure
 from ..runtime.process import any_of, until_stopped
+from ..runtime.serve.health import Health
 from .injector import Injector
 from .webhook import Webhook
 

@@ -12,8 +12,8 @@ import msgspec
 import structlog
 
 from ..plan import SpecError, Transient
-from ..runtime.listener import Bounds, Listener
 from ..runtime.process import any_of
+from ..runtime.serve.listener import Bounds, Listener
 from .names import CALLER
 from .review import Binding, answered
 

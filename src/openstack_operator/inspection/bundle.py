@@ -19,9 +19,9 @@ from ..kube.masking import Mask
 from ..kube.quotes import plain
 from ..manifests import dump
 from ..plan import Object, SpecError, Transient
-from ..runtime.client import Client
-from ..runtime.errors import Forbidden
-from ..runtime.kinds import DEPLOYMENT, EVENT, NODE, POD, SECRET, Kind
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Forbidden
+from ..runtime.kubernetes.kinds import DEPLOYMENT, EVENT, NODE, POD, SECRET, Kind
 from .commands import explanation
 from .logs import containers_of
 from .redaction import masked_values, redacted

@@ -17,8 +17,8 @@ from ..kind_index import BY_TYPE
 from ..kube import child_verdict, diagnose, job_succeeded, judge, valid_time
 from ..kube.pod_reasons import IMAGE_PULL, REFUSED
 from ..plan import PAUSED, Object, State, Verdict
-from ..runtime.kinds import JOB, POD
-from ..runtime.pods import trimmed, workload_of
+from ..runtime.cache.trimmed_pods import trimmed, workload_of
+from ..runtime.kubernetes.kinds import JOB, POD
 from .deciding_fields import image_places, release_of_image, size_fields, spec_of, volume_fields
 from .selection import PLANES
 from .snapshot import Snapshot

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..kube import MANAGED_BY, secret_data
 from ..plan import Object
-from ..runtime.client import Client
-from ..runtime.kinds import SECRET
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.kinds import SECRET
 from ..terminal import Color
 from .snapshot import list_objects
 

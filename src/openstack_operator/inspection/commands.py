@@ -14,7 +14,7 @@ from .. import terminal
 from ..kube import conditions
 from ..kube.quotes import mask_passwords
 from ..plan import Object, SpecError, Transient
-from ..runtime.client import Client
+from ..runtime.kubernetes.client import Client
 from .advice import advice
 from .causes import Causes, Finding, Log, Root
 from .certificates import Certificates

@@ -14,8 +14,8 @@ from ..kube.quotes import mask_passwords
 from ..oslo import render
 from ..plan import Object
 from ..release_files import ReleaseFiles, packaged
-from ..runtime.client import Client
-from ..runtime.kinds import SECRET
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.kinds import SECRET
 from .logs import matching_pods
 from .secret_options import SecretOptions
 from .selection import ServiceOptions, chosen, kinds_of, labels_of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..kube import COMPONENT, INSTANCE, KIND, NAME
 from ..kube.quotes import mask_passwords
 from ..plan import Object, SpecError, Transient
-from ..runtime.client import Client
+from ..runtime.kubernetes.client import Client
 from .selection import ServiceOptions, chosen, kinds_of, labels_of
 from .session import run, text_of, warn
 from .snapshot import Snapshot, read

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ..kind_index import BY_TYPE, KINDS
 from ..plan import PAUSE, Object, SpecError
-from ..runtime.client import Client
-from ..runtime.errors import Conflict, Forbidden, Missing
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Conflict, Forbidden, Missing
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn
 from .snapshot import read

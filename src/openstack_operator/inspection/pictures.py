@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..plan import Object
-from ..runtime.client import Client
+from ..runtime.kubernetes.client import Client
 from . import graph, timeline
 from .commands import report_unreadable
 from .selection import chosen

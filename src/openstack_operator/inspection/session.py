@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from ..kubeconfig import KubeconfigError, connection
 from ..plan import SpecError, Transient
-from ..runtime.client import Client
+from ..runtime.kubernetes.client import Client
 from .state import printed
 
 CLOUD = "openstack"

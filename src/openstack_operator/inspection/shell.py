@@ -17,8 +17,8 @@ from typing import Any
 import yaml
 
 from ..kube import fitting, secret_data
-from ..runtime.client import Client
-from ..runtime.kinds import SECRET
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.kinds import SECRET
 from .session import FAULT, run, warn
 
 _INTERRUPTED = 130

@@ -13,10 +13,10 @@ import msgspec
 from ..kind_index import KINDS, KindEntry
 from ..kube import MANAGED_BY
 from ..plan import Object
-from ..runtime.client import Client
-from ..runtime.errors import Forbidden, Missing
-from ..runtime.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind
-from ..runtime.warnings import SELECTOR, warning
+from ..runtime.cache.warnings import SELECTOR, warning
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Forbidden, Missing
+from ..runtime.kubernetes.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind
 
 WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, CLAIM)
 OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"

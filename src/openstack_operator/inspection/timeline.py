@@ -10,7 +10,7 @@ from typing import Any
 
 from ..kube import MANAGED_BY, complete_since, conditions
 from ..plan import Object
-from ..runtime.kinds import CLAIM
+from ..runtime.kubernetes.kinds import CLAIM
 from .graph import svg
 from .relations import Relations, is_plane, relations
 from .snapshot import Snapshot

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ..kind_index import KINDS, KindEntry
 from ..kube import conditions
 from ..plan import Object, Transient
-from ..runtime.client import Client
+from ..runtime.kubernetes.client import Client
 from .commands import NOT_READY, READY, explanation
 from .selection import PLANES, chosen, kinds_of
 from .session import FAULT, run, text_of, warn

@@ -11,8 +11,8 @@ from ..kube import MANAGED_BY
 from ..kube.masking import MASK, Mask, decode_content, is_secret_option, secret_values
 from ..plan import Object
 from ..plan.steps import WORKLOADS
-from ..runtime.apply import APPLIED
-from ..runtime.kinds import JOB, SECRET
+from ..runtime.kubernetes.kinds import JOB, SECRET
+from ..runtime.reconcile.apply import APPLIED
 from .client import Address, Write
 
 _OF_THE_SERVER = frozenset(

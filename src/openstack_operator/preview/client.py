@@ -13,12 +13,12 @@ import msgspec
 from ..kube.foreign import without_fields
 from ..plan import Object, SpecError
 from ..plan.steps import WORKLOADS
-from ..runtime.bodies import APPLY
-from ..runtime.client import FIELD_MANAGER, Client
-from ..runtime.entries import entry
-from ..runtime.errors import Conflict, Missing, NotAdmitted
-from ..runtime.kinds import EVENT, JOB, POD, SECRET, Kind
-from ..runtime.world import World
+from ..runtime.cache.entries import entry
+from ..runtime.cache.world import World
+from ..runtime.kubernetes.bodies import APPLY
+from ..runtime.kubernetes.client import FIELD_MANAGER, Client
+from ..runtime.kubernetes.errors import Conflict, Missing, NotAdmitted
+from ..runtime.kubernetes.kinds import EVENT, JOB, POD, SECRET, Kind
 from .finished import granted_status
 
 KUBECTL = "kubectl"

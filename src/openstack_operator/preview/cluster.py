@@ -28,21 +28,21 @@ from ..plan import (
     Transient,
     Verdict,
 )
-from ..runtime.actuate import ActuatorReconciler
-from ..runtime.claims import NodeClaims
-from ..runtime.entries import Change, Request, entry
-from ..runtime.errors import Conflict, Forbidden, Missing
-from ..runtime.events import Recorder
-from ..runtime.gather import Gatherer
-from ..runtime.informer import Informer
-from ..runtime.kinds import DAEMON_SET, DEPLOYMENT, JOB, NODE, SECRET, STATEFUL_SET, Catalog, Kind
-from ..runtime.observers import Observer
-from ..runtime.passes import Engine, ErrorBoundary, Pass
-from ..runtime.reconcile import Reconciler
-from ..runtime.report import Patience, Reporter
-from ..runtime.rollout_gate import BLOCKING
-from ..runtime.wakeups import Wakeups
-from ..runtime.world import World
+from ..runtime.cache.entries import Change, Request, entry
+from ..runtime.cache.informer import Informer
+from ..runtime.cache.world import World
+from ..runtime.guards.node_claims import NodeClaims
+from ..runtime.kubernetes.errors import Conflict, Forbidden, Missing
+from ..runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, NODE, SECRET, STATEFUL_SET, Catalog, Kind
+from ..runtime.reconcile.actuate import ActuatorReconciler
+from ..runtime.reconcile.events import Recorder
+from ..runtime.reconcile.gather import Gatherer
+from ..runtime.reconcile.observers import Observer
+from ..runtime.reconcile.passes import Engine, ErrorBoundary, Pass
+from ..runtime.reconcile.reconcile import Reconciler
+from ..runtime.reconcile.report import Patience, Reporter
+from ..runtime.rollout.gate import BLOCKING
+from ..runtime.serve.wakeups import Wakeups
 from .client import DryRunClient
 from .edit import LastApply, apply_manifest, last_apply
 

@@ -28,9 +28,9 @@ from ..offline.manifests import metadata_problems
 from ..plan import NO_PERMISSIONS, Object, Permissions, SpecError, Transient
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles, packaged
-from ..runtime.client import Client
-from ..runtime.errors import Forbidden, Missing
-from ..runtime.kinds import JOB, NODE, SECRET, Kind
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Forbidden, Missing
+from ..runtime.kubernetes.kinds import JOB, NODE, SECRET, Kind
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .cluster import Preview, PreviewError

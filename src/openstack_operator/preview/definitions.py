@@ -8,8 +8,8 @@ from typing import Any
 
 from ..api import Resource, crd
 from ..plan import Object
-from ..runtime.client import Client
-from ..runtime.kinds import Kind
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.kinds import Kind
 
 _DEFINITION = Kind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions")
 _AT_ONCE = 8

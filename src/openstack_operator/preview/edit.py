@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from ..plan import Object
-from ..runtime.client import FIELD_MANAGER
+from ..runtime.kubernetes.client import FIELD_MANAGER
 from .client import KUBECTL
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -10,7 +10,7 @@ from typing import Any
 from ..kube import conditions, is_dispensable
 from ..plan import Object
 from ..plan.steps import WORKLOADS
-from ..runtime.kinds import Kind
+from ..runtime.kubernetes.kinds import Kind
 from .changes import ObjectChange, is_job
 from .client import Address, Write
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..kube import MANAGED_BY
 from ..plan import SpecError
-from ..runtime.client import Client
-from ..runtime.errors import Forbidden
-from ..runtime.kinds import DEPLOYMENT, Kind
+from ..runtime.kubernetes.client import Client
+from ..runtime.kubernetes.errors import Forbidden
+from ..runtime.kubernetes.kinds import DEPLOYMENT, Kind
 
 _CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
 _CONTAINER = "operator"

@@ -12,8 +12,8 @@ import msgspec
 
 from cloud.view import conditions
 from openstack_operator.kube import INSTANCE
-from openstack_operator.runtime.client import Client
-from openstack_operator.runtime.kinds import EVENT, POD, WARNING, Kind
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import EVENT, POD, WARNING, Kind
 
 _API = "openstack.k8s.io/v1alpha1"
 PLANE = Kind(_API, "OpenStackControlPlane", "openstackcontrolplanes")

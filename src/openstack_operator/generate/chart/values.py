@@ -10,7 +10,7 @@ from ...admission.names import OPERATOR
 from ...api import Model
 from ...kube import Object
 from ...registry import EXTERNAL_KINDS, RESOURCES
-from ...runtime.kinds import Catalog, optional_role
+from ...runtime.kubernetes.kinds import Catalog, optional_role
 from ..deployment import API_SERVER_PORTS, container, pod
 
 Port = Annotated[int, Field(ge=1, le=65535)]

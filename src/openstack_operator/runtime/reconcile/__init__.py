@@ -1,0 +1,1 @@
+"""A pass over a resource: gather, plan, apply, prune, report."""

@@ -1,0 +1,1 @@
+"""Turns of workloads whose pods are replaced, and what serves meanwhile."""
