@@ -12,7 +12,7 @@ import yaml
 from openstack_operator.offline.documents import parse
 from openstack_operator.offline.rules import evaluator
 from openstack_operator.offline.survey import survey
-from openstack_operator.parts.run.schedules import duration_text, shortest_span
+from openstack_operator.parts.schedules import duration_text, shortest_span
 from openstack_operator.plan import FIELDS_INCONSISTENT, Object, SpecError, State
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles

@@ -24,7 +24,7 @@ from openstack_operator.offline.manifests import Checker
 from openstack_operator.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
 from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.offline.survey import Survey, survey
-from openstack_operator.parts.delegate.korc import MANAGED_KINDS
+from openstack_operator.parts.connect.korc import MANAGED_KINDS
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ... import kube, oslo
-from ...api import CachesResults, MemcachedRef, Sections, UsesCache, UsesIdentity
+from ... import oslo
+from ...api import CachesResults, Sections, UsesCache, UsesIdentity
 from ...plan import Context, UnsupportedError
+from ..secrets.cache_certificate import CACHE_CERTIFICATE, CACHE_CLIENT, server_of
 from ..secrets.credentials import Credentials
 from ..secrets.tls import trust_of
 
 TOKEN_CACHE = "token-cache"  # noqa: S105
 """Name of the password with which a service encrypts cached tokens. Each service has its own, so that a compromised one
 cannot forge tokens for the others."""
-CACHE_CLIENT = "clientSecret"
-"""Key under which a Memcached publishes the Secret with the certificate that its clients present."""
-_CERTIFICATE = "/etc/openstack-cache-tls"
-"""Folder of that certificate in a client."""
 
 
 def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
@@ -28,7 +25,7 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
     if servers := spec.cache.servers:
         check_servers("spec.cache.servers", servers)
         return oslo.options.Memcached(",".join(server if ":" in server else f"{server}:11211" for server in servers))
-    ref = _server(spec)
+    ref = server_of(spec)
     if ref is None:
         return oslo.options.Memcached()
     at = ctx.refs[ref]
@@ -38,31 +35,13 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
             "spec.cache.memcachedRef",
             f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
         )
-    return oslo.options.Memcached(at["servers"], trust, _CERTIFICATE if CACHE_CLIENT in at.published else "")
+    return oslo.options.Memcached(at["servers"], trust, CACHE_CERTIFICATE if CACHE_CLIENT in at.published else "")
 
 
 def check_servers(path: str, servers: Iterable[str]) -> None:
     """Raise UnsupportedError for an address of IPv6, for which the clients of OpenStack have a spelling each."""
     if wrong := next((server for server in servers if server.startswith("[")), ""):
         raise UnsupportedError(path, f"{wrong}: Memcached is called by a DNS name or an IPv4 address; write one")
-
-
-def _server(spec: Any) -> MemcachedRef | None:
-    """The Memcached that a spec names, if it names one."""
-    if not isinstance(spec, (UsesCache, CachesResults)) or spec.cache.servers:
-        return None
-    return spec.cache.memcached_ref or spec.default_refs().get("cache.memcachedRef")
-
-
-def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, ...]:
-    """The certificate for the service's cache, if a file of its configuration names it. Programs read it with each
-    connection, so that a renewal needs no restart.
-    """
-    ref = _server(ctx.spec)
-    secret = ctx.refs[ref].published.get(CACHE_CLIENT) if ref is not None else None
-    if secret is None or not any(_CERTIFICATE in text for text in files):
-        return ()
-    return (kube.folder("cache-tls", secret, _CERTIFICATE),)
 
 
 def cache(ctx: Context[Any]) -> Sections:

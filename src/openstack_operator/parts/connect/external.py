@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...plan import Kind, Service
-from ..expose import exposure
-from ..run import monitoring
+from ..expose import exposure, monitoring
 from ..secrets import issued
 
 _SHARED = (*exposure.KINDS, *issued.KINDS, *monitoring.KINDS)

@@ -24,12 +24,12 @@ from ...api import (
     UsesNotifications,
 )
 from ...plan import Context, SpecError, State, Step, Verdict, condition_fault, fitting, split_port, url_host, worst
-from ..delegate.korc import KORC, managed, service_user
 from ..run.workloads import Api, connected
 from ..secrets.credentials import Credentials, credentials
 from ..secrets.tls import peers, trust_of
 from .caches import TOKEN_CACHE, caches_tokens, keystone_authtoken
 from .coordinates import address, keystone_login, login, remembered, schema_of
+from .korc import KORC, managed, service_user
 from .remote import remote
 from .remote import schema as schema_on
 from .remote import vhost as vhost_on

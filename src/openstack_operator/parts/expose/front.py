@@ -9,9 +9,9 @@ from typing import Any
 
 from ... import agents, kube
 from ...plan import Context, Object, ReleaseEntry
-from ..run.config import logs_json
-from ..run.monitoring import METRICS, monitored, watched
+from ..log_format import logs_json
 from ..secrets.tls import Certified, certified
+from .monitoring import METRICS, monitored, watched
 
 _CERTIFICATE = "/etc/openstack-front"
 _RUN = "/run/front"

@@ -7,7 +7,7 @@ from typing import Any
 from ...api import Exposure, RemoteAccess, UsesEnvironment, models_in
 from ...kube.environment import has_proxy
 from ...plan import WORKLOADS, Context, IgnoredFields, Plan, unused
-from ..run.monitoring import METRICS, POD_MONITOR
+from .monitoring import METRICS, POD_MONITOR
 
 _BALANCED = ("loadBalancerClass", "loadBalancerIP", "loadBalancerSourceRanges")
 _USES = {

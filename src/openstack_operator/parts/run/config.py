@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, oslo
-from ...api import Logging, Sections, logins
+from ...api import Sections, logins
 from ...plan import Context, OptionsError, Step
-from ..connect.caches import cache_mounts
+from ..log_format import logs_json
+from ..secrets.cache_certificate import cache_mounts
 from ..secrets.tls import TRUST, authority, trusts
 from .config_check import known_options
 
@@ -34,12 +35,6 @@ class Config(Step):
     def mounts(self) -> list[kube.Mount]:
         """Each file at its place, among the files the image has there."""
         return [*kube.files("config", self.secret, self.directory, *self.files), *self.extra_mounts]
-
-
-def logs_json(ctx: Context[Any]) -> bool:
-    """Return True if programs are to log objects of JSON."""
-    logging: Logging | None = getattr(ctx.spec, "logging", None)
-    return logging is not None and logging.format == "json"
 
 
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:

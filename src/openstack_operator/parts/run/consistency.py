@@ -10,8 +10,8 @@ from ...api import Model, PodSettings, models_in
 from ...api.model import named_fields
 from ...api.units import seconds
 from ...plan import Context, IgnoredFields, Plan
+from ..schedules import duration_text, next_times
 from .config_check import written_options
-from .schedules import duration_text, next_times
 
 
 def inconsistent_schedules(ctx: Context[Any], plan: Plan) -> IgnoredFields:

@@ -9,10 +9,10 @@ from typing import Any
 from ... import agents, kube, pki
 from ...api import PodSettings
 from ...plan import Context, Object, ReleaseEntry, Step
+from ..expose.monitoring import METRICS, monitor, monitored
 from ..expose.policies import IngressRule, ingress_policies
 from ..secrets.authorities import own_authority
 from ..secrets.tls import Certified
-from .monitoring import METRICS, monitor, monitored
 
 SERVER = ("metrics/connections.py", "metrics/answers.py", "metrics/serve.py")
 """Modules of each exporter, before its own ones."""

@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from ...plan import Context, IgnoredFields, Plan
-from ..run.schedules import duration_text, shortest_span
+from ..schedules import duration_text, shortest_span
 
 _EXPIRATION, _WINDOW = 3600, 172800
 """Keystone's defaults of [token] expiration and allow_expired_window, in seconds."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ... import kube
 from ...api import handle
+from ...parts.expose.monitoring import MONITORING, POD_MONITOR, RULES, found_by, serves
 from ...parts.run.alerts import alerts
-from ...parts.run.monitoring import MONITORING, POD_MONITOR, RULES, found_by, serves
 from ...plan import Context, Object, State, Step, Verdict
 from .model import ControlPlaneSpec
 

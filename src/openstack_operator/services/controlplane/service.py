@@ -11,9 +11,9 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from ... import kube
 from ...api import ServiceSpec, Template, UsesMessaging, UsesNotifications, UsesTLS, as_c5c3, handle, pod_extras
+from ...parts.connect.korc import KORC, MANAGED_KINDS
+from ...parts.connect.korc import OPERATOR as KORC_OPERATOR
 from ...parts.connect.remote import API
-from ...parts.delegate.korc import KORC, MANAGED_KINDS
-from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
 from ...parts.remarks import of_resources
 from ...plan import (
     HIGHLY_AVAILABLE,

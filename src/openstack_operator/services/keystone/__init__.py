@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from ...api import KEYSTONE_LOGIN
-from ...parts.delegate.korc import KINDS
+from ...parts.connect.korc import KINDS
 from ...parts.secrets.rotation import rotation_in_progress
 from ...parts.secrets.token_lifetime import review_keys
 from ...plan import C5C3, CloudTemplate, Kind, Listens, SecretReaders, Service

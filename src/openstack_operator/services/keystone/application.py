@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import yaml
 
 from ... import kube, parts
-from ...parts.delegate.korc import CLOUD as KORC_CLOUD
+from ...parts.connect.korc import CLOUD as KORC_CLOUD
 from ...parts.run.workloads import Api
 from ...plan import Context, Step
 from .model import KeystoneSpec

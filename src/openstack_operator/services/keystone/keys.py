@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ...parts.run.schedules import next_times
+from ...parts.schedules import next_times
 from ...plan import SpecError
 
 MIN_INTERVAL = timedelta(minutes=10)

@@ -8,9 +8,9 @@ from typing import Any
 
 from ... import kube
 from ...parts import delegate
-from ...parts.delegate.korc import DOMAIN as KORC_DOMAIN
-from ...parts.delegate.korc import MANAGED_KINDS, managed, unmanaged
-from ...parts.delegate.korc import OPERATOR as KORC_OPERATOR
+from ...parts.connect.korc import DOMAIN as KORC_DOMAIN
+from ...parts.connect.korc import MANAGED_KINDS, managed, unmanaged
+from ...parts.connect.korc import OPERATOR as KORC_OPERATOR
 from ...plan import READY, Context, Object, SpecError, Step, progressing
 from .application import Login
 from .model import KeystoneSpec, SecretStore

@@ -9,7 +9,7 @@ from datetime import datetime
 from ... import agents, kube, oslo, parts
 from ...api import Sections
 from ...parts.connect.coordinates import check_migration_reads
-from ...parts.delegate.korc import KORC
+from ...parts.connect.korc import KORC
 from ...parts.expose import exposure
 from ...parts.run.workloads import Api
 from ...parts.secrets import rotation

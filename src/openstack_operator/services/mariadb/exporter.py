@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ... import agents, kube, parts
+from ...parts.expose.monitoring import monitored, watched
 from ...parts.run import exporters
-from ...parts.run.monitoring import monitored, watched
 from ...plan import Context, Object
 from .config import TLS
 from .model import MariaDBSpec

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ... import agents, kube, parts
 from ...api import mebibytes
-from ...parts.connect.caches import CACHE_CLIENT
+from ...parts.secrets.cache_certificate import CACHE_CLIENT
 from ...plan import Context, Plan
 from . import exporter
 from .clients import DEMANDS, client_certificate, pods_without_certificate, progress, servers

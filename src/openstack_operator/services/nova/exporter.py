@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ... import kube
+from ...parts.expose.monitoring import monitored
 from ...parts.run import exporters
-from ...parts.run.monitoring import monitored
 from ...plan import Context, Step
 from .model import NovaSpec
 

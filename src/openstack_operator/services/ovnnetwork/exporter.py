@@ -8,8 +8,8 @@ from dataclasses import replace
 from ... import kube
 from ...api import PodSettings
 from ...parts.connect.ovn import OVN_TLS
+from ...parts.expose.monitoring import monitored, watched
 from ...parts.run import exporters
-from ...parts.run.monitoring import monitored, watched
 from ...plan import Context, Object, Step
 from .model import OVNNetworkSpec
 from .tls import TLS

@@ -7,7 +7,7 @@ from typing import Any
 from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import RABBITMQ, RABBITMQ_KINDS
-from ...parts.run.monitoring import monitor
+from ...parts.expose.monitoring import monitor
 from ...plan import Context, IgnoredFields, Kind, Plan, Step, UnsupportedError, ignored_verdict, url_host
 from .config import ADVANCED, AMQP, AMQPS, MANAGEMENT, MANAGEMENT_TLS, provided_conf
 from .model import RabbitMQSpec

@@ -6,8 +6,8 @@ import hashlib
 from dataclasses import replace
 
 from ... import kube, parts
+from ...parts.expose.monitoring import monitored, watched
 from ...parts.run import exporters
-from ...parts.run.monitoring import monitored, watched
 from ...plan import Context, Object
 from .config import PORT, TLS, TLS_PORT
 from .model import ValkeySpec

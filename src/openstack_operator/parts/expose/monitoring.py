@@ -8,8 +8,8 @@ from typing import Any
 from ... import kube
 from ...api import Monitoring, handle
 from ...plan import Context, Kind, Object
-from ..expose.policies import IngressRule, ingress_policies
 from ..secrets.tls import Certified
+from .policies import IngressRule, ingress_policies
 
 MONITORING = "monitoring.coreos.com/v1"
 """API of the Prometheus operator, in https://prometheus-operator.dev/docs/api-reference/api/."""
