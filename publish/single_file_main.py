@@ -95,7 +95,7 @@ def extract(archive: zipfile.ZipFile, parent: "str | None") -> Path:
 def main() -> None:
     """Run the command line."""
     sys.path.insert(0, str(unpack()))
-    from openstack_operator.cli import main as run  # noqa: PLC0415
+    from openstack_operator.cli.main import main as run  # noqa: PLC0415
 
     sys.exit(run())
 

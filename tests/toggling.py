@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, Ref, Resource, as_c5c3, crd, references
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.schema import validate, with_defaults
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import FIELD
 from openstack_operator.manifests import load
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.schema import validate, with_defaults
 from openstack_operator.plan import (
     FIELDS_IGNORED,
     IMAGE_PROFILE,
@@ -31,7 +32,6 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from tests.fields import CLOUDS, ROOT, own_fields
 
 Schema = Mapping[str, Any]

@@ -15,13 +15,13 @@ from _pytest.mark import ParameterSet
 
 from openstack_operator import kube
 from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, references
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import READY, SHARED_FIELDS, Object, Verdict, condition_type, conditions, progressing
 from openstack_operator.plan.service import Releases
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.planned import Planned
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from tests.fields import KINDS, written
 
 SERVED = tuple(each.handle for each in EXTERNAL_KINDS)

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .api import Model, Resource, references
+from .cli.preview.finished import granted, granted_status
 from .plan import Context, InstalledKinds, Object, Release, ResolvedRef, SpecError, Transient
-from .preview.finished import granted, granted_status
 from .registry import SERVERS
 from .runtime.cache.entries import Change
 from .runtime.cache.informer import Informer

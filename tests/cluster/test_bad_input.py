@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from openstack_operator.api import ALLOWED_HOSTS
+from openstack_operator.cli.offline.documents import parse
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.survey import survey
 from openstack_operator.kube import conditions, secret_data
-from openstack_operator.offline.documents import parse
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.survey import survey
 from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles

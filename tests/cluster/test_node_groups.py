@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from localcluster import apiserver, build
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
-from openstack_operator.render import OfflineCluster
 from tests.world import RELEASES
 
 from .harness import eventually

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 
 from .harness import Cluster, eventually
 from .rest import Rest

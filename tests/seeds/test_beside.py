@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
 from openstack_operator.manifests import load
 from openstack_operator.planned import Planned
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW
 from tests.e2e.on_seeds import beside
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from checks.charts import differences
 from openstack_operator import __version__
-from openstack_operator.cli import command_line
+from openstack_operator.cli.main import command_line
 from openstack_operator.generate.chart.code import Code
 from openstack_operator.generate.chart.document import Value, all_values
 from openstack_operator.generate.chart.operator import template

@@ -17,21 +17,21 @@ import pytest
 from openstack_operator import __version__
 from openstack_operator.api import Model, Resource, crd
 from openstack_operator.api.schema import STATUS
-from openstack_operator.cli import main
-from openstack_operator.command_line import command_line
-from openstack_operator.explain import explained
-from openstack_operator.kind_index import KINDS, SMALL
+from openstack_operator.cli.command_line import command_line
+from openstack_operator.cli.explain import explained
+from openstack_operator.cli.kind_index import KINDS, SMALL
+from openstack_operator.cli.main import main
+from openstack_operator.cli.offline.stored_schemas import file_of, read_schema
+from openstack_operator.cli.settings import run_settings
 from openstack_operator.manifests import load, load_text
-from openstack_operator.offline.stored_schemas import file_of, read_schema
 from openstack_operator.plan import Kind
 from openstack_operator.registry import ACTUATORS, RESOURCES
 from openstack_operator.serve import Settings
-from openstack_operator.settings import run_settings
 
 
 def test_version_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from openstack_operator.cli import main; main(['version']);"
+        "import sys; from openstack_operator.cli.main import main; main(['version']);"
         "print({'pydantic', 'httpx2', 'openstack', 'yaml'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -65,7 +65,7 @@ MODELS = {"openstack_operator.registry", "openstack_operator.services", "opensta
 def test_a_command_loads_what_it_needs(arguments: list[str], unwanted: set[str], tmp_path: Path) -> None:
     """Seconds depend on the machine; what is imported does not."""
     code = (
-        "import sys\nfrom openstack_operator.cli import main\n"
+        "import sys\nfrom openstack_operator.cli.main import main\n"
         f"try: main({arguments!r})\nexcept SystemExit: pass\n"
         "sys.stdout.write('\\nMODULES ' + ' '.join(sys.modules))"
     )
@@ -84,7 +84,7 @@ def test_a_command_loads_what_it_needs(arguments: list[str], unwanted: set[str],
         env={**os.environ, "KUBECONFIG": str(config)},
     )
     loaded = done.stdout.rpartition("MODULES ")[2].split()
-    assert "openstack_operator.cli" in loaded
+    assert "openstack_operator.cli.main" in loaded
     assert unwanted & set(loaded) == set()
     assert arguments[-1] == "--help" or done.stderr
 
@@ -94,7 +94,7 @@ def test_validate_makes_no_definition_and_loads_no_other_command_line(root: Path
     """The schemas are files, since to make the definitions took twice as long as all the rest."""
     sample = str(root / "deploy/samples/controlplane_minimal.yaml")
     code = (
-        "import sys\nfrom openstack_operator.cli import main\n"
+        "import sys\nfrom openstack_operator.cli.main import main\n"
         f"main(['validate', '-f', {sample!r}])\n"
         "from openstack_operator.api import schema\n"
         "modules = set(sys.modules)\n"

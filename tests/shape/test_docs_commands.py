@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from openstack_operator.api import crd
-from openstack_operator.cli import main
-from openstack_operator.command_line import command_line
+from openstack_operator.cli.command_line import command_line
+from openstack_operator.cli.main import main
 from openstack_operator.generate.chart.values import CloudValues
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from tests.shell_words import commands

@@ -29,12 +29,12 @@ from openstack_operator.api import (
     node_values,
 )
 from openstack_operator.api.schema import flat_schema
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.manifests import load
 from openstack_operator.plan import SpecError
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 
 pytestmark = pytest.mark.security
 

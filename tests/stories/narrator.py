@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from openstack_operator import kube
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import (
     READY,
     Context,
@@ -24,7 +25,6 @@ from openstack_operator.plan import (
     key,
 )
 from openstack_operator.registry import ACTUATORS, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.rollout.still_serving import with_service
 from openstack_operator.testing import granted
 

@@ -17,8 +17,8 @@ from test_actuators_messaging import Broker
 
 from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.api import references
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.schema import validate, with_defaults
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.schema import validate, with_defaults
 from openstack_operator.plan import Actuator, Drifted, Outcome, ResolvedRef, SpecError, Transient
 from openstack_operator.testing import NOW
 from tests.cluster.southbound import Southbound

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from openstack_operator.actuators import egress, ovsdb
 from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.sql import connected
-from openstack_operator.cli import main
+from openstack_operator.cli.main import main
 from openstack_operator.kube import may_be_server, refused_kind
 from openstack_operator.kube.egress import NETWORKS
 from openstack_operator.plan import Transient

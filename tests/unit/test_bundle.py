@@ -14,10 +14,10 @@ from urllib.parse import quote
 import pytest
 from live_objects import NOW, deployment, pod, resource
 
-from openstack_operator.inspection import bundle
-from openstack_operator.inspection.bundle import Options
-from openstack_operator.inspection.redaction import masked_values, redacted
-from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection import bundle
+from openstack_operator.cli.inspection.bundle import Options
+from openstack_operator.cli.inspection.redaction import masked_values, redacted
+from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.kube.masking import Mask
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.runtime.kubernetes.client import Client

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from cryptography import x509
 
+from openstack_operator.cli.render import Id, OfflineCluster
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
-from openstack_operator.render import Id, OfflineCluster
 from tests.fields import KINDS
 from tests.world import RELEASES, Leaves, changes, world
 

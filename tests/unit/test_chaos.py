@@ -31,10 +31,10 @@ from chaos.verify import lacking
 from chaos.writers import Networks, Ports, Turnover
 from cloud import deploy
 from cloud.kubernetes import CloudError, Kubernetes, ours
+from openstack_operator.cli.offline.documents import read
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.survey import survey
 from openstack_operator.manifests import readable
-from openstack_operator.offline.documents import read
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.survey import survey
 from openstack_operator.release_files import ReleaseFiles
 
 

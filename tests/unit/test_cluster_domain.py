@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from openstack_operator import cli
+from openstack_operator.cli import main as cli
 from openstack_operator.cluster_domain import cluster_domain
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.serve import make_manager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import main
+from openstack_operator.cli.main import main
 
 
 def test_a_shell_takes_the_script_and_its_commands(capsys: pytest.CaptureFixture[str]) -> None:

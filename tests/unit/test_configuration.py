@@ -11,9 +11,9 @@ import pytest
 from live_objects import NOW, pod, resource
 
 from openstack_operator import kube
-from openstack_operator.inspection import configuration
-from openstack_operator.inspection.configuration import Options, effective
-from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection import configuration
+from openstack_operator.cli.inspection.configuration import Options, effective
+from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.kube.masking import is_secret_option, parse_options, secret_values
 from openstack_operator.plan import Object
 from openstack_operator.runtime.kubernetes.client import Client

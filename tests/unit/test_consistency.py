@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from openstack_operator.offline.documents import parse
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.survey import survey
+from openstack_operator.cli.offline.documents import parse
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.survey import survey
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.parts.schedules import duration_text, shortest_span
 from openstack_operator.plan import FIELDS_INCONSISTENT, Object, SpecError, State
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.keys import due
 from openstack_operator.testing import NOW
 from tests.world import RELEASES, SERVED

@@ -17,13 +17,13 @@ from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 
 from openstack_operator import kube, oslo, parts
 from openstack_operator.api import Dependency, references
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.parts.connect import sources
 from openstack_operator.parts.connect.caches import memcached
 from openstack_operator.parts.connect.remote import API
 from openstack_operator.plan import READY, Context, Incomplete, MissingReference, SpecError, State
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE as KEYSTONE_KIND
 from openstack_operator.testing import context
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openstack_operator import kube
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.parts.secrets.rotation import (
     IDLE,
     MIGRATING,
@@ -29,7 +30,6 @@ from openstack_operator.parts.secrets.rotation import (
 )
 from openstack_operator.plan import Context, Key, Object, Plan, Release, ResolvedRef, Step, carry_out, key
 from openstack_operator.registry import ACTUATORS, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import NOW, granted
 
 WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}

@@ -8,7 +8,7 @@ import cel
 import pytest
 
 from openstack_operator.api import crd
-from openstack_operator.offline.rules import FUNCTIONS
+from openstack_operator.cli.offline.rules import FUNCTIONS
 from openstack_operator.registry import RESOURCES
 from openstack_operator.services.glance.model import GlanceSpec, stores
 from openstack_operator.services.mariadb.model import MariaDBSpec

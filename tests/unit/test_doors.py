@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from openstack_operator import kube
 from openstack_operator.api import PodSettings, crd, handle, structural
 from openstack_operator.api.fields import image_object
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
 from openstack_operator.plan import SHARED_FIELDS, Release, UnsupportedError, Verdict, progressing
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.controlplane.c5c3 import API_NAMES, phase, translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE, C5C3ControlPlaneSpec
 

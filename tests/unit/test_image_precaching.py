@@ -10,12 +10,12 @@ import pytest
 
 from openstack_operator.api import PodSettings
 from openstack_operator.api.model import Model
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import is_dispensable, judge
 from openstack_operator.manifests import load
 from openstack_operator.plan import FIELDS_IGNORED, Object, Plan, Service, State, conditions
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services import controlplane
 from openstack_operator.services.cloud_services import CLOUD_SERVICES, template_of
 from openstack_operator.services.controlplane.images import CONDITION

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import IMAGE_PROFILE, READY, State, Verdict, conditions
 from openstack_operator.registry import SERVICES
-from openstack_operator.render import OfflineCluster
 from tests.fields import KINDS
 from tests.world import RELEASES
 

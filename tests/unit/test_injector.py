@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 
 from localcluster.ports import free_port
 from openstack_operator import pki
-from openstack_operator.command_line import command_line
+from openstack_operator.cli.command_line import command_line
 from openstack_operator.generate.injector import labels_injector
 from openstack_operator.injector.certificate import certify, renew
 from openstack_operator.injector.labels import LABELS, NAME, change, of_node

@@ -15,9 +15,9 @@ from live_objects import NOW, THEN, deployment, meta, pod, resource
 
 from openstack_operator import kube, pki
 from openstack_operator.api import handle
-from openstack_operator.inspection import commands
-from openstack_operator.inspection.advice import ADVICE, advice
-from openstack_operator.inspection.causes import (
+from openstack_operator.cli.inspection import commands
+from openstack_operator.cli.inspection.advice import ADVICE, advice
+from openstack_operator.cli.inspection.causes import (
     CERTIFICATE_EXPIRED,
     CYCLE,
     JOB_OVERDUE,
@@ -26,19 +26,19 @@ from openstack_operator.inspection.causes import (
     Log,
     Root,
 )
-from openstack_operator.inspection.certificates import Certificate, Certificates, certificate_lines
-from openstack_operator.inspection.commands import FAULT, NOT_READY, READY, Options
-from openstack_operator.inspection.snapshot import Snapshot
-from openstack_operator.inspection.state import remarks
-from openstack_operator.inspection.table import overview
+from openstack_operator.cli.inspection.certificates import Certificate, Certificates, certificate_lines
+from openstack_operator.cli.inspection.commands import FAULT, NOT_READY, READY, Options
+from openstack_operator.cli.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection.state import remarks
+from openstack_operator.cli.inspection.table import overview
+from openstack_operator.cli.render import OfflineCluster
+from openstack_operator.cli.terminal import Color
 from openstack_operator.manifests import load
 from openstack_operator.plan import Kind, Object, SpecError
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.services.rabbitmq import members as rabbitmq_members
-from openstack_operator.terminal import Color
 
 TYPES = {(each.api_version, each.kind) for each in RESOURCES}
 

@@ -10,9 +10,9 @@ from test_front import CONTRACTS, objects
 
 from openstack_operator.api import allowed_hosts, host_of, is_allowed
 from openstack_operator.api.schema import flat_schema
+from openstack_operator.cli.offline.rules import evaluator
+from openstack_operator.cli.offline.schema import validate
 from openstack_operator.cluster_domain import is_ipv6
-from openstack_operator.offline.rules import evaluator
-from openstack_operator.offline.schema import validate
 from openstack_operator.parts.expose.front import front
 from openstack_operator.plan import Object, Release, SpecError, UnsupportedError, secret_data, split_port, url_host
 from openstack_operator.services.cephstorage.health import questions as ask_ceph

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import judge, secret_data
 from openstack_operator.plan import Context, Key, Object, Plan, Release, SpecError, State, Step, key
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import context
 from tests.planning import objects
 

@@ -10,9 +10,9 @@ import pytest
 from live_objects import NOW, pod, resource
 
 from openstack_operator import kube
-from openstack_operator.inspection import logs
-from openstack_operator.inspection.logs import Options
-from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection import logs
+from openstack_operator.cli.inspection.logs import Options
+from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object, SpecError, Transient
 from openstack_operator.runtime.kubernetes.client import Client
 

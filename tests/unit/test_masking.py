@@ -16,7 +16,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from openstack_operator.inspection.redaction import masked_values, redacted
+from openstack_operator.cli.inspection.redaction import masked_values, redacted
 from openstack_operator.kube.masking import MASK, Mask
 from openstack_operator.kube.quotes import mask_passwords
 

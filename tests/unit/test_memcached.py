@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from openstack_operator import kube, pki
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release, UnsupportedError, key
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.model import MEMCACHED

@@ -11,12 +11,12 @@ import pytest
 import yaml
 
 from openstack_operator import pki
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import secret_data
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import Context, Object, Plan, Release
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.memcached.clients import awaits_clients

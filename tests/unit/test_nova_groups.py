@@ -14,7 +14,8 @@ import pytest
 from test_nova import PUBLISHED, SECRETS, made, planned
 
 from openstack_operator import kube
-from openstack_operator.inspection.configuration import effective
+from openstack_operator.cli.inspection.configuration import effective
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import NodeSelection
 from openstack_operator.manifests import load
 from openstack_operator.plan import (
@@ -30,7 +31,6 @@ from openstack_operator.plan import (
     key,
 )
 from openstack_operator.registry import ACTUATORS, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.testing import context, granted
 from tests.planning import release_of

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object, secret_data
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.reconcile.gather import parse
 
 ROOT = Path(__file__).parent.parent.parent

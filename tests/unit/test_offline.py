@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openstack_operator.api import crd
+from openstack_operator.cli.offline.documents import Document, parse, read, steps_to
+from openstack_operator.cli.offline.findings import Finding
+from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
+from openstack_operator.cli.offline.schema import validate, with_defaults
+from openstack_operator.cli.offline.survey import Survey, survey
 from openstack_operator.kube import secret_data
-from openstack_operator.offline.documents import Document, parse, read, steps_to
-from openstack_operator.offline.findings import Finding
-from openstack_operator.offline.manifests import Checker
-from openstack_operator.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
-from openstack_operator.offline.schema import validate, with_defaults
-from openstack_operator.offline.survey import Survey, survey
 from openstack_operator.parts.connect.korc import MANAGED_KINDS
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
@@ -760,7 +760,7 @@ def test_a_secret_that_nothing_can_stand_for_leaves_its_resource_unplanned(kind:
 def test_a_library_that_cannot_be_loaded_is_absent_at_each_call() -> None:
     code = (
         "from importlib.machinery import ExtensionFileLoader\n"
-        "from openstack_operator.offline.rules import RulesUnavailable, evaluator\n"
+        "from openstack_operator.cli.offline.rules import RulesUnavailable, evaluator\n"
         "def refuse(self, module):\n    raise ImportError('it is for another processor')\n"
         "ExtensionFileLoader.exec_module = refuse\n"
         "for _ in range(2):\n    try:\n        evaluator()\n    except RulesUnavailable:\n"

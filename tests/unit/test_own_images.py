@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from openstack_operator.cli.preview.client import Address, Write
+from openstack_operator.cli.preview.images import missing_images
 from openstack_operator.kube import as_owner_says, diagnose, judge, own_images
 from openstack_operator.plan import Key, Object, State, Verdict, image_fields
-from openstack_operator.preview.client import Address, Write
-from openstack_operator.preview.images import missing_images
 from openstack_operator.runtime.kubernetes.kinds import JOB
 from openstack_operator.services.controlplane import upgrade
 from openstack_operator.services.nova.model import NovaSpec

@@ -9,13 +9,13 @@ import pytest
 from live_objects import NOW, resource
 
 from openstack_operator import kube
-from openstack_operator.cli import main
-from openstack_operator.inspection import pausing
-from openstack_operator.inspection.causes import Causes
-from openstack_operator.inspection.pausing import Options
-from openstack_operator.inspection.snapshot import Snapshot
-from openstack_operator.inspection.state import reason_of
-from openstack_operator.inspection.table import overview
+from openstack_operator.cli.inspection import pausing
+from openstack_operator.cli.inspection.causes import Causes
+from openstack_operator.cli.inspection.pausing import Options
+from openstack_operator.cli.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection.state import reason_of
+from openstack_operator.cli.inspection.table import overview
+from openstack_operator.cli.main import main
 from openstack_operator.plan import PAUSE, PAUSED, READY, Object, State, Transient, Verdict, waiting
 from openstack_operator.runtime.cache.entries import Cached, Meta, Request
 from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden, Missing

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.cli import main
-from openstack_operator.command_line import command_line
+from openstack_operator.cli.command_line import command_line
+from openstack_operator.cli.main import main
+from openstack_operator.cli.settings import run_settings
 from openstack_operator.plan import Object, Permissions, Release, SpecError, is_own_service, key, wrong_entry
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.placement.model import PLACEMENT
-from openstack_operator.settings import run_settings
 from openstack_operator.testing import context
 
 pytestmark = pytest.mark.security

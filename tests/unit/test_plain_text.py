@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.cli import main
+from openstack_operator.cli.main import main
 from openstack_operator.plan import Permissions, State
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.cache.entries import Cached, Meta

@@ -12,11 +12,11 @@ from test_front import CONTRACTS, objects
 from test_front import planned as encrypted
 
 from openstack_operator.api import destinations
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.manifests import load
 from openstack_operator.plan import Object, Permissions, Release, SpecError
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan as cloud
 from openstack_operator.services.glance.model import GLANCE, GlanceSpec

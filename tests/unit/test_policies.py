@@ -15,11 +15,11 @@ import pytest
 import yaml
 from _pytest.mark import ParameterSet
 
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Object, Release, State
 from openstack_operator.planned import Planned
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached
 from openstack_operator.testing import context

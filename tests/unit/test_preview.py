@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import crd
-from openstack_operator.cli import main
-from openstack_operator.command_line import command_line
+from openstack_operator.cli.command_line import command_line
+from openstack_operator.cli.main import main
+from openstack_operator.cli.preview import commands, definitions
+from openstack_operator.cli.preview.changes import FieldChange, changes
+from openstack_operator.cli.preview.client import Address, Write
+from openstack_operator.cli.preview.edit import LastApply, apply_manifest, apply_note, last_apply
+from openstack_operator.cli.preview.outage import last_durations, outages
+from openstack_operator.cli.preview.running import RunningOperator, write_releases
+from openstack_operator.cli.preview.text import as_json, lines
+from openstack_operator.cli.settings import run_settings
 from openstack_operator.kube.masking import decode_content, secret_values
 from openstack_operator.plan import Object
-from openstack_operator.preview import commands, definitions
-from openstack_operator.preview.changes import FieldChange, changes
-from openstack_operator.preview.client import Address, Write
-from openstack_operator.preview.edit import LastApply, apply_manifest, apply_note, last_apply
-from openstack_operator.preview.outage import last_durations, outages
-from openstack_operator.preview.running import RunningOperator, write_releases
-from openstack_operator.preview.text import as_json, lines
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, SECRET, STATEFUL_SET, Kind
 from openstack_operator.runtime.reconcile.apply import APPLIED
-from openstack_operator.settings import run_settings
 
 THEN, LATER = "2026-01-01T12:00:00Z", "2026-01-01T12:00:42Z"
 

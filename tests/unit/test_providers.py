@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import MARIADB, RABBITMQ
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import judge, secret_data
 from openstack_operator.parts.connect.remote import schema, vhost
 from openstack_operator.parts.secrets.credentials import Credentials
 from openstack_operator.parts.secrets.rotation import PASSWORD, Account
 from openstack_operator.plan import Context, InstalledKinds, Key, Object, Release, SpecError, Transient, key
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.testing import context
 
 KINDS = {resource.handle: resource for resource in RESOURCES}

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from openstack_operator.inspection import graph, pictures, timeline
-from openstack_operator.inspection.relations import relations
-from openstack_operator.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection import graph, pictures, timeline
+from openstack_operator.cli.inspection.relations import relations
+from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object
 
 GROUP = "openstack.k8s.io/v1alpha1"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Model, RenamedSinceRelease, Resource, crd
-from openstack_operator.offline.manifests import Checker
-from openstack_operator.offline.rules import evaluator
+from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.registry import RESOURCES
 from publish import released
 from publish.definitions import Definitions, narrowed

@@ -8,9 +8,9 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.api import Model, Ref, Resource, SecretKeyRef
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Context, MissingReference, Object, Plan, Release, SpecError, Step
 from openstack_operator.plan.service import Service
-from openstack_operator.render import OfflineCluster
 
 
 class NodeRef(Ref):

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Resource, Scale, crd
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Object, Release
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
-from openstack_operator.render import OfflineCluster
 from openstack_operator.runtime.rollout.scale import scale_status
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.memcached.service import plan as memcached

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from openstack_operator.cli import main
-from openstack_operator.inspection import shell
+from openstack_operator.cli.inspection import shell
+from openstack_operator.cli.main import main
 
 CLOUDS = {
     "clouds": {
@@ -61,7 +61,7 @@ _PROGRAM = """
 import asyncio, signal, sys
 # As in a terminal, also if nohup began the tests.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from openstack_operator.inspection import shell
+from openstack_operator.cli.inspection import shell
 
 class Client:
     async def get(self, *_):

@@ -110,7 +110,7 @@ def small_file(tmp_path: Path) -> Path:
     packages = {PYTHON: {f"{'a' * 200}/{'b' * 200}.py": b"", "large.txt": b"1" * 100_000}}
     main = b"def main():\n    print(__file__)\n"
     path = tmp_path / "file"
-    path.write_bytes(single_file.single_file({"openstack_operator/cli.py": main}, packages, "1.2.3", CREATED))
+    path.write_bytes(single_file.single_file({"openstack_operator/cli/main.py": main}, packages, "1.2.3", CREATED))
     (tmp_path / "tmp").mkdir()
     return path
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from openstack_operator import pki
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import CONFIG_DIGEST, secret_data
 from openstack_operator.plan import Incomplete, Object, Plan, Release, SpecError
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.mariadb.model import MARIADB

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator.actuators.http import _filled  # pyright: ignore[reportPrivateUsage]
-from openstack_operator.inspection.bundle import archive_of
+from openstack_operator.cli.inspection.bundle import archive_of
+from openstack_operator.cli.preview.running import RunningOperator, write_releases
 from openstack_operator.plan import Kind, SpecError
 from openstack_operator.plan.url_path import segment
-from openstack_operator.preview.running import RunningOperator, write_releases
 from openstack_operator.runtime.kubernetes.kinds import SECRET
 
 HOSTILE = ("..", ".", "../x", "a/b", "a%2f..", "a\x00b", "a\nb", "\x1b[2J", "a\u202eb")

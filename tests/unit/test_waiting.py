@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from live_objects import NOW, THEN, deployment, pod, resource
 
-from openstack_operator.cli import main
-from openstack_operator.inspection import waiting
-from openstack_operator.inspection.snapshot import Snapshot
-from openstack_operator.inspection.state import progress_of
-from openstack_operator.inspection.waiting import Options
+from openstack_operator.cli.inspection import waiting
+from openstack_operator.cli.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection.state import progress_of
+from openstack_operator.cli.inspection.waiting import Options
+from openstack_operator.cli.main import main
 from openstack_operator.plan import Object, Transient
 
 PLANE = "OpenStackControlPlane/cloud"

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from openstack_operator.api import structural
+from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
 from openstack_operator.plan import Release, SpecError
 from openstack_operator.plan.service import Service
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
-from openstack_operator.render import OfflineCluster
 from openstack_operator.services.placement.model import PlacementSpec
 
 ROOT = Path(__file__).parent.parent.parent

@@ -8,15 +8,15 @@ from typing import Any
 
 from ..admission.presence import policies
 from ..api import Resource, crd, model_schema
-from ..command_line import command_line
-from ..kind_index import index_of
+from ..cli.command_line import command_line
+from ..cli.kind_index import index_of
+from ..cli.offline.stored_schemas import content_of, file_of
+from ..cli.render import OfflineCluster
 from ..kube import Object
 from ..manifests import dump, dump_all, load
-from ..offline.stored_schemas import content_of, file_of
 from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
-from ..render import OfflineCluster
 from .bundle import FOLDER, bundle_files, examples_of
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference
@@ -30,7 +30,7 @@ from .reference import contents, is_field_reference, reference
 from .roles import user_roles
 
 SAMPLES = Path("deploy/samples")
-_SCHEMAS = Path("src/openstack_operator/offline/schemas")
+_SCHEMAS = Path("src/openstack_operator/cli/offline/schemas")
 CASES = "src/openstack_operator/services/*/cases/[!.]*.yaml"
 _OPTIONAL, _OPTIONAL_OF_NAMESPACE = Path("deploy/optional-roles"), Path("deploy/namespaced/optional-roles")
 OWNED = (
@@ -112,7 +112,7 @@ def generated(root: Path) -> dict[Path, str]:
     files[Path("docs/reference/metrics.md")] = metrics_reference()
     minimal = root / SAMPLES / "controlplane_minimal.yaml"
     files[Path("docs/explanation/needs.svg")] = needs_picture(minimal, root / "releases")
-    files[Path("src/openstack_operator/kinds.json")] = index_of(RESOURCES, [each.resource for each in ACTUATORS])
+    files[Path("src/openstack_operator/cli/kinds.json")] = index_of(RESOURCES, [each.resource for each in ACTUATORS])
     files |= {_SCHEMAS / file_of(resource).name: content_of(resource) for resource in RESOURCES}
     return files
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..inspection.graph import as_svg
+from ..cli.inspection.graph import as_svg
+from ..cli.render import OfflineCluster
 from ..manifests import load
 from ..plan import Object
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
-from ..render import OfflineCluster
 
 _READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]}
 

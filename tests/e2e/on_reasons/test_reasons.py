@@ -16,8 +16,8 @@ from cloud.kubernetes import Kubernetes
 from cloud.session import Cloud, Session
 from localcluster import faults as nodes
 from localcluster.layout import Cluster
-from openstack_operator.inspection.causes import CERTIFICATE_EXPIRED
-from openstack_operator.inspection.commands import NOT_READY
+from openstack_operator.cli.inspection.causes import CERTIFICATE_EXPIRED
+from openstack_operator.cli.inspection.commands import NOT_READY
 
 from ..facts import ready_again
 from . import faults

@@ -1,0 +1,1 @@
+"""The command line: runs the operator, looks at clouds, and plans without a cluster."""

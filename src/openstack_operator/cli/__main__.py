@@ -1,0 +1,7 @@
+"""`python -m openstack_operator.cli`."""
+
+import sys
+
+from .main import main
+
+sys.exit(main())
