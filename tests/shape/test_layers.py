@@ -62,8 +62,9 @@ def test_everything_is_caught_in_few_places(root: Path, nodes: Mapping[Path, lis
     places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
     # One of the two there ends what an answer has begun, and raises again.
     agents = [*["agents/api/wsgi_errors.py"] * 2, "agents/barbican/forget_projects.py"]
-    runtime = [f"runtime/{name}.py" for name in ("informer", "passes", "planning", "wakeups")]
-    assert places == ["admission/presence.py", *agents, "render.py", *runtime], broad
+    rooms = ("cache/informer", "reconcile/passes", "reconcile/planning", "serve/wakeups")
+    runtime = [f"runtime/{name}.py" for name in rooms]
+    assert places == ["admission/presence.py", *agents, "cli/render.py", *runtime], broad
 
 
 def test_nothing_sleeps_while_planning_or_in_actuators(root: Path, nodes: Mapping[Path, list[ast.AST]]) -> None:
