@@ -92,8 +92,7 @@ class Manager:
         self._wakeups = Wakeups(self.world, node_claims, self.world.plans.kinds)
         self.cluster_domain = domain
         self._client, self._leader, self._ports = client, leader, ports
-        self._workers = workers
-        self._release_versions = release_versions
+        self._workers, self._release_versions = workers, release_versions
         self._queues: dict[str, WorkQueue[Request]] = {}
         self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
