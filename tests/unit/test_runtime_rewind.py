@@ -18,6 +18,7 @@ from openstack_operator.plan import Object
 from openstack_operator.runtime.cache.entries import entry
 from openstack_operator.runtime.cache.rewind import Rewinds
 from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.guards.node_claims import NodeClaims
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.history import History
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, Catalog
@@ -143,7 +144,9 @@ def test_what_was_applied_is_not_believed_afterwards(kind: str):
 
 def test_agents_of_another_history_are_read_again():
     """The same DaemonSet of the same generation may have chosen other nodes."""
-    world = World(cast("Client", None), Catalog([OVN_CHASSIS]), [], lambda change: None)
+    claims: list[NodeClaims] = []
+    world = World(cast("Client", None), Catalog([OVN_CHASSIS]), [], lambda change: claims[0].follow(change))
+    claims.append(NodeClaims(world))
 
     def daemon_set(version: int, node: str) -> Object:
         annotations = {NODES_FIELD: "spec.nodeSelector"}
@@ -152,12 +155,12 @@ def test_agents_of_another_history_are_read_again():
         return {"metadata": {**meta, "resourceVersion": str(version)}, "spec": spec}
 
     def chosen() -> list[str]:
-        agents = [each for by_name in world.claims._existing.values() for each in by_name.values()]  # pyright: ignore[reportPrivateUsage]
+        agents = [each for by_name in claims[0]._existing.values() for each in by_name.values()]  # pyright: ignore[reportPrivateUsage]
         nodes = [(name, {"kubernetes.io/hostname": name}) for name in ("one", "two")]
         return [name for each in agents for name, _ in each.selection.nodes(nodes)]
 
     world.stores[DAEMON_SET].put(entry(daemon_set(9, "one"), DAEMON_SET))
     assert chosen() == ["one"]
     world.stores[DAEMON_SET].replace(None, [entry(daemon_set(4, "two"), DAEMON_SET)], "5")
-    world.forget_all()
+    claims[0].read_again()
     assert chosen() == ["two"]
