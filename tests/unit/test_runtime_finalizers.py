@@ -14,7 +14,11 @@ from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET, Catalog, Kind
 from openstack_operator.runtime.reconcile.finalizers import release
-from openstack_operator.runtime.reconcile.teardown import FINALIZER, _needs_delete, _policy
+from openstack_operator.runtime.reconcile.teardown import (
+    FINALIZER,
+    _needs_delete,  # pyright: ignore[reportPrivateUsage]
+    _policy,  # pyright: ignore[reportPrivateUsage]
+)
 from openstack_operator.services.memcached.model import MEMCACHED
 
 FOREIGN = next(kind for kind in EXTERNAL_KINDS if kind.finalizer)
