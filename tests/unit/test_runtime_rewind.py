@@ -15,7 +15,7 @@ from patience import eventually
 from openstack_operator.actuators import CHASSIS as OVN_CHASSIS
 from openstack_operator.kube import NODES_FIELD
 from openstack_operator.plan import Object
-from openstack_operator.runtime.cache.entries import entry
+from openstack_operator.runtime.cache.entries import Change, entry
 from openstack_operator.runtime.cache.rewind import Rewinds
 from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.guards.node_claims import NodeClaims
@@ -144,9 +144,12 @@ def test_what_was_applied_is_not_believed_afterwards(kind: str):
 
 def test_agents_of_another_history_are_read_again():
     """The same DaemonSet of the same generation may have chosen other nodes."""
-    claims: list[NodeClaims] = []
-    world = World(cast("Client", None), Catalog([OVN_CHASSIS]), [], lambda change: claims[0].follow(change))
-    claims.append(NodeClaims(world))
+
+    def follow(change: Change) -> None:
+        claims.follow(change)
+
+    world = World(cast("Client", None), Catalog([OVN_CHASSIS]), [], follow)
+    claims = NodeClaims(world)
 
     def daemon_set(version: int, node: str) -> Object:
         annotations = {NODES_FIELD: "spec.nodeSelector"}
@@ -155,12 +158,12 @@ def test_agents_of_another_history_are_read_again():
         return {"metadata": {**meta, "resourceVersion": str(version)}, "spec": spec}
 
     def chosen() -> list[str]:
-        agents = [each for by_name in claims[0]._existing.values() for each in by_name.values()]  # pyright: ignore[reportPrivateUsage]
+        agents = [each for by_name in claims._existing.values() for each in by_name.values()]  # pyright: ignore[reportPrivateUsage]
         nodes = [(name, {"kubernetes.io/hostname": name}) for name in ("one", "two")]
         return [name for each in agents for name, _ in each.selection.nodes(nodes)]
 
     world.stores[DAEMON_SET].put(entry(daemon_set(9, "one"), DAEMON_SET))
     assert chosen() == ["one"]
     world.stores[DAEMON_SET].replace(None, [entry(daemon_set(4, "two"), DAEMON_SET)], "5")
-    claims[0].read_again()
+    claims.read_again()
     assert chosen() == ["two"]
