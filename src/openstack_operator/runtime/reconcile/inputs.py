@@ -1,4 +1,4 @@
-"""What the plan of a resource is made from besides the resource itself, and what of it is missing."""
+"""Inputs of the plan of a resource, besides the resource itself, and those that are missing."""
 
 from __future__ import annotations
 

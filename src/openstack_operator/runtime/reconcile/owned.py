@@ -1,4 +1,4 @@
-"""What the operator adds to each object of a plan: where it is, for whom it was made, and a digest of its content."""
+"""Additions of the operator to each object of a plan: its namespace, its owner, and a digest of its content."""
 
 from __future__ import annotations
 
