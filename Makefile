@@ -12,9 +12,12 @@ help: ## This list
 .PHONY: venv
 venv: $(VENV)/.installed ## The virtual environment, from the lock file with hashes
 
-# uv where it is installed, venv with pip otherwise; both verify every hash.
+# uv where it is installed, venv with pip otherwise; both verify every hash. One that was interrupted begins anew: pip
+# cannot go on from half a package.
 $(VENV)/.installed: requirements-dev.lock pyproject.toml
 	@echo "==> make $(VENV): install the packages of requirements-dev.lock (once)"
+	@test ! -e $(VENV)/.unfinished || rm -rf $(VENV)
+	@mkdir -p $(VENV) && touch $(VENV)/.unfinished
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python '>=3.11' $(VENV) && \
 	  VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements-dev.lock; \
@@ -25,6 +28,7 @@ $(VENV)/.installed: requirements-dev.lock pyproject.toml
 	@echo "$(CURDIR)/src" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/openstack_operator_src.pth"
 	@printf '#!/bin/sh\nexec "%s" -m openstack_operator.cli "$$@"\n' "$(CURDIR)/$(PY)" > $(VENV)/bin/openstack-operator
 	@chmod +x $(VENV)/bin/openstack-operator
+	@rm $(VENV)/.unfinished
 	@touch $@
 
 .PHONY: lock
@@ -82,6 +86,8 @@ check: venv ## Lint with the faster type checker, and the tests that need neithe
 quick: venv
 	$(PY) -m pytest -q -n 2 --dist worksteal --durations=5 -m 'not security and not seconds' --ignore-glob='*_served.py' --ignore-glob='*_real.py' tests/unit tests/cases tests/shape
 
+# AGAIN is a program that tries once more what failed: .ci/run sets it.
+AGAIN ?=
 # A process that has no test left takes over some of the other's. Programs of images and crash points have suites of
 # their own: test-programs, test-crash-points. Some tests of tests/cluster wait, for a lease to end or a token to be
 # forgotten: one process more than there are cores has something to do meanwhile. Each takes nearly 2 GB with its API
@@ -89,7 +95,7 @@ quick: venv
 WORKERS ?= 3
 .PHONY: layers
 layers: venv
-	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -126,7 +132,7 @@ test-seeds: venv ## Manifests that were written before this operator, applied as
 # A line in docs/evidence/suites.md for each run.
 RECORD = $(PY) -m tests.suites run $@ --
 # In order, in one process; openstacksdk's warnings are its own affair.
-E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
+E2E = $(RECORD) $(AGAIN) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
