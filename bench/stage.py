@@ -14,7 +14,6 @@ from typing import Any
 from localcluster import apiserver
 from openstack_operator.api import crd
 from openstack_operator.kube import conditions
-from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.cache.entries import Change
@@ -24,6 +23,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "deploy" / "samples" / "controlplane_minimal.yaml"

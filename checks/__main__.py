@@ -22,7 +22,7 @@ from typing import Any
 from dashboards.files import RANGE, built, queries
 from localcluster.build import CHECKS, PROMTOOL, BuildError, ensure
 
-from . import alerts, bundle, charts, schemas
+from . import alerts, charts, olm_bundle, schemas
 from .findings import Finding, explained, unused
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +41,7 @@ def main() -> int:
             schemas.write(Path(folder), [*definitions, charts.foreign_definitions(Path(folder))])
             charts.lint()
             exit_status = _check_manifests(tools, Path(folder))
-            findings, faults = bundle.check()
+            findings, faults = olm_bundle.check()
             print(
                 f"bundle: {findings} findings of OLM's validators, {len(faults)} of them not explained",
                 *faults,
@@ -54,7 +54,7 @@ def main() -> int:
             alerts.check_queries(promtool, [each.expression.replace(RANGE, "1m") for each in panels], Path(folder))
             print(f"promtool: {len(panels)} queries of dashboards are PromQL")
             return exit_status or int(bool(faults))
-    except (BuildError, alerts.AlertsError, bundle.BundleError, charts.ChartError) as error:
+    except (BuildError, alerts.AlertsError, olm_bundle.BundleError, charts.ChartError) as error:
         print(error, file=sys.stderr)
         return 1
 

@@ -15,7 +15,7 @@ from localcluster import build as binaries
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
 
-from . import build, charts, manifests
+from . import build, charts, operator_manifests
 from .catalog import BY_NAME, Chart, Operator
 from .crds import definitions, documents
 from .modules import folders
@@ -70,7 +70,7 @@ def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     Raises CloudError for a cluster of the user's own.
     """
     _ours(cluster)
-    items = [obj for operator in operators for obj in manifests.installed(objects(operator))]
+    items = [obj for operator in operators for obj in operator_manifests.installed(objects(operator))]
     listed = {"apiVersion": "v1", "kind": "List", "items": items}
     cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=json.dumps(listed))
 
@@ -92,21 +92,21 @@ def objects(operator: Operator) -> list[Object]:
         sources += documents(run(str(kubectl), "kustomize", str(folder / operator.manifests)))
     files = [*(folder / name for name in operator.extra_files), *(_OBJECTS / name for name in operator.own_files)]
     sources += [obj for path in files for obj in documents(path.read_text(encoding="utf-8"))]
-    program = manifests.Program(
+    program = operator_manifests.Program(
         reference,
         {name: value.format(**references) for name, value in operator.environment.items()},
         operator.commands,
         {name: [each.format(**references) for each in words] for name, words in operator.arguments.items()},
     )
-    return manifests.adapted(sources, program, mount=not operator.makes_certificates)
+    return operator_manifests.adapted(sources, program, mount=not operator.makes_certificates)
 
 
 def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
     """The objects with a certificate: the one that is there while it is good, as the operator has read it."""
-    mounted = manifests.mounted(objects)
+    mounted = operator_manifests.mounted(objects)
     if not mounted:
         return list(objects)
-    now, request = datetime.now(UTC), pki.Request(common="webhooks", names=manifests.hosts(objects))
+    now, request = datetime.now(UTC), pki.Request(common="webhooks", names=operator_manifests.hosts(objects))
     namespace, name = mounted[0]
     listed = cluster.items("secrets", f"--namespace={namespace}", f"--field-selector=metadata.name={name}")
     stored = secret_data(listed[0] if listed else None)
@@ -114,7 +114,7 @@ def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
     if pki.fault(serving, request, now, authorities=[authority]):
         signer = pki.authority(secrets.token_hex(), "operators", now)
         serving, authority = pki.issue(signer, request, secrets.token_hex(), now), signer.cert
-    return manifests.certified(objects, serving, authority)
+    return operator_manifests.certified(objects, serving, authority)
 
 
 def _ours(cluster: Kubernetes) -> None:

@@ -26,7 +26,7 @@ from images.engine import Buildah, Engine, engine
 from images.shell import CommandError, run, say
 from openstack_operator import __version__
 
-from . import archive, artifacts, bundle, manifests, notes, released, sbom, signatures, single_file
+from . import archive, artifacts, install_manifests, notes, olm_bundle, released, sbom, signatures, single_file
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
@@ -69,7 +69,7 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--version",
-        type=manifests.version,
+        type=install_manifests.version,
         default=__version__,
         help="version of charts and bundle (%(default)s); a later one for a build of your own",
     )
@@ -130,10 +130,10 @@ def publish(
 
 def _write_manifests(folder: Path, image: str, releases: Mapping[str, str], version: str) -> None:
     say("writing install.yaml")
-    text = manifests.relabeled(manifests.install(ROOT / "deploy", image, releases), version)
+    text = install_manifests.relabeled(install_manifests.install(ROOT / "deploy", image, releases), version)
     (folder / "install.yaml").write_text(text, encoding="utf-8")
     extra = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "deploy" / "crds-c5c3").glob("*.yaml")}
-    _write(folder, {path: text.encode() for path, text in manifests.kustomizations(text, extra).items()})
+    _write(folder, {path: text.encode() for path, text in install_manifests.kustomizations(text, extra).items()})
     (folder / "releases").mkdir()
     for name, content in releases.items():
         (folder / "releases" / name).write_text(content, encoding="utf-8")
@@ -148,9 +148,11 @@ def _write_charts(
     for source in sorted(path for path in _CHARTS.glob("*") if path.is_dir()):
         say(f"packaging the chart {source.name}")
         files = archive.contents(source)
-        files |= {path: manifests.of_version(path, files[path].decode(), version).encode() for path in files}
+        files |= {path: install_manifests.of_version(path, files[path].decode(), version).encode() for path in files}
         if source.name == "openstack-operator":
-            files["values.yaml"] = manifests.chart_values(files["values.yaml"].decode(), image, releases).encode()
+            files["values.yaml"] = install_manifests.chart_values(
+                files["values.yaml"].decode(), image, releases
+            ).encode()
         content = archive.chart(source.name, files, created)
         (folder / "charts" / f"{source.name}-{version}.tgz").write_bytes(content)
         artifact = artifacts.chart(files["Chart.yaml"].decode(), content)
@@ -169,12 +171,12 @@ def _write_bundle(
     """Write the bundle, push it as an image, and return its name in the registry."""
     say("writing the bundle for OLM")
     earlier = released.published(version)
-    files = bundle.files(ROOT, references, releases, version, created, earlier)
+    files = olm_bundle.files(ROOT, references, releases, version, created, earlier)
     _write(folder / "bundle", files)
-    _write(folder / "catalog", {"channel.yaml": bundle.channel(version, earlier).encode()})
-    labels = yaml.safe_load(files[bundle.ANNOTATIONS])["annotations"]
-    pushed = artifacts.push(artifacts.image(files, labels), f"{target}/{bundle.NAME}:{version}")
-    return {bundle.NAME: pushed}
+    _write(folder / "catalog", {"channel.yaml": olm_bundle.channel(version, earlier).encode()})
+    labels = yaml.safe_load(files[olm_bundle.ANNOTATIONS])["annotations"]
+    pushed = artifacts.push(artifacts.image(files, labels), f"{target}/{olm_bundle.NAME}:{version}")
+    return {olm_bundle.NAME: pushed}
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -26,13 +26,13 @@ import yaml
 
 from openstack_operator import __version__
 from openstack_operator.api import ALLOWED_HOSTS, crd
-from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.manifest import Checker
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import annotated
-from openstack_operator.manifests import load
 from openstack_operator.plan import Object, digest
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 
 from .definitions import Definitions, narrowed
 

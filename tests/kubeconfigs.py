@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from localcluster import build
-from openstack_operator.manifests import dump
+from openstack_operator.yaml_text import dump
 
 TABLE = Path(__file__).parent / "kubeconfigs.yaml"
 GOLDEN = Path(__file__).parent / "kubeconfigs.golden.yaml"

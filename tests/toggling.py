@@ -16,7 +16,6 @@ from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.cli.offline.schema import validate, with_defaults
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import FIELD
-from openstack_operator.manifests import load
 from openstack_operator.plan import (
     FIELDS_IGNORED,
     IMAGE_PROFILE,
@@ -32,6 +31,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 from tests.fields import CLOUDS, ROOT, own_fields
 
 Schema = Mapping[str, Any]

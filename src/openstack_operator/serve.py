@@ -15,7 +15,7 @@ import structlog
 
 from . import __version__
 from .actuators import egress
-from .admission.names import NAMESPACE
+from .admission.policy_names import NAMESPACE
 from .admission.presence import policies, watch_policies
 from .cluster_domain import cluster_domain, is_ipv6
 from .plan import NO_PERMISSIONS, Actuator, Permissions

@@ -11,12 +11,12 @@ from cryptography import x509
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import secret_data
-from openstack_operator.manifests import load
 from openstack_operator.plan import Object, Plan
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
+from openstack_operator.yaml_text import load
 from tests.planning import objects, release_of
 from tests.world import RELEASES
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from openstack_operator import kube
-from openstack_operator.kube.pods import fails_after
+from openstack_operator.kube.pod_templates import fails_after
 from openstack_operator.plan import Object
 
 from .programs import Machine

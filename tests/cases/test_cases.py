@@ -9,10 +9,10 @@ import pytest
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import IRREPLACEABLE, REMEMBERED
-from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import dump_all, load
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDERS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases"))

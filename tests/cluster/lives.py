@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from openstack_operator.kube import conditions
-from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -28,6 +27,7 @@ from openstack_operator.runtime.reconcile.report import Patience
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
+from openstack_operator.yaml_text import load
 
 from .harness import PATIENCE, Cluster, at_rest, eventually, running
 from .mortal import mortal

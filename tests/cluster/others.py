@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from openstack_operator.kube import Object
-from openstack_operator.manifests import load
 from openstack_operator.runtime.kubernetes.kinds import Kind
+from openstack_operator.yaml_text import load
 from operators import crds
 
 _HERE = Path(__file__).parent

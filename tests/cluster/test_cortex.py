@@ -10,10 +10,10 @@ import pytest
 
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions, secret_data
-from openstack_operator.manifests import load_text
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, STATEFUL_SET
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.cortex.model import CORTEX
+from openstack_operator.yaml_text import load_text
 
 from .harness import Cluster, eventually
 from .rest import Rest

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from openstack_operator.kube import Object, secret_data
-from openstack_operator.manifests import load, load_text
 from openstack_operator.runtime.reconcile.compare import covers
+from openstack_operator.yaml_text import load, load_text
 
 from .harness import Cluster
 from .rest import MORE, Rest, kind_of
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDENS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml"))
-# What Helm, OLM, Flux and Argo CD read is tried where these are (test_charts.py, checks/bundle.py, make e2e-install).
+# Files for Helm, OLM, Flux and Argo CD are tried by test_charts.py, checks/olm_bundle.py and make e2e-install.
 _FOLDERS_OF_OTHERS = {"charts", "bundle", "flux", "argo-cd"}
 # What kubectl and helm read themselves is no object.
 DEPLOYED = sorted(

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from openstack_operator.actuators.models import SERVICE
-from openstack_operator.admission.names import NODE_AGENTS, OPERATOR
+from openstack_operator.admission.policy_names import NODE_AGENTS, OPERATOR
 from openstack_operator.api import Resource
-from openstack_operator.manifests import load
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import NotAdmitted
@@ -34,6 +33,7 @@ from openstack_operator.services.ovnnetwork.cluster_model import OVN_CLUSTER
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.rabbitmq.model import RABBITMQ
+from openstack_operator.yaml_text import load
 
 from .harness import Cluster, eventually
 from .rest import Rest

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.admission.names import NAMESPACE
-from openstack_operator.manifests import load
+from openstack_operator.admission.policy_names import NAMESPACE
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.kinds import SECRET
 from openstack_operator.runtime.reconcile.report import Patience
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.secretaggregate.model import SECRET_AGGREGATE
+from openstack_operator.yaml_text import load
 
 from .harness import PATIENCE, Cluster, eventually, running
 from .playing import KINDS

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from openstack_operator.kube import Object
-from openstack_operator.manifests import load, load_text
 from openstack_operator.plan import Kind, SpecError
+from openstack_operator.yaml_text import load, load_text
 from operators import crds
 
 from .conftest import install

@@ -13,11 +13,10 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.actuators import CHASSIS
-from openstack_operator.admission.names import NAMESPACE, OPERATOR
+from openstack_operator.admission.policy_names import NAMESPACE, OPERATOR
 from openstack_operator.admission.presence import POLICY_KINDS, policies
 from openstack_operator.admission.presence import absent as absent_policies
 from openstack_operator.kubeconfig import connection
-from openstack_operator.manifests import load
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -28,6 +27,7 @@ from openstack_operator.runtime.serve.leader import Leader
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.mariadb.roles import ROLE
+from openstack_operator.yaml_text import load
 
 from .harness import PATIENCE, Cluster, eventually, running
 from .playing import KINDS, played

@@ -11,15 +11,15 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.generate.injector import labels_injector
-from openstack_operator.injector.names import INJECTOR
-from openstack_operator.manifests import load
+from openstack_operator.injector.shared_names import INJECTOR
 from openstack_operator.plan import Object
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import NotAdmitted
 from openstack_operator.runtime.kubernetes.kinds import POD
 from openstack_operator.runtime.reconcile.apply import APPLIED
-from openstack_operator.services.mariadb.cluster import RECORD_DIGEST
+from openstack_operator.services.mariadb.galera import RECORD_DIGEST
 from openstack_operator.services.mariadb.roles import ROLE
+from openstack_operator.yaml_text import load
 
 from .harness import Cluster, eventually
 from .rest import Rest

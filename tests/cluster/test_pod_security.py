@@ -9,9 +9,9 @@ import pytest
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
-from openstack_operator.manifests import load
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 
 from .harness import Cluster, eventually
 from .rest import Rest

@@ -18,9 +18,9 @@ from openstack_operator.cli.main import main
 from openstack_operator.cli.preview import commands
 from openstack_operator.cli.preview.changes import ObjectChange, changes
 from openstack_operator.cli.preview.client import Address, DryRunClient, Write
-from openstack_operator.cli.preview.cluster import Applied, Preview
 from openstack_operator.cli.preview.definitions import outdated
 from openstack_operator.cli.preview.edit import LastApply
+from openstack_operator.cli.preview.previewed_cluster import Applied, Preview
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from openstack_operator.kube import digest
-from openstack_operator.manifests import load
 from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES
+from openstack_operator.yaml_text import load
 
 from .rest import Rest
 

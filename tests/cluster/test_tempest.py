@@ -11,10 +11,10 @@ import pytest
 
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.kube import conditions
-from openstack_operator.manifests import load_text
 from openstack_operator.runtime.kubernetes.kinds import CHILDREN, JOB, POD, SECRET, Kind
 from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.results import RUN_NOW
+from openstack_operator.yaml_text import load_text
 
 from .harness import Cluster, eventually
 from .rest import Rest

@@ -10,11 +10,11 @@ import pytest
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
-from openstack_operator.manifests import load
 from openstack_operator.planned import Planned
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.testing import NOW
+from openstack_operator.yaml_text import load
 from tests.e2e.on_seeds import beside
 
 SEEDS = Path(os.environ.get("SEEDS", ""))

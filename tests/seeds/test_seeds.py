@@ -10,9 +10,9 @@ import pytest
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object
-from openstack_operator.manifests import load
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 from tests.cluster.harness import Cluster
 from tests.cluster.rest import Rest
 from tests.fields import KINDS, wanted, written

@@ -23,10 +23,10 @@ from openstack_operator.cli.kind_index import KINDS, SMALL
 from openstack_operator.cli.main import main
 from openstack_operator.cli.offline.stored_schemas import file_of, read_schema
 from openstack_operator.cli.settings import run_settings
-from openstack_operator.manifests import load, load_text
 from openstack_operator.plan import Kind
 from openstack_operator.registry import ACTUATORS, RESOURCES
 from openstack_operator.serve import Settings
+from openstack_operator.yaml_text import load, load_text
 
 
 def test_version_loads_nothing_heavy() -> None:

@@ -17,10 +17,10 @@ import pytest
 from openstack_operator.cli.main import main
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube.objects import IRREPLACEABLE
-from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan.service import Service
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import dump_all, load
 
 ROOT = Path(__file__).parent.parent.parent
 WALK = (ROOT / "docs" / "adding-a-service.md").read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ from pathlib import Path
 from openstack_operator.actuators import ovn
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import POD_REASONS
-from openstack_operator.manifests import load
 from openstack_operator.parts.run.new_images import NEW_IMAGES
 from openstack_operator.plan import (
     CONDITION_TYPES,
@@ -29,6 +28,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")

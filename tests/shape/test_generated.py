@@ -18,12 +18,12 @@ import yaml
 from openstack_operator import kube
 from openstack_operator.api import IS_NOW, Resource, crd, handle, model_schema
 from openstack_operator.generate import generated, rendered, stale, write
-from openstack_operator.manifests import load
 from openstack_operator.parts.connect.external import external_kinds
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.planned import Planned
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.runtime.kubernetes.kinds import CHILDREN, Catalog, optional_role
+from openstack_operator.yaml_text import load
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from openstack_operator.admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from openstack_operator.admission.nodes import node_rules
+from openstack_operator.admission.policy_names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from openstack_operator.api import (
     EACH,
     Image,
@@ -31,10 +31,10 @@ from openstack_operator.api import (
 from openstack_operator.api.schema import flat_schema
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import Object, secret_data
-from openstack_operator.manifests import load
 from openstack_operator.plan import SpecError
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 
 pytestmark = pytest.mark.security
 

@@ -15,10 +15,10 @@ from openstack_operator import oslo
 from openstack_operator.api import Model
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import secret_data
-from openstack_operator.manifests import load
 from openstack_operator.plan import Release
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parent.parent.parent
 SERVICE_FOLDER = ROOT / "src" / "openstack_operator" / "services"

@@ -16,7 +16,7 @@ from test_nova import PUBLISHED, SECRETS
 from openstack_operator import kube
 from openstack_operator.api import SecretKeyRef
 from openstack_operator.parts.brokers import ACCOUNT_MADE, VHOST, has_two_brokers, password_text
-from openstack_operator.parts.connect.copies import BROKER
+from openstack_operator.parts.connect.broker_copies import BROKER
 from openstack_operator.parts.secrets.rotation import read_by
 from openstack_operator.plan import (
     CLIENTS,

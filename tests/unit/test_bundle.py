@@ -14,10 +14,10 @@ from urllib.parse import quote
 import pytest
 from live_objects import NOW, deployment, pod, resource
 
-from openstack_operator.cli.inspection import bundle
-from openstack_operator.cli.inspection.bundle import Options
+from openstack_operator.cli.inspection import support_bundle
 from openstack_operator.cli.inspection.redaction import masked_values, redacted
 from openstack_operator.cli.inspection.snapshot import Snapshot
+from openstack_operator.cli.inspection.support_bundle import Options
 from openstack_operator.kube.masking import Mask
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.runtime.kubernetes.client import Client
@@ -117,10 +117,10 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
             del context
             return FakeClient(refused)
 
-        monkeypatch.setattr(bundle, "read", read)
+        monkeypatch.setattr(support_bundle, "read", read)
         monkeypatch.setattr(Client, "connect", connected)
         path = tmp_path / file
-        status = bundle.support_bundle(Options(file=path))
+        status = support_bundle.support_bundle(Options(file=path))
         if status:
             return status, {}
         assert path.stat().st_mode & 0o777 == 0o600

@@ -11,10 +11,10 @@ from _pytest.mark import ParameterSet
 
 from openstack_operator import plan
 from openstack_operator.cli.render import OfflineCluster
-from openstack_operator.manifests import load
 from openstack_operator.plan import READY, UnsupportedError, progressing
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.controlplane import c5c3
+from openstack_operator.yaml_text import load
 from tests.fields import HANDED_ON, KINDS, ROOT, description
 from tests.world import RELEASES, Leaves, changes, check, given, row, world
 

@@ -24,7 +24,7 @@ from chaos.run import SAMPLE, bounded, write
 from chaos.scenario import SCENARIOS, Result, Stage
 from chaos.scenarios.changes import steps
 from chaos.scenarios.objects import EDITS, Edit
-from chaos.scenarios.pods import one_of_each
+from chaos.scenarios.pod_ends import one_of_each
 from chaos.services import OPTIONAL, LoadBalancers, Secrets, Stacks, Zones
 from chaos.site import Site
 from chaos.verify import lacking
@@ -34,8 +34,8 @@ from cloud.kubernetes import CloudError, Kubernetes, ours
 from openstack_operator.cli.offline.documents import read
 from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.cli.offline.survey import survey
-from openstack_operator.manifests import readable
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import readable
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:

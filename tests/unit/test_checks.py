@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from checks import alerts, bundle, schemas
+from checks import alerts, olm_bundle, schemas
 from checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
 
 PRIVILEGED = Finding(
@@ -120,9 +120,9 @@ def test_words_of_promtool_are_in_the_error(tmp_path: Path) -> None:
 
 
 def test_findings_about_the_bundle_are_explained_or_faults() -> None:
-    count, faults = bundle.judge([*bundle.EXPLAINED, "Error: Value : no icon at all"])
-    assert count == len(bundle.EXPLAINED) + 1
+    count, faults = olm_bundle.judge([*olm_bundle.EXPLAINED, "Error: Value : no icon at all"])
+    assert count == len(olm_bundle.EXPLAINED) + 1
     assert faults == ["bundle: Error: Value : no icon at all"]
-    _, unused = bundle.judge([])
+    _, unused = olm_bundle.judge([])
     assert all("explains a finding that is not there" in each for each in unused)
-    assert len(unused) == len(bundle.EXPLAINED)
+    assert len(unused) == len(olm_bundle.EXPLAINED)

@@ -14,10 +14,10 @@ from openstack_operator import agents
 from openstack_operator.api import ComponentSettings, Model, PodSettings
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import COMPUTE, CONTROL_PLANE, GATEWAY, NETWORK, Object, amount, secret_data
-from openstack_operator.manifests import load
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parent.parent.parent
 DRAWN = "correct-horse-battery-staple-123"

@@ -10,13 +10,13 @@ import pytest
 
 from openstack_operator.cli.main import main
 from openstack_operator.cli.render import OfflineCluster
-from openstack_operator.manifests import load_text
 from openstack_operator.plan import PLACEHOLDER, SpecError
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.cache.entries import cached
 from openstack_operator.runtime.kubernetes.kinds import SECRET, Kind
 from openstack_operator.runtime.reconcile.gather import refuse_placeholders
+from openstack_operator.yaml_text import load_text
 
 pytestmark = pytest.mark.security
 

@@ -12,10 +12,10 @@ import pytest
 from openstack_operator import oslo
 from openstack_operator.api import Sections
 from openstack_operator.cli.render import OfflineCluster
-from openstack_operator.manifests import load
 from openstack_operator.parts.run.environment import IMAGE_ENVIRONMENT, environment
 from openstack_operator.plan import Object, OptionsError
 from openstack_operator.registry import ACTUATORS, SERVICES
+from openstack_operator.yaml_text import load
 from tests.world import RELEASES, given
 
 ROOT = Path(__file__).parent.parent.parent

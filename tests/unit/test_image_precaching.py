@@ -12,7 +12,6 @@ from openstack_operator.api import PodSettings
 from openstack_operator.api.model import Model
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import is_dispensable, judge
-from openstack_operator.manifests import load
 from openstack_operator.plan import FIELDS_IGNORED, Object, Plan, Service, State, conditions
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -21,6 +20,7 @@ from openstack_operator.services.cloud_services import CLOUD_SERVICES, template_
 from openstack_operator.services.controlplane.images import CONDITION
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import context, granted
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parents[2]
 RELEASES = ReleaseFiles(ROOT / "releases")

@@ -33,12 +33,12 @@ from openstack_operator.cli.inspection.state import remarks
 from openstack_operator.cli.inspection.table import overview
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.cli.terminal import Color
-from openstack_operator.manifests import load
 from openstack_operator.plan import Kind, Object, SpecError
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.services.rabbitmq import members as rabbitmq_members
+from openstack_operator.yaml_text import load
 
 TYPES = {(each.api_version, each.kind) for each in RESOURCES}
 

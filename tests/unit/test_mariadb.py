@@ -11,8 +11,8 @@ from openstack_operator import kube
 from openstack_operator.plan import Object, Plan, Release, SpecError, State, UnsupportedError, Verdict, key
 from openstack_operator.services.mariadb import roles
 from openstack_operator.services.mariadb.config import TLS_ONLY, my_cnf, sst_conf
+from openstack_operator.services.mariadb.lasting_state import FORCE
 from openstack_operator.services.mariadb.model import MARIADB
-from openstack_operator.services.mariadb.record import FORCE
 from openstack_operator.services.mariadb.service import plan
 from openstack_operator.testing import NOW, context, granted
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from openstack_operator import kube, pki
 from openstack_operator.api import Resource
-from openstack_operator.manifests import load
 from openstack_operator.parts.expose.ignored import ignored_monitoring
 from openstack_operator.parts.run.alerts import alerts as alerts_of
 from openstack_operator.plan import Key, Object, Release, key
@@ -29,6 +28,7 @@ from openstack_operator.services.mariadb.service import plan as mariadb
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context
+from openstack_operator.yaml_text import load
 from tests.world import Leaves, changes, given, world
 
 TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}

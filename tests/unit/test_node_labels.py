@@ -11,13 +11,13 @@ import pytest
 
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.cli.settings import add_run_options, permissions
-from openstack_operator.manifests import load
 from openstack_operator.plan import Permissions
 from openstack_operator.plan.node_labels import CONDITION, PREFIX, ROLES, affinity, as_roles, selector, unused_labels
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.cache.nodes import read_node
 from openstack_operator.runtime.kubernetes.kinds import NODE
+from openstack_operator.yaml_text import load
 
 pytestmark = pytest.mark.security
 

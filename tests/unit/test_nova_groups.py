@@ -17,7 +17,6 @@ from openstack_operator import kube
 from openstack_operator.cli.inspection.configuration import effective
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import NodeSelection
-from openstack_operator.manifests import load
 from openstack_operator.plan import (
     Node,
     Object,
@@ -33,6 +32,7 @@ from openstack_operator.plan import (
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.testing import context, granted
+from openstack_operator.yaml_text import load
 from tests.planning import release_of
 from tests.world import RELEASES
 

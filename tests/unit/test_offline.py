@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from openstack_operator.api import crd
 from openstack_operator.cli.offline.documents import Document, parse, read, steps_to
 from openstack_operator.cli.offline.findings import Finding
-from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.manifest import Checker
 from openstack_operator.cli.offline.rules import CORE, FUNCTIONS, OLD, amount, evaluator, functions_of
 from openstack_operator.cli.offline.schema import validate, with_defaults
 from openstack_operator.cli.offline.survey import Survey, survey

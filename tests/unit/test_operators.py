@@ -21,7 +21,7 @@ from localcluster import archives
 from localcluster.build import BuildError
 from openstack_operator import pki
 from operators import __main__ as command
-from operators import build, charts, crds, install, issuers, manifests, modules
+from operators import build, charts, crds, install, issuers, modules, operator_manifests
 from operators.catalog import BY_NAME, KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -74,8 +74,10 @@ webhooks:
   - {name: two, clientConfig: {service: {name: hook, namespace: toys, path: /two}}}
 """)
 )
-TOYS = manifests.Program("localhost/toys:1")
-ADAPTED = manifests.adapted(OBJECTS, manifests.Program("localhost/toys:1", {"RELATED_IMAGE": "localhost/toy:1"}))
+TOYS = operator_manifests.Program("localhost/toys:1")
+ADAPTED = operator_manifests.adapted(
+    OBJECTS, operator_manifests.Program("localhost/toys:1", {"RELATED_IMAGE": "localhost/toy:1"})
+)
 
 
 def only(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -117,14 +119,14 @@ def test_an_idle_operator_asks_for_little_and_is_given_what_it_needs() -> None:
 def test_webhooks_without_a_certificate_get_one_where_they_look_for_it() -> None:
     pod = only(ADAPTED, "Deployment")["spec"]["template"]["spec"]
     assert container(ADAPTED)["volumeMounts"] == [
-        {"name": "webhook-server-cert", "mountPath": manifests.CERTIFICATES, "readOnly": True}
+        {"name": "webhook-server-cert", "mountPath": operator_manifests.CERTIFICATES, "readOnly": True}
     ]
-    assert manifests.mounted(ADAPTED) == [("toys", "webhook-server-cert")]
+    assert operator_manifests.mounted(ADAPTED) == [("toys", "webhook-server-cert")]
     assert len(pod["volumes"]) == 1
 
 
 def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
-    again = manifests.adapted(ADAPTED, TOYS)
+    again = operator_manifests.adapted(ADAPTED, TOYS)
     assert only(again, "Deployment")["spec"]["template"]["spec"]["volumes"] == [
         {"name": "webhook-server-cert", "secret": {"secretName": "webhook-server-cert"}}
     ]
@@ -133,15 +135,15 @@ def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
 
 def test_who_serves_no_webhook_needs_no_certificate() -> None:
     plain = [each for each in OBJECTS if "webhooks" not in each]
-    assert not manifests.mounted(manifests.adapted(plain, TOYS))
+    assert not operator_manifests.mounted(operator_manifests.adapted(plain, TOYS))
 
 
 def test_the_certificate_bears_the_names_of_the_services() -> None:
-    assert manifests.hosts(OBJECTS) == {"hook.toys.svc", "hook.toys.svc.cluster.local"}
+    assert operator_manifests.hosts(OBJECTS) == {"hook.toys.svc", "hook.toys.svc.cluster.local"}
 
 
 def test_webhooks_trust_who_signed_the_certificate_in_the_secret() -> None:
-    found = manifests.certified(ADAPTED, SERVING, AUTHORITY.cert)
+    found = operator_manifests.certified(ADAPTED, SERVING, AUTHORITY.cert)
     data = {name: base64.b64decode(text).decode() for name, text in only(found, "Secret")["data"].items()}
     bundles = [
         base64.b64decode(each["clientConfig"]["caBundle"]).decode()
@@ -175,7 +177,9 @@ def test_a_certificate_that_is_there_stays_while_it_is_good() -> None:
     first = drawn([])
     assert drawn([first]) == first, "the operator has read it, and reads another one late"
     assert drawn([]) != first, "nobody keeps the authority's key"
-    assert drawn([only(manifests.certified(ADAPTED, SERVING, AUTHORITY.cert), "Secret")]) != first, "it lacks a name"
+    assert drawn([only(operator_manifests.certified(ADAPTED, SERVING, AUTHORITY.cert), "Secret")]) != first, (
+        "it lacks a name"
+    )
 
 
 def test_clusters_of_the_users_own_are_left_alone() -> None:
@@ -185,7 +189,7 @@ def test_clusters_of_the_users_own_are_left_alone() -> None:
 
 
 def test_webhooks_go_first_and_kinds_stay() -> None:
-    going = [each["kind"] for each in manifests.installed(ADAPTED)]
+    going = [each["kind"] for each in operator_manifests.installed(ADAPTED)]
     assert going == ["ValidatingWebhookConfiguration", "Service", "Deployment"]
 
 
@@ -244,13 +248,15 @@ def test_an_operator_that_is_changed_here_has_another_tag(monkeypatch: pytest.Mo
 
 
 def test_a_container_starts_the_program_of_its_name_with_further_arguments() -> None:
-    program = manifests.Program("toys:1", commands={"manager": ["/toys", "play"]}, arguments={"manager": ["--loud"]})
-    found = container(manifests.adapted(OBJECTS, program))
+    program = operator_manifests.Program(
+        "toys:1", commands={"manager": ["/toys", "play"]}, arguments={"manager": ["--loud"]}
+    )
+    found = container(operator_manifests.adapted(OBJECTS, program))
     assert (found["command"], found["args"]) == (["/toys", "play"], ["--leader-elect", "--loud"])
 
 
 def test_who_makes_certificates_itself_mounts_none_of_ours() -> None:
-    assert not manifests.mounted(manifests.adapted(OBJECTS, TOYS, mount=False))
+    assert not operator_manifests.mounted(operator_manifests.adapted(OBJECTS, TOYS, mount=False))
 
 
 def test_values_of_charts_name_images() -> None:

@@ -10,9 +10,9 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.plan import MissingReference, Node, Object, Plan, Release, SpecError, key
 from openstack_operator.services.ovnnetwork import service
-from openstack_operator.services.ovnnetwork.cluster import plan
 from openstack_operator.services.ovnnetwork.cluster_model import OVN_CLUSTER
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
+from openstack_operator.services.ovnnetwork.ovncluster import plan
 from openstack_operator.testing import context, granted
 from tests.planning import objects
 

@@ -24,10 +24,10 @@ from openstack_operator.api import (
     UsesIdentity,
     UsesMessaging,
 )
+from openstack_operator.parts.component_names import title
 from openstack_operator.parts.connect import sources
 from openstack_operator.parts.connect.caches import memcached
 from openstack_operator.parts.connect.remote import CLEANUP
-from openstack_operator.parts.names import title
 from openstack_operator.parts.run.config import DIGEST_KEY, is_one_line, layered
 from openstack_operator.plan import (
     Context,

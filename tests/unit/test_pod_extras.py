@@ -13,7 +13,6 @@ from test_front import planned as encrypted
 
 from openstack_operator.api import destinations
 from openstack_operator.cli.render import OfflineCluster
-from openstack_operator.manifests import load
 from openstack_operator.plan import Object, Permissions, Release, SpecError
 from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -24,6 +23,7 @@ from openstack_operator.services.glance.service import plan as glance
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.testing import context
+from openstack_operator.yaml_text import load
 
 ROOT = Path(__file__).parent.parent.parent
 PROXY = "http://proxy.example.org:3128"

@@ -14,14 +14,14 @@ import pytest
 import yaml
 
 from openstack_operator import __version__
-from publish import archive, manifests, notes, sbom
+from publish import archive, install_manifests, notes, sbom
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
 
 
 def test_one_file_installs_the_operator_from_a_registry(root: Path) -> None:
-    text = manifests.install(root / "deploy", IMAGE, {"2025.1.yaml": "name: '2025.1'\n"})
+    text = install_manifests.install(root / "deploy", IMAGE, {"2025.1.yaml": "name: '2025.1'\n"})
     objects = list(yaml.safe_load_all(text))
     kinds = [each["kind"] for each in objects]
     assert set(kinds[: kinds.index("ClusterRole")]) <= {"Namespace", "CustomResourceDefinition", "ServiceAccount"}
@@ -31,12 +31,12 @@ def test_one_file_installs_the_operator_from_a_registry(root: Path) -> None:
     (data,) = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
     assert data == {"2025.1.yaml": "name: '2025.1'\n"}
     volumes = objects[-1]["spec"]["template"]["spec"]["volumes"]
-    assert manifests.RELEASES in json.dumps(volumes), "the operator mounts that ConfigMap"
+    assert install_manifests.RELEASES in json.dumps(volumes), "the operator mounts that ConfigMap"
 
 
 def test_the_values_of_the_chart_name_the_image_by_its_digest() -> None:
     values = "image:\n  repository: openstack-operator\n  digest: ''\nreleases: {}\n"
-    filled = yaml.safe_load(manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\nb: 2\n"}))
+    filled = yaml.safe_load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\nb: 2\n"}))
     assert filled["image"] == {
         "repository": "registry.example.org:5000/team/operator",
         "digest": "sha256:" + "a" * 64,
@@ -46,7 +46,7 @@ def test_the_values_of_the_chart_name_the_image_by_its_digest() -> None:
 
 def test_values_without_a_place_for_the_image_are_refused() -> None:
     with pytest.raises(LookupError, match="repository"):
-        manifests.chart_values("image: {}\n", IMAGE, {})
+        install_manifests.chart_values("image: {}\n", IMAGE, {})
 
 
 def test_an_archive_is_the_same_for_the_same_files() -> None:
@@ -116,7 +116,7 @@ def test_notes_have_the_changes_of_the_version_and_the_digests(root: Path) -> No
 
 def test_the_chart_of_this_checkout_takes_the_image(root: Path) -> None:
     values = (root / "deploy/charts/openstack-operator/values.yaml").read_text()
-    filled = yaml.safe_load(manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))
+    filled = yaml.safe_load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))
     assert filled["image"]["repository"] == "registry.example.org:5000/team/operator"
     assert filled["releases"] == {"2025.1.yaml": "a: 1\n"}
 

@@ -17,8 +17,8 @@ import yaml
 from images import catalog
 from images.shell import CommandError
 from openstack_operator import __version__
-from openstack_operator.manifests import load
-from publish import archive, artifacts, bundle, manifests, released, signatures
+from openstack_operator.yaml_text import load
+from publish import archive, artifacts, install_manifests, olm_bundle, released, signatures
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
@@ -27,7 +27,7 @@ REFERENCES = {"operator": IMAGE, "keystone": "registry.example.org:5000/team/key
 
 @pytest.fixture(scope="module")
 def files(root: Path) -> dict[str, bytes]:
-    return bundle.files(root, REFERENCES, {"2025.1.yaml": "a: 1\n"}, "1.2.3", CREATED)
+    return olm_bundle.files(root, REFERENCES, {"2025.1.yaml": "a: 1\n"}, "1.2.3", CREATED)
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,14 @@ def test_the_bundle_has_its_version_in_each_place(service_version: dict[str, Any
 def test_a_bundle_replaces_the_version_before(root: Path, service_version: dict[str, Any]) -> None:
     assert "replaces" not in service_version["spec"], "it is the first one"
     arguments = (REFERENCES, {}, "1.3.0", CREATED, ["1.1.0", "1.2.3"])
-    later = yaml.safe_load(bundle.files(root, *arguments)["manifests/openstack-operator.clusterserviceversion.yaml"])
+    later = yaml.safe_load(
+        olm_bundle.files(root, *arguments)["manifests/openstack-operator.clusterserviceversion.yaml"]
+    )
     assert later["spec"]["replaces"] == service_version["metadata"]["name"]
 
 
 def test_a_channel_leads_from_each_version_to_the_last_one() -> None:
-    package, channel = yaml.safe_load_all(bundle.channel("1.3.0", ["1.1.0", "1.2.3"]))
+    package, channel = yaml.safe_load_all(olm_bundle.channel("1.3.0", ["1.1.0", "1.2.3"]))
     assert package["defaultChannel"] == channel["name"] == "alpha"
     assert channel["entries"] == [
         {"name": "openstack-operator.v1.1.0", "skipRange": "<1.1.0"},
@@ -136,13 +138,13 @@ def test_a_chart_in_a_registry_is_described_by_its_own_file() -> None:
 
 def test_versions_are_replaced_where_they_are_versions() -> None:
     chart = f"version: {__version__}\ndependencies:\n- version: {__version__}\nkubeVersion: '>=1{__version__}'\n"
-    renumbered = manifests.of_version("charts/crds/Chart.yaml", chart, "1.2.3")
+    renumbered = install_manifests.of_version("charts/crds/Chart.yaml", chart, "1.2.3")
     assert renumbered == f"version: 1.2.3\ndependencies:\n- version: 1.2.3\nkubeVersion: '>=1{__version__}'\n"
     template = f"        app.kubernetes.io/version: {__version__}\n# {__version__}\n"
-    assert manifests.of_version("templates/a.yaml", template, "1.2.3").startswith(
+    assert install_manifests.of_version("templates/a.yaml", template, "1.2.3").startswith(
         "        app.kubernetes.io/version: 1.2.3\n"
     )
-    assert manifests.of_version("values.yaml", template, "1.2.3") == template
+    assert install_manifests.of_version("values.yaml", template, "1.2.3") == template
 
 
 def test_labels_of_an_image_follow_from_its_content_alone() -> None:
@@ -190,7 +192,7 @@ def test_without_a_key_nothing_is_signed(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_overlays_stand_beside_their_base() -> None:
-    files = manifests.kustomizations("kind: List\n", {"a.yaml": "kind: A\n"})
+    files = install_manifests.kustomizations("kind: List\n", {"a.yaml": "kind: A\n"})
     for path in (path for path in files if path.endswith("kustomization.yaml")):
         for resource in yaml.safe_load(files[path])["resources"]:
             target = (Path("/") / path).parent.joinpath(resource).resolve().relative_to("/")

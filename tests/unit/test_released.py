@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.api import Model, RenamedSinceRelease, Resource, crd
-from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.manifest import Checker
 from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.registry import RESOURCES
 from publish import released

@@ -12,14 +12,14 @@ import pytest
 import yaml
 
 from openstack_operator.cli.offline.documents import parse
-from openstack_operator.cli.offline.manifests import Checker
+from openstack_operator.cli.offline.manifest import Checker
 from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.cli.offline.schema import validate
 from openstack_operator.cli.offline.survey import survey
-from openstack_operator.manifests import dump_all, load
 from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
+from openstack_operator.yaml_text import dump_all, load
 from tests.fields import ROOT
 from tests.toggling import LISTED
 

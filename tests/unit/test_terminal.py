@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from openstack_operator.cli import terminal
 from openstack_operator.cli.command_line import command_line
 from openstack_operator.cli.main import main
-from openstack_operator.manifests import dump
+from openstack_operator.yaml_text import dump
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eabc\u2066\u200b\x7f\r\U000e0041\udc80"
 """Sequences of a terminal in 7 and in 8 bits, text that runs backwards, and text that nobody sees."""

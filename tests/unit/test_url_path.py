@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openstack_operator.actuators.http import _filled  # pyright: ignore[reportPrivateUsage]
-from openstack_operator.cli.inspection.bundle import archive_of
+from openstack_operator.cli.inspection.support_bundle import archive_of
 from openstack_operator.cli.preview.running import RunningOperator, write_releases
 from openstack_operator.plan import Kind, SpecError
 from openstack_operator.plan.url_path import segment

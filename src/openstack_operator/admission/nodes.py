@@ -21,7 +21,7 @@ from ..api import (
 )
 from ..kube import Object
 from ..registry import RESOURCES
-from .names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
+from .policy_names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 
 _API = "admissionregistration.k8s.io/v1"
 _IS_ALLOWED = (

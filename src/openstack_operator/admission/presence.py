@@ -15,9 +15,9 @@ from ..runtime import metrics
 from ..runtime.kubernetes.client import Client
 from ..runtime.kubernetes.errors import Forbidden
 from ..runtime.kubernetes.kinds import Kind
-from .names import NAMESPACE
 from .nodes import node_policies
-from .pods import operator_pods
+from .pod_policies import operator_pods
+from .policy_names import NAMESPACE
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

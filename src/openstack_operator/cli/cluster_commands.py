@@ -315,10 +315,10 @@ def _draw(options: argparse.Namespace) -> int:
 
 
 def _support_bundle(options: argparse.Namespace) -> int:
-    from .inspection import bundle
+    from .inspection import support_bundle
 
-    return bundle.support_bundle(
-        bundle.Options(
+    return support_bundle.support_bundle(
+        support_bundle.Options(
             namespace=options.namespace,
             context=options.context,
             operator_namespace=options.operator_namespace,

@@ -13,11 +13,10 @@ from ..cli.kind_index import index_of
 from ..cli.offline.stored_schemas import content_of, file_of
 from ..cli.render import OfflineCluster
 from ..kube import Object
-from ..manifests import dump, dump_all, load
 from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
-from .bundle import FOLDER, bundle_files, examples_of
+from ..yaml_text import dump, dump_all, load
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference
 from .deployment import deployment
@@ -25,6 +24,7 @@ from .injector import labels_injector
 from .kustomize import kustomization
 from .metrics_reference import metrics_reference
 from .needs_picture import needs_picture
+from .olm_bundle import FOLDER, bundle_files, examples_of
 from .permissions import Rules, namespaced_permissions, optional_permissions, permissions, rules
 from .reference import contents, is_field_reference, reference
 from .roles import user_roles

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .. import __version__
-from ..admission.names import NAMESPACE, OPERATOR
+from ..admission.policy_names import NAMESPACE, OPERATOR
 from ..kube import NAME, VERSION, Object, egress
 
 PORT, METRICS_PORT = 8080, 8443

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from ..cli.inspection.graph import as_svg
 from ..cli.render import OfflineCluster
-from ..manifests import load
 from ..plan import Object
 from ..registry import ACTUATORS, RESOURCES, SERVICES
 from ..release_files import ReleaseFiles
+from ..yaml_text import load
 
 _READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready"}]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..admission.names import NAMESPACE, OPERATOR, RUN_ON_NODES
+from ..admission.policy_names import NAMESPACE, OPERATOR, RUN_ON_NODES
 from ..admission.presence import POLICY_KINDS, policies
 from ..api import needs_verb
 from ..kube import Object

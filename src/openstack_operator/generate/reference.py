@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from ..admission.names import RUN_ON_NODES
+from ..admission.policy_names import RUN_ON_NODES
 from ..api import IS_NOW, ON_NODES, Model, Resource, Template, crd, gives_orders, is_obeyed, model_schema
 
 Schema = dict[str, Any]

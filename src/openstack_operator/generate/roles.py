@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from ..admission.names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
+from ..admission.policy_names import NODE_AGENTS, OPERATOR, RUN_ON_NODES
 from ..api import Resource, needs_verb
 from ..kube import Object
 from ..registry import RESOURCES

@@ -20,9 +20,9 @@ from ..runtime.kubernetes.kinds import NODE, POD
 from ..runtime.process import any_of
 from ..runtime.serve.queue import WorkQueue
 from . import labels
-from .names import INJECTOR
-from .pods import pod_facts, trimmed
+from .cached_pods import pod_facts, trimmed
 from .review import Binding, Key
+from .shared_names import INJECTOR
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

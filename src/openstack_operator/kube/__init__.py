@@ -64,7 +64,7 @@ from .pod_diagnosis import Diagnosis, diagnose
 from .pod_facts import TEMPLATE_DIGEST, template_digest
 from .pod_reasons import POD_REASONS
 from .pod_startup import started_until
-from .pods import (
+from .pod_templates import (
     COMPUTE,
     CONFIG_DIGEST,
     CONTROL_PLANE,

@@ -36,7 +36,7 @@ from .pod_facts import (
     template_digest,
     unready_since,
 )
-from .pods import COMPUTE
+from .pod_templates import COMPUTE
 from .rollout import ON_DELETE, Rollout, conditions
 
 LISTED = 10

@@ -25,7 +25,7 @@ from .pod_causes import (
 )
 from .pod_facts import LONG_AGO, container_statuses, created_at, parse_time, phase, pod_on_node
 from .pod_reasons import CONFIGURATION, CRASH_LOOP, IMAGE_PULL, OUT_OF_MEMORY, PROBE, START
-from .pods import fails_after
+from .pod_templates import fails_after
 from .quotes import last_log, one_line
 
 _RESET = timedelta(minutes=10)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..plan import Context, Object, major
 from .objects import VERSION
-from .pods import running_version
+from .pod_templates import running_version
 from .rollout import Rollout
 
 _NO_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}

@@ -6,11 +6,11 @@ Here is what most services use. What fewer use is imported from its module, in t
 
 from __future__ import annotations
 
-from .cluster import Cluster, cluster
+from .component_names import release_entry
 from .connect.remote import remote
 from .connect.sources import Foundation, catalog, foundation
 from .expose.policies import IngressRule, policies
-from .names import release_entry
+from .members import Cluster, cluster
 from .run.api_policies import policy_files
 from .run.config import Config, config, options, written
 from .run.upgrades import completion, preflight, schema

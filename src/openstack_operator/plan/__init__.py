@@ -16,7 +16,6 @@ from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_typ
 from .claim import Claim, Claims
 from .condition_types import CONDITION_TYPES, condition_fault
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
-from .copies import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .errors import (
     CONFIG_VALID,
     MOST_NAMED,
@@ -28,6 +27,7 @@ from .errors import (
     Transient,
     UnsupportedError,
 )
+from .fitting_names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest, split_port, url_host
 from .ignored import (
     FIELDS_IGNORED,
     FIELDS_INCONSISTENT,
@@ -40,7 +40,6 @@ from .ignored import (
 )
 from .image_profile import IMAGE_PROFILE, image_fields, spec_images
 from .kind import Kind
-from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, digest, fitting, keyed_digest, split_port, url_host
 from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import NO_RELEASE, Release, ReleaseEntry, check_version, is_earlier, major, parse
@@ -60,6 +59,7 @@ from .service import (
     TrustInUse,
     Writer,
 )
+from .single_copy import HIGHLY_AVAILABLE, SINGLE_COPY, single_copy_verdict
 from .steps import AFTER_HOSTS, CLIENTS, HOSTS, SERVERS, WORKLOADS, Group, Key, Object, Outcome, Plan, Step, key
 from .upgrade import CHECK, COMPLETION, PREFLIGHT, RELEASE_ANNOTATION, UPGRADE, check_hop, check_way_back
 from .verdict import (

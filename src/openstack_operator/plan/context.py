@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from ..api import Dependency, Model, Ref
 from .errors import Transient
-from .names import NAME_LIMIT, STATEFUL_SET_LIMIT, fitting
+from .fitting_names import NAME_LIMIT, STATEFUL_SET_LIMIT, fitting
 from .permissions import NO_PERMISSIONS, Permissions
 from .release import NO_RELEASE, Release, is_earlier
 from .steps import Key, Object

@@ -11,7 +11,6 @@ from typing import Any, Literal, Protocol
 from ..api import Model, Resource, SecretUse, Sections, ServiceSpec
 from .claim import Claims
 from .context import Context, Listens
-from .copies import single_copies, single_copy_verdict
 from .ignored import (
     FIELDS_IGNORED,
     FIELDS_INCONSISTENT,
@@ -25,6 +24,7 @@ from .image_profile import image_verdict
 from .kind import Kind
 from .node_labels import unused_labels
 from .release import Release
+from .single_copy import single_copies, single_copy_verdict
 from .steps import Outcome, Plan
 from .upgrade import plan_upgrade
 from .verdict import Verdict

@@ -16,7 +16,7 @@ from cloud import deploy, view
 from cloud.kubernetes import CloudError, Kubernetes, module, run
 from cloud.session import Session
 from localcluster.target import target
-from openstack_operator.manifests import load
+from openstack_operator.yaml_text import load
 from operators.catalog import OPERATORS
 from operators.install import install
 

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from cloud.kubernetes import Kubernetes, module
-from openstack_operator.manifests import load
 from openstack_operator.plan import ALLOWED_RESOURCES
+from openstack_operator.yaml_text import load
 
 from ..conftest import Report
 from ..waiting import until

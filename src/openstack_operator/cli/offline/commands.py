@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...manifests import dump_all
 from ...plan import NO_PERMISSIONS, Permissions
 from ...registry import EXTERNAL_KINDS
 from ...release_files import ReleaseFiles, packaged
+from ...yaml_text import dump_all
 from .documents import read
 from .findings import Finding, in_order
 from .rules import RulesUnavailable, evaluator

@@ -17,11 +17,11 @@ from ...planned import Id, NullReader, Planned
 from ...registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..render import CLOCK, OfflineCluster
 from .documents import Document
-from .drawn import ANOTHER, WORD, masked, twins
 from .findings import Finding, in_order
-from .manifests import Checker
+from .manifest import Checker
+from .placeholders import ANOTHER, WORD, masked, twins
 from .schema import RuleCheck, are_related
-from .standins import Issuers
+from .substitute_certificates import Issuers
 
 _INTERNAL = "this is a defect of the operator; please report it with this manifest"
 

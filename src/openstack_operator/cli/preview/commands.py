@@ -30,14 +30,14 @@ from ..inspection.session import cloud_namespace
 from ..inspection.state import is_ready, printed, reason_of, remarks, subject
 from ..offline.documents import Document
 from ..offline.documents import read as read_documents
-from ..offline.manifests import metadata_problems
+from ..offline.manifest import metadata_problems
 from .changes import ObjectChange, changes
 from .client import DryRunClient
-from .cluster import Preview, PreviewError
 from .definitions import outdated
 from .edit import LastApply, apply_note
 from .images import missing_images
 from .outage import REPLICA_SET, last_durations, outages
+from .previewed_cluster import Preview, PreviewError
 from .running import RunningOperator, read, write_releases
 from .text import as_json, lines
 

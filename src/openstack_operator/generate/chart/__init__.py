@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ... import __version__
-from ...admission.names import OPERATOR
+from ...admission.policy_names import OPERATOR
 from ...kube import Object
-from ...manifests import dump
+from ...yaml_text import dump
 from ..permissions import Rules
 from .document import schema_json, table, values_yaml
 from .operator import TEMPLATE_HEADER, templates

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 from ...kube import Object
-from ...manifests import dump
+from ...yaml_text import dump
 
 _TOKEN = re.compile(r"CODE(\d+)CODE")
 # The entry of a map or of a list that stands for lines of code.

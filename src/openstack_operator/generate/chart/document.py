@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ...manifests import dump
+from ...yaml_text import dump
 from .values import Definitions, Values
 
 Schema = dict[str, Any]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from ...admission.names import NAMESPACE, OPERATOR
+from ...admission.policy_names import NAMESPACE, OPERATOR
 from ...admission.presence import policies
 from ...kube import NAME, Object
-from ...manifests import dump
+from ...yaml_text import dump
 from ..deployment import API_SERVER_PORTS, METRICS_PORT, deployment, tcp
 from ..injector import labels_injector
 from ..permissions import Rules, namespaced_permissions, optional_permissions, permissions

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, WithJsonSchema
 
-from ...admission.names import OPERATOR
+from ...admission.policy_names import OPERATOR
 from ...api import Model
 from ...kube import Object
 from ...registry import EXTERNAL_KINDS, RESOURCES

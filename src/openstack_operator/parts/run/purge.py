@@ -8,7 +8,7 @@ from typing import Any
 from ... import kube
 from ...api import Purge
 from ...plan import Context, Step
-from ..names import release_entry
+from ..component_names import release_entry
 from .config import Config
 from .workloads import state
 

@@ -10,10 +10,10 @@ from ... import agents, kube
 from ...api import ComponentSettings as Settings
 from ...api import Expose, HttpApi
 from ...plan import CLIENTS, RELEASE_ANNOTATION, SERVERS, Context, Key, Step, UnsupportedError, url_host
+from ..component_names import release_entry, title
 from ..expose.exposure import api_service, last_public_url, public_endpoint, public_host, public_url, through_proxy
 from ..expose.front import SERVES, Clients, Queue, front
 from ..expose.policies import api_ingress, ingress_policies
-from ..names import release_entry, title
 from ..secrets.tls import Certified
 from .config import Config
 from .size import Size, size_of

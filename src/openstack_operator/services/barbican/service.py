@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import agents, oslo, parts
-from ...parts.connect import moves
-from ...parts.connect.moves import with_moves
+from ...parts.connect import broker_move
+from ...parts.connect.broker_move import with_moves
 from ...parts.run.purge import purge
 from ...parts.secrets.key_ring import KeyRing
 from ...plan import Context, Plan
@@ -55,7 +55,7 @@ def plan(ctx: Context[BarbicanSpec]) -> Plan:
 def needs_pods(ctx: Context[BarbicanSpec]) -> bool:
     """Return True if the next plan has to know which pods run: passwords or the key are being replaced."""
     stored = stored_ring(ctx)
-    return moves.needs_pods(ctx) or (stored is not None and len(stored.keys) > 1)
+    return broker_move.needs_pods(ctx) or (stored is not None and len(stored.keys) > 1)
 
 
 def _config(ctx: Context[BarbicanSpec], base: parts.Foundation, ring: KeyRing) -> parts.Config:

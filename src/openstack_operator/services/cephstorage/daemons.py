@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from ... import kube, parts
 from ...api import mebibytes
-from ...parts.cluster import POD_NAME, volume
 from ...parts.connect.ceph import keyring
+from ...parts.members import POD_NAME, volume
 from ...plan import Context, Object, Step
 from . import config
 from .model import CephStorageSpec

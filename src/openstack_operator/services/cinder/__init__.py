@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.connect.moves import needs_pods
+from ...parts.connect.broker_move import needs_pods
 from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .c5c3 import plan as c5c3_plan
 from .ignored import ignored

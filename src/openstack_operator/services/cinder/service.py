@@ -8,16 +8,16 @@ from typing import Any
 from ... import oslo, parts
 from ...api import KEYSTONE, CephStorageRef, Ref, references
 from ...parts.connect import sources
+from ...parts.connect.broker_move import with_moves
 from ...parts.connect.ceph import Ceph, ceph_client
 from ...parts.connect.key_manager import key_manager_steps
-from ...parts.connect.moves import with_moves
 from ...parts.run.purge import purge
 from ...plan import AFTER_HOSTS, Context, Group, Plan, SpecError, Step, Verdict, failed, out_of_service
 from . import config, volume
 from .backend_model import Backend
 from .backup import backup
-from .leaving import live_backends, removed_backends
 from .model import CinderSpec
+from .removed_backends import live_backends, removed_backends
 
 CAPACITIES = ("availableCapacity", "allocatedCapacity", "totalCapacity")
 """Fields of a CinderBackend's status with sizes, as quantities."""

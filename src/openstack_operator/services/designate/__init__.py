@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.connect.moves import needs_pods
+from ...parts.connect.broker_move import needs_pods
 from ...plan import CloudTemplate, Listens, SecretReaders, Service
 from .config import API_PORT
 from .ignored import ignored

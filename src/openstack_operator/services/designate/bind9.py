@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import kube, parts
-from ...parts.cluster import POD_NAME, volume
+from ...parts.members import POD_NAME, volume
 from ...plan import Context, Object
 from . import config
 from .config import SERVER_PORT, ServerPool, Tsig

@@ -9,8 +9,8 @@ from itertools import chain
 
 from ... import agents, kube, parts
 from ...api import ComponentSettings
+from ...parts.connect.broker_move import with_moves
 from ...parts.connect.coordinates import check_migration_reads
-from ...parts.connect.moves import with_moves
 from ...plan import HOSTS, Context, MissingReference, Object, Plan, SpecError, Step
 from . import bind9, config, external, pdns, retirement, servers
 from .config import ServerPool, Tsig

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ... import agents, kube, parts
 from ...api import mebibytes
-from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
 from ...parts.expose.monitoring import METRICS, monitored, watched
+from ...parts.members import PEER_TLS_PHASE, POD_NAME, volume
 from ...plan import Context, Object, Plan, Step, url_host
 from .model import EtcdSpec
 

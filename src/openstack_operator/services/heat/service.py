@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ... import kube, oslo, parts
 from ...api import KEYSTONE
 from ...parts.connect import sources
-from ...parts.connect.moves import with_moves
+from ...parts.connect.broker_move import with_moves
 from ...parts.run.purge import purge
 from ...parts.run.workloads import Api
 from ...parts.secrets.keys import fernet_key

@@ -22,11 +22,11 @@ from ..neutron import model as neutron_model
 from ..neutron.agent import metadata_agent
 from ..nova.cells import CellNodes
 from ..nova.compute import NodeInputs, node_programs
+from ..nova.compute_rollout import plan_rollout
 from ..nova.consoles import NODE_FILES, Consoles, node_mounts
 from ..nova.groups import ready_nodes
 from ..nova.migration import plan_migration
 from ..nova.model import Cell, NovaSpec
-from ..nova.waves import plan_rollout
 from .model import HypervisorClusterSpec
 
 _PATH = "spec.controlPlaneSecretRef"

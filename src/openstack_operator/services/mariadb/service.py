@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from ... import agents, kube, parts
-from ...parts.cluster import volume
+from ...parts.members import volume
 from ...plan import Context, Plan, Step, UnsupportedError
 from . import exporter, roles
-from .cluster import REPLICATION, Galera, container, files, observed
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
+from .galera import REPLICATION, Galera, container, files, observed
 from .model import MariaDBSpec
 from .providers import provided
 from .version import Version, version

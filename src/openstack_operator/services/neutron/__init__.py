@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...parts.connect.moves import needs_pods
+from ...parts.connect.broker_move import needs_pods
 from ...plan import C5C3, CloudTemplate, Listens, SecretReaders, Service
 from .ignored import ignored
 from .model import NEUTRON

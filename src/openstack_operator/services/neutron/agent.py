@@ -11,7 +11,7 @@ from ...plan import Context, Step
 from .config import agent_conf, metadata_api, network
 from .full_names import full_names
 from .model import NeutronSpec
-from .refill import remark
+from .ovn_sync import remark
 
 NAME = "metadata-agent"
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, oslo, parts
-from ...parts.connect.moves import with_moves
+from ...parts.connect.broker_move import with_moves
 from ...parts.connect.ovn import ovn_client_copy, ovn_defaults, ovn_mounts
 from ...plan import READY, Context, Plan, SpecError, Step, UnsupportedError, out_of_service
 from .agent import metadata_agent
 from .config import DEFAULTS, POLICIES, network, neutron_conf, service_plugins
 from .full_names import full_names
 from .model import NeutronSpec
-from .refill import db_resync, remark
+from .ovn_sync import db_resync, remark
 
 _SERVICE_TYPE = "network"
 WORKER = "ovn-maintenance-worker"

@@ -12,7 +12,7 @@ from ...parts.connect import sources
 from ...parts.connect.ceph import on_ceph
 from ...parts.run.node_networks import network_env, with_addresses
 from ...plan import HOSTS, Context, Group, State, Step, Verdict
-from . import config, groups, idle, jobs, volumes
+from . import compute_drain, config, groups, jobs, volumes
 from .cells import COMPUTE_PASSWORD, CellInputs, CellNodes, CellPlan
 from .ceph import Disks, plan_disks
 from .consoles import Consoles
@@ -194,7 +194,7 @@ def _nova_compute(
             *kube.scratch("/run/lock", "/tmp", large=True),  # noqa: S108
         ),
         ready=cell.messaging.connected,
-        lifecycle=idle.drain_hook(f"{conf.directory}/{_CONF}"),
+        lifecycle=compute_drain.drain_hook(f"{conf.directory}/{_CONF}"),
         memory="288Mi",
         # After a power cut, servers start when it does.
         cpu="50m",
@@ -210,13 +210,13 @@ def _nova_compute(
         node_selector=kube.COMPUTE,
         init=disks.init_containers(ctx),
         annotations={kube.CONFIG_DIGEST: conf.digest},
-        grace=idle.GRACE,
+        grace=compute_drain.GRACE,
         hostNetwork=True,
         # It starts as root and becomes nova, which has to read the configuration.
         securityContext={"fsGroup": parts.release_entry(ctx, "conductor").gid, "fsGroupChangePolicy": "OnRootMismatch"},
     )
     template["metadata"]["labels"][kube.WATCHED] = "true"
-    daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: idle.WAITS_FOR})
+    daemons = kube.annotated(kube.agents(ctx, name, template, _NODES), {kube.ENDING: compute_drain.WAITS_FOR})
     # Before the digest of the template: Kubernetes calls a pod old if its affinity is, and the roll-out must agree.
     daemons = group.with_scheduling(ctx, daemons)
     daemons = kube.by_node(daemons, ctx.release.name if ctx.spec.runs_release else "")

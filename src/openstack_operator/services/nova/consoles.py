@@ -14,7 +14,7 @@ from ...api import Sections
 from ...parts.connect import sources
 from ...parts.secrets.authorities import OwnAuthority, own_authority
 from ...plan import Context, Step, UnsupportedError
-from . import config, limited
+from . import config, limited_accounts
 from .migration import CERTIFICATES_ENV, MOUNT_PATH, libvirt_verdict
 from .model import NovaSpec
 
@@ -131,10 +131,10 @@ def console_accounts(
         "routingKeys": {exchange_name: r"^compute\."},
     }
     return (
-        limited.reader(
+        limited_accounts.reader(
             ctx, creds, f"{cell}--console-database", db, _TABLES, name=f"{cell}-db--console", after=(schema,)
         ),
-        limited.caller(ctx, creds, f"{cell}--console-messaging", bus, allowed, name=f"{cell}--console"),
+        limited_accounts.caller(ctx, creds, f"{cell}--console-messaging", bus, allowed, name=f"{cell}--console"),
     )
 
 

@@ -10,18 +10,18 @@ from urllib.parse import urlsplit
 from ... import oslo, parts
 from ...api import Scalable, Sections
 from ...parts.connect import sources
+from ...parts.connect.broker_move import with_moves
 from ...parts.connect.key_manager import key_manager_steps
-from ...parts.connect.moves import with_moves
 from ...parts.connect.sources import database, messaging
 from ...plan import UPGRADE, Context, Group, Plan, Step
 from . import config, external, jobs
 from .cells import CellInputs, CellPlan, check_schemas_distinct, passwords, plan_cell, schema_name, status
 from .compute import ingress_rules, node_network_refs, node_user, plan_compute
+from .compute_rollout import CONDITION, await_way_back, plan_rollout
 from .consoles import plan_consoles
-from .elsewhere import metadata_access, plan_elsewhere
 from .migration import plan_migration
 from .model import NovaSpec
-from .waves import CONDITION, await_way_back, plan_rollout
+from .remote_cells import metadata_access, plan_elsewhere
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ... import agents, kube, parts
-from ...parts.connect.moves import with_moves
+from ...parts.connect.broker_move import with_moves
 from ...parts.connect.ovn import ovn_mounts, rebuilt_databases
 from ...parts.run.purge import purge
 from ...plan import Context, Plan, Step

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...api import OVN_LOGIN
 from ...plan import CloudTemplate, Listens, MemberReports, Service
-from .cluster import plan as cluster_plan
 from .cluster_model import OVN_CLUSTER
 from .ignored import ignored
 from .model import OVN_NETWORK
+from .ovncluster import plan as cluster_plan
 from .recovery import questions
 from .service import plan
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import kube, parts
-from ...parts.cluster import POD_NAME, volume
+from ...parts.members import POD_NAME, volume
 from ...plan import Context, Group, ReleaseEntry, Step
 from . import exporter, raft, recovery
 from .model import Members, OVNNetworkSpec

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import kube, parts
-from ...parts.cluster import ordered_member
+from ...parts.members import ordered_member
 from ...plan import Context, Plan, Step, UnsupportedError
-from . import elsewhere, exporter, recovery, relay, remote, version
+from . import exporter, recovery, relay, remote, remote_chassis, version
 from .chassis import chassis
 from .cluster_model import Integration
 from .databases import NORTHBOUND, SOUTHBOUND, DatabaseGroup, members, open_ports, pods
@@ -25,7 +25,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     ctx = version.with_version(ctx)
     spec = ctx.spec
     if spec.external:
-        return elsewhere.plan(ctx, spec.external.secret_ref)
+        return remote_chassis.plan(ctx, spec.external.secret_ref)
     if spec.image_profile == "kolla":
         _refuse_unsupported(ctx)
     forced_pod, tls = ordered_member(ctx, recovery.FORCE, pods(ctx)), certificates(ctx)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube, parts
-from ...parts.cluster import ordered_member
+from ...parts.members import ordered_member
 from ...plan import Context, Object, Step, Verdict, recovering
 from .model import RabbitMQSpec
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ... import agents, kube, parts
-from ...parts.cluster import POD_NAME, volume
 from ...parts.expose.monitoring import METRICS, watched
+from ...parts.members import POD_NAME, volume
 from ...plan import Context, Group, Plan, Step
 from .config import ADVANCED, AMQP, AMQPS, DISTRIBUTION, EPMD, MANAGEMENT, MANAGEMENT_TLS, TLS, Listeners, rabbitmq_conf
 from .distribution import Distribution, distribution

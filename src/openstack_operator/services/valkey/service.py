@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import kube, parts
 from ...api import mebibytes
-from ...parts.cluster import PEER_TLS_PHASE, POD_NAME, volume
+from ...parts.members import PEER_TLS_PHASE, POD_NAME, volume
 from ...plan import Context, Plan
 from . import exporter, sentinel
 from .config import CONF, PORT, STATE, TLS, TLS_PORT, tls_options, valkey_conf

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from ... import agents, kube, parts
 from ...agents.mariadb import galera
-from ...parts.cluster import POD_NAME
+from ...parts.members import POD_NAME
 from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
 from . import roles
 from .config import RECORD_DIRECTORY
+from .lasting_state import ClusterRecord, cluster_record
 from .model import MariaDBSpec
-from .record import ClusterRecord, cluster_record
 
 REPLICATION = {
     "replication": 4567,

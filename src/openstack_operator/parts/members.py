@@ -9,7 +9,7 @@ from typing import Any
 from .. import kube
 from ..api import PodSettings, UsesVolume
 from ..plan import Context, Object, SpecError, Step
-from .names import title
+from .component_names import title
 from .run.config import Config
 from .secrets.tls import Certified
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..admission.names import OPERATOR
+from ..admission.policy_names import OPERATOR
 from ..api import Resource, crd
 from ..kube import Object
-from ..manifests import dump
 from ..planned import Planned
 from ..registry import RESOURCES
+from ..yaml_text import dump
 from .deployment import deployment
 from .permissions import Rules, namespaced_permissions, optional_permissions
 from .roles import user_roles

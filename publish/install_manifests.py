@@ -12,8 +12,8 @@ import yaml
 
 from openstack_operator import __version__
 from openstack_operator.kube import VERSION
-from openstack_operator.manifests import dump, dump_all, load
 from openstack_operator.plan import Object
+from openstack_operator.yaml_text import dump, dump_all, load
 
 NAMESPACE = "openstack-operator"
 RELEASES = "openstack-operator-releases"

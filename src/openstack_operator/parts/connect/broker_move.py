@@ -17,7 +17,7 @@ from ...api import RabbitMQRef
 from ...plan import HOSTS, READY, Context, Key, Object, Plan, SpecError, Step, key, progressing
 from ..brokers import VHOST, broker_of, has_two_brokers, is_made, vhosts
 from ..secrets.rotation import read_by, rotation_in_progress
-from .copies import BROKER, as_planned, copy_name, has_address, is_copy, secret_copy, workload_copy
+from .broker_copies import BROKER, as_planned, copy_name, has_address, is_copy, secret_copy, workload_copy
 from .transport import Messaging
 
 _CONDITION = "Messaging"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .context import Context
-from .names import fitting
+from .fitting_names import fitting
 from .steps import Object, Plan, key
 from .verdict import State, Verdict
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..kube import COMPONENT, KIND, MANAGED_BY, WATCHED, Object
 from ..runtime.reconcile.apply import APPLIED
-from ..services.mariadb.cluster import RECORD_DIGEST
+from ..services.mariadb.galera import RECORD_DIGEST
 from ..services.mariadb.roles import ROLE
-from .names import NAMESPACE, OPERATOR
+from .policy_names import NAMESPACE, OPERATOR
 
 _API = "admissionregistration.k8s.io/v1"
 

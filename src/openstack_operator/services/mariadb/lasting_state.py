@@ -9,7 +9,7 @@ from typing import Any
 from ... import kube, parts
 from ...agents.mariadb import galera
 from ...agents.mariadb.galera import SST_CONF
-from ...parts.cluster import ordered_member
+from ...parts.members import ordered_member
 from ...plan import Context, Object, Step
 from . import roles
 from .config import sst_conf

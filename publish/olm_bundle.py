@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from openstack_operator.generate.bundle import CSV
-from openstack_operator.manifests import dump, load_text
+from openstack_operator.generate.olm_bundle import CSV
 from openstack_operator.plan import Object
+from openstack_operator.yaml_text import dump, load_text
 
-from . import manifests
+from . import install_manifests
 
 PACKAGE = "openstack-operator"
 NAME = f"{PACKAGE}-bundle"
@@ -36,10 +36,10 @@ def files(
     texts = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.glob("*/*.yaml")}
     for path in (root / "deploy" / "crds").glob("*.yaml"):
         texts[f"manifests/{path.stem}.crd.yaml"] = path.read_text(encoding="utf-8")
-    (generated,) = load_text(manifests.renumbered((root / CSV).read_text(encoding="utf-8"), version))
+    (generated,) = load_text(install_manifests.renumbered((root / CSV).read_text(encoding="utf-8"), version))
     texts[f"manifests/{CSV.name}"] = dump(_filled(generated, references, created, earlier))
-    config_map = manifests.release_files(releases)
-    texts[f"manifests/{manifests.RELEASES}.configmap.yaml"] = dump(_without_namespace(config_map))
+    config_map = install_manifests.release_files(releases)
+    texts[f"manifests/{install_manifests.RELEASES}.configmap.yaml"] = dump(_without_namespace(config_map))
     return {path: text.encode() for path, text in sorted(texts.items())}
 
 
@@ -74,7 +74,7 @@ def _filled(version: Object, references: Mapping[str, str], created: datetime, e
         "createdAt": created.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
     (deployment,) = spec["install"]["spec"]["deployments"]
-    filled = manifests.with_image({"kind": "Deployment", "spec": deployment["spec"]}, image)
+    filled = install_manifests.with_image({"kind": "Deployment", "spec": deployment["spec"]}, image)
     install = {**spec["install"]["spec"], "deployments": [{**deployment, "spec": filled["spec"]}]}
     related = [{"name": name, "image": reference} for name, reference in sorted(references.items())]
     return {

@@ -11,7 +11,7 @@ from pathlib import Path
 from images import catalog
 from localcluster.build import BUNDLE, ensure
 from openstack_operator import __version__
-from publish import bundle
+from publish import olm_bundle
 
 EXPLAINED: Mapping[str, str] = {
     "csv.Spec.Icon not specified": "the project has no icon",
@@ -32,7 +32,7 @@ def check() -> tuple[int, list[str]]:
     names = catalog.deployed()
     with tempfile.TemporaryDirectory() as folder:
         references = {name: catalog.reference(name) for name in names}
-        files = bundle.files(catalog.ROOT, references, {}, __version__, datetime.now(UTC))
+        files = olm_bundle.files(catalog.ROOT, references, {}, __version__, datetime.now(UTC))
         for path, content in files.items():
             (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / path).write_bytes(content)
@@ -49,5 +49,5 @@ def judge(findings: list[str]) -> tuple[int, list[str]]:
     unused = [part for part in EXPLAINED if not any(part in finding for finding in findings)]
     return len(findings), [
         *(f"bundle: {fault}" for fault in faults),
-        *(f"checks/bundle.py explains a finding that is not there any more: {part}" for part in unused),
+        *(f"checks/olm_bundle.py explains a finding that is not there any more: {part}" for part in unused),
     ]

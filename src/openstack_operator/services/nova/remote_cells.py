@@ -13,7 +13,7 @@ from ...parts.brokers import VHOST, broker_of, other_brokers
 from ...parts.connect import sources
 from ...parts.secrets.tls import trusts
 from ...plan import Context, Group, SpecError, Step, progressing
-from . import config, limited
+from . import config, limited_accounts
 from .cells import CellInputs, CellPlan
 from .model import Cell, NovaSpec
 
@@ -101,7 +101,9 @@ def _check_stays(ctx: Context[NovaSpec], cell: CellPlan) -> None:
 def _account(ctx: Context[NovaSpec], cell: CellPlan, creds: parts.Credentials) -> sources.Messaging:
     """Return the cell's virtual host by an account of these nodes' own, if the operator makes accounts there."""
     password, name = f"{cell.name}--elsewhere-messaging", f"{cell.name}--elsewhere"
-    return limited.caller(ctx, creds, password, cell.nodes.messaging, None, name=name, suffix=limited.ELSEWHERE)
+    return limited_accounts.caller(
+        ctx, creds, password, cell.nodes.messaging, None, name=name, suffix=limited_accounts.ELSEWHERE
+    )
 
 
 def _broker(ctx: Context[NovaSpec], model: Cell, account: sources.Messaging) -> tuple[str, list[str]]:

@@ -16,11 +16,11 @@ from ... import __version__
 from ...kube import MANAGED_BY, NAME
 from ...kube.masking import Mask
 from ...kube.quotes import plain
-from ...manifests import dump
 from ...plan import Object, SpecError, Transient
 from ...runtime.kubernetes.client import Client
 from ...runtime.kubernetes.errors import Forbidden
 from ...runtime.kubernetes.kinds import DEPLOYMENT, EVENT, NODE, POD, SECRET, Kind
+from ...yaml_text import dump
 from ..kind_index import KINDS
 from .commands import explanation
 from .logs import containers_of
