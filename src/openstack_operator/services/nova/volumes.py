@@ -16,9 +16,9 @@ def client(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
     """Return [cinder] of every process. In a cloud without volumes Nova would still look for `volumev3` in the catalog,
     and send tokens to what an administrator of OpenStack registers there.
     """
-    catalog = {"catalog_info": "volumev3::internalURL", "os_region_name": ctx.spec.region}
     if ctx.spec.cinder_ref is None:
-        return {"cinder": {**catalog, "endpoint_template": _NOWHERE, "http_retries": 0}}
+        return {"cinder": {"endpoint_template": _NOWHERE, "http_retries": 0}}
+    catalog = {"catalog_info": "volumev3::internalURL", "os_region_name": ctx.spec.region}
     return {"cinder": {**user.options, **catalog}}
 
 
