@@ -16,8 +16,8 @@ venv: $(VENV)/.installed ## The virtual environment, from the lock file with has
 # cannot go on from half a package.
 $(VENV)/.installed: requirements-dev.lock pyproject.toml
 	@echo "==> make $(VENV): install the packages of requirements-dev.lock (once)"
-	@test ! -e $(VENV)/.unfinished || rm -rf $(VENV)
-	@mkdir -p $(VENV) && touch $(VENV)/.unfinished
+	@test ! -e $(VENV)/.unfinished || kill -0 "$$(cat $(VENV)/.unfinished)" 2>/dev/null || rm -rf $(VENV)
+	@mkdir -p $(VENV) && echo $$PPID > $(VENV)/.unfinished
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python '>=3.11' $(VENV) && \
 	  VIRTUAL_ENV=$(VENV) uv pip sync --quiet --require-hashes requirements-dev.lock; \
@@ -28,7 +28,7 @@ $(VENV)/.installed: requirements-dev.lock pyproject.toml
 	@echo "$(CURDIR)/src" > "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/openstack_operator_src.pth"
 	@printf '#!/bin/sh\nexec "%s" -m openstack_operator.cli "$$@"\n' "$(CURDIR)/$(PY)" > $(VENV)/bin/openstack-operator
 	@chmod +x $(VENV)/bin/openstack-operator
-	@rm $(VENV)/.unfinished
+	@rm -f $(VENV)/.unfinished
 	@touch $@
 
 .PHONY: lock
@@ -132,7 +132,7 @@ test-seeds: venv ## Manifests that were written before this operator, applied as
 # A line in docs/evidence/suites.md for each run.
 RECORD = $(PY) -m tests.suites run $@ --
 # In order, in one process; openstacksdk's warnings are its own affair.
-E2E = $(RECORD) $(AGAIN) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
+E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration

@@ -47,7 +47,7 @@ class Failures:
         self._is_whole = self._is_whole and not report.failed
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if (name := os.environ.get(FAILURES)) and "PYTEST_XDIST_WORKER" not in os.environ:
+        if name := os.environ.get(FAILURES):
             Path(name).write_text(json.dumps(self._ids if self._is_whole else None), encoding="utf-8")
 
 

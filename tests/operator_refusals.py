@@ -138,7 +138,12 @@ REFUSALS = [
     ),
     *(
         Refusal(
-            name, kind, spec, field, f"'{key}' of Secret '{name}' is no certificate in PEM; write all lines", secret
+            name,
+            kind,
+            spec,
+            field,
+            f"'{key}' of Secret '{name}' is no certificate in PEM, or one of several cannot be read; write all lines",
+            secret,
         )
         for name, kind, spec, field, key, secret in _PLACEHOLDERS
     ),

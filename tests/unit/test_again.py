@@ -11,9 +11,7 @@ from tests import again
 
 pytestmark = pytest.mark.seconds
 
-PLUGIN = (
-    "from tests import again\n\ndef pytest_configure(config):\n    config.pluginmanager.register(again.Failures())\n"
-)
+PLUGIN = "from tests import again\n\ndef pytest_configure(config):\n    if not hasattr(config, 'workerinput'):\n        config.pluginmanager.register(again.Failures())\n"
 FLAKY = """
 from pathlib import Path
 

@@ -179,7 +179,7 @@ def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> N
     assert durations == {"Job/nova-db-sync-2222": 42.0, "Deployment/api": 42.0}
     text = "\n".join(lines(differences, outages(differences, writes), [], durations))
     assert "Jobs, in this order:\n  Job/nova-db-sync-2222 (took 42 s the last time)" in text
-    assert "one program at a time:\n  Deployment/api (took 42 s the last time)" in text
+    assert "one workload at a time:\n  Deployment/api (took 42 s the last time)" in text
     assert text.endswith("2 objects: 1 created, 1 changed; 1 program replaces pods")
 
 

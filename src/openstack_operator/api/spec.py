@@ -47,16 +47,16 @@ class PodSettings(Model):
     tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints of nodes that the pods tolerate. A change replaces the pods."""
     affinity: Opaque | None = None
-    """Kubernetes affinity of the pods. A required podAntiAffinity selects pods of this namespace only."""
+    """Kubernetes affinity of the pods. A change replaces the pods. A required podAntiAffinity selects pods of this namespace only."""
     anti_affinity: Literal["soft", "hard"] | None = None
     """Placement of a program's pods on different nodes, `soft` if unset. With `soft`, pods share a node if there are
-    too few nodes. With `hard`, a pod stays pending without a free node. A podAntiAffinity in `affinity` replaces
+    too few nodes. With `hard`, a pod stays pending without a free node. A change replaces the pods. A podAntiAffinity in `affinity` replaces
     either. Has no effect on programs that run once on every node."""
     topology_spread_constraints: Annotated[Opaques, bounded(8)] | None = None
-    """Spread of a program's pods, for example over zones. A constraint without a labelSelector gets that of the
+    """Spread of a program's pods, for example over zones. A change replaces the pods. A constraint without a labelSelector gets that of the
     program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
-    """PriorityClass of the pods. Classes that begin with `system-` need the operator's flag `--priority-classes`."""
+    """PriorityClass of the pods. A change replaces the pods. Classes that begin with `system-` need the operator's flag `--priority-classes`."""
 
 
 class Purge(PodSettings):
@@ -356,8 +356,8 @@ class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     upgrade: Upgrade = Upgrade()
     """Check of another release, and the last step of an upgrade."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """Conditions to wait for before pods of APIs, workers and agents start for the first time. They are those of other
-    resources, besides the ones that the service uses."""
+    """Conditions of other resources to wait for before pods of APIs, workers and agents start for the first time.
+    Those of the resources that the service uses need no entry."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"replicas": 2}

@@ -49,7 +49,7 @@ class DatabaseSource(Model):
     )
 
     mariadb_ref: MariaDBRef | None = Field(default=None, alias="mariadbRef")
-    """MariaDB that holds the schema, `mariadb` if secretRef is unset, too. Cannot be changed, since data does not move
+    """MariaDB that holds the schema, `mariadb` if neither this nor secretRef is set. Cannot be changed, since data does not move
     by itself."""
     secret_ref: LoginSecretRef | None = None
     """Secret with the login of an external server. It has `username` and `password`, and `host`, `port` and `database`
@@ -90,7 +90,7 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if secretRef is unset, too. With another one, the
+    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if neither this nor secretRef is set. With another one, the
     service moves there."""
     secret_ref: LoginSecretRef | None = None
     """Secret with the login of an external broker. It has `username` and `password`; `vhost`, the virtual host, without

@@ -38,7 +38,7 @@ def _lines(
     rolled_out = [each.name for each in replaced]
     # The pods of a DaemonSet wait for other programs, and none waits for them.
     on_nodes = " (a DaemonSet holds up no other)" if any(name.startswith("DaemonSet/") for name in rolled_out) else ""
-    yield from _steps(f"Pods are replaced in this order, one program at a time{on_nodes}:", rolled_out, durations)
+    yield from _steps(f"Pods are replaced in this order, one workload at a time{on_nodes}:", rolled_out, durations)
     if outages:
         yield ""
         yield "Not available during the change:"

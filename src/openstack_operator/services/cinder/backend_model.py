@@ -67,7 +67,8 @@ class LoopFile(Model):
     path: Path = "/var/lib/openstack-cinder"
     """Folder of the file on the node."""
     size: StorageSize = "20Gi"
-    """Initial size of the file. It takes space on the disk as data are written. It may grow, never shrink."""
+    """Size with which the file is made. It takes space on the disk as data are written. It cannot shrink, and a larger
+    size changes nothing of a file that exists."""
 
 
 class Lvm(Model):
@@ -141,9 +142,10 @@ class Backend(AgentSettings):
     name: BackendName
     """Name of the backend, and of its volume type unless `volumeType` sets another one."""
     type: Literal["ceph", "lvm", "nfs"] | None = None
-    """Kind of storage; unset if `driver` is set."""
+    """Kind of storage; unset if `driver` is set. Cannot be changed."""
     driver: Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z_][\w.]*$")] | None = None
-    """Class of Cinder's driver. For a driver of another kind of storage, set its settings in `options`."""
+    """Class of Cinder's driver. For a driver of another kind of storage, set its settings in `options`. Cannot
+    be changed."""
     replicas: Annotated[int, Field(ge=1, le=9)] = 1
     """Number of cinder-volume pods. Several work at the same time (active/active). The driver must support that, and
     several pods need `coordination.etcdRef`."""
@@ -238,7 +240,7 @@ class Swift(Model):
     """Swift of this cloud, or another one."""
 
     url: Annotated[str, Field(max_length=255, pattern=r"^https?://\S+$")] | None = None
-    """URL of the object store, which usually ends in AUTH_, the one in the catalog if unset."""
+    """URL of the object store, that of the catalog if unset. It usually ends in `AUTH_`."""
     container: Annotated[str, Field(min_length=1, max_length=255, pattern=r"^[^/\s]+$")] = "volumebackups"
     """Name of the container in each user's own account."""
 

@@ -155,8 +155,8 @@ class ImageCache(Model):
     enabled: bool = False
     """Cache images. Of little use with Ceph: the disks of servers are clones there, and Nova downloads no image."""
     size: StorageSize = "10Gi"
-    """Space on the node's disk for each pod's cache. Images unused for longest are removed first. It may grow, never
-    shrink."""
+    """Space on the node's disk for each pod's cache. Images unused for longest are removed first. The size may
+    grow, never shrink."""
 
 
 _SEVERAL = "has(self.storage) && has(self.storage.backends) && self.storage.backends.size() > 0"

@@ -23,16 +23,16 @@ def client(ctx: Context[NovaSpec], user: sources.Identity) -> Sections:
 
 
 def _kinds(ctx: Context[NovaSpec]) -> set[str]:
-    """Return the kinds of volumes of this cloud: ceph, nfs, iscsi."""
+    """Return the kinds of volumes of this cloud: ceph, devices, driver, iscsi, nfs."""
     ref = ctx.spec.cinder_ref
     return set(ctx.refs[ref].published.get("attaches", "").split()) if ref else set()
 
 
 _NOWHERE = "https://127.0.0.1:1/v3"
 """Place of Cinder's API where there is none: a port of the pod itself, where nothing listens."""
-# A driver of the user's own without devices of nodes: QEMU itself opens its volumes.
 _TYPES = {"ceph": "rbd", "devices": "fibre_channel nvmeof", "driver": "rbd", "iscsi": "iscsi", "nfs": "nfs"}
-"""Values of `driver_volume_type` in answers of Cinder, by kind of volume."""
+"""Values of `driver_volume_type` in answers of Cinder, by kind of volume; a driver of the user's own without devices of
+nodes has volumes that QEMU itself opens."""
 
 
 def nova_compute_env(ctx: Context[NovaSpec]) -> dict[str, str]:

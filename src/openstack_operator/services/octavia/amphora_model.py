@@ -87,7 +87,7 @@ class Amphora(Model):
     ssh_key: (
         Annotated[str, bounded(1024), Field(pattern=r"^(ssh-(rsa|ed25519)|ecdsa-sha2-nistp[0-9]+) [ -~]+$")] | None
     ) = None
-    """Public key with which you log in to amphorae by SSH; if unset, no one can. The way there is the management
+    """Public key with which you log in to amphorae by SSH; if unset, no one can. Connect through the management
     network."""
     messaging: MessagingSource = MessagingSource()
     """Broker between the API and the workers."""

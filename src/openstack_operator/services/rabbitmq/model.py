@@ -51,8 +51,8 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Number of members of the cluster. You can add members later, but not remove any: the others would wait for
     them."""
     remote_access: RemoteAccess | None = None
-    """Service `<name>-remote` for clients outside the Kubernetes cluster, none if unset. Such a client is the
-    nova-compute of another cluster. It uses TLS alone (5671), and the Service's host is in the certificate. Needs
+    """Service `<name>-remote` for clients outside the Kubernetes cluster, none if unset. An example
+    is nova-compute of another cluster. It uses TLS alone (5671), and the Service's host is in the certificate. Needs
     `tls`."""
     config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator

@@ -67,7 +67,7 @@ class TestedKeystone(Model):
     """Secret with an application credential of an administrator there. It has `clouds.yaml`, or
     `application_credential_id` and `application_credential_secret`; and `ca.crt` to verify its APIs, unless the image
     trusts their authority. Tempest logs in with passwords only: each run uses the credential to create an
-    administrator, and removes him when it ends."""
+    administrator, and removes it at the end."""
 
     interface: Literal["internal", "public"] = "internal"
     """Interface of the catalog's endpoints to test."""
