@@ -16,8 +16,8 @@ from openstack_operator.registry import RESOURCES
 
 STAYS = re.compile(r"\bcannot (be changed|shrink)\b")
 SAYS_SO = re.compile(
-    r"cannot (be )?(changed?|removed?|shrink|set)|cannot set or unset|(never|not) (shrink|decrease|remove|change)|the same as"
-    r"|only grow",
+    r"cannot (be )?(changed?|removed?|shrink|set)|cannot set or unset|(never|not) (shrink|decrease|remove|change)"
+    r"|the same as|only grow",
     re.IGNORECASE,
 )
 

@@ -11,7 +11,13 @@ from tests import again
 
 pytestmark = pytest.mark.seconds
 
-PLUGIN = "from tests import again\n\ndef pytest_configure(config):\n    if not hasattr(config, 'workerinput'):\n        config.pluginmanager.register(again.Failures())\n"
+PLUGIN = """
+from tests import again
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(again.Failures())
+"""
 FLAKY = """
 from pathlib import Path
 

@@ -47,16 +47,18 @@ class PodSettings(Model):
     tolerations: Annotated[Opaques, bounded(64)] | None = None
     """Taints of nodes that the pods tolerate. A change replaces the pods."""
     affinity: Opaque | None = None
-    """Kubernetes affinity of the pods. A change replaces the pods. A required podAntiAffinity selects pods of this namespace only."""
+    """Kubernetes affinity of the pods. A change replaces the pods. A required podAntiAffinity selects pods of this
+    namespace only."""
     anti_affinity: Literal["soft", "hard"] | None = None
     """Placement of a program's pods on different nodes, `soft` if unset. With `soft`, pods share a node if there are
-    too few nodes. With `hard`, a pod stays pending without a free node. A change replaces the pods. A podAntiAffinity in `affinity` replaces
-    either. Has no effect on programs that run once on every node."""
+    too few nodes. With `hard`, a pod stays pending without a free node. A change replaces the pods. A podAntiAffinity
+    in `affinity` replaces either. Has no effect on programs that run once on every node."""
     topology_spread_constraints: Annotated[Opaques, bounded(8)] | None = None
-    """Spread of a program's pods, for example over zones. A change replaces the pods. A constraint without a labelSelector gets that of the
-    program's pods. Has no effect on programs that run once on every node."""
+    """Spread of a program's pods, for example over zones. A change replaces the pods. A constraint without a
+    labelSelector gets that of the program's pods. Has no effect on programs that run once on every node."""
     priority_class_name: Annotated[Name, bounded(253)] | None = None
-    """PriorityClass of the pods. A change replaces the pods. Classes that begin with `system-` need the operator's flag `--priority-classes`."""
+    """PriorityClass of the pods. A change replaces the pods. Classes that begin with `system-` need the operator's flag
+    `--priority-classes`."""
 
 
 class Purge(PodSettings):

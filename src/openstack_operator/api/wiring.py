@@ -49,8 +49,8 @@ class DatabaseSource(Model):
     )
 
     mariadb_ref: MariaDBRef | None = Field(default=None, alias="mariadbRef")
-    """MariaDB that holds the schema, `mariadb` if neither this nor secretRef is set. Cannot be changed, since data does not move
-    by itself."""
+    """MariaDB that holds the schema, `mariadb` if neither this nor secretRef is set. Cannot be changed, since data does
+    not move by itself."""
     secret_ref: LoginSecretRef | None = None
     """Secret with the login of an external server. It has `username` and `password`, and `host`, `port` and `database`
     if the spec does not set them. With `ca.crt`, connections use TLS and verify the server with it. Create the schema
@@ -90,8 +90,8 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if neither this nor secretRef is set. With another one, the
-    service moves there."""
+    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if neither this nor secretRef is set. With another
+    one, the service moves there."""
     secret_ref: LoginSecretRef | None = None
     """Secret with the login of an external broker. It has `username` and `password`; `vhost`, the virtual host, without
     which it is `/`; and `host` and `port` if hosts is unset. With `ca.crt`, connections use TLS and verify the broker

@@ -50,17 +50,17 @@ class Cache:
         self._notify, self._on_kinds_changed = notify, on_kinds_changed
         self.budget = Budget(self._is_claimed)
         """Limit of what each namespace may take of these stores."""
-        self.stores = {kind: Store(kind, self._count, self.budget) for kind in catalog.all}
-        self.foreign = Store(SECRET, self._count, self.budget)
+        self.stores = {kind: Store(kind, self._take_in, self.budget) for kind in catalog.all}
+        self.foreign = Store(SECRET, self._take_in, self.budget)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
-        self.volumes = Store(CLAIM, self._count, self.budget)
+        self.volumes = Store(CLAIM, self._take_in, self.budget)
         """Volume claims that Kubernetes makes for StatefulSets of ours, with the labels of their selectors."""
-        self.pods = Store(POD, self._count, self.budget)
+        self.pods = Store(POD, self._take_in, self.budget)
         """Pods of ours, trimmed to what the operator shows of them."""
         self._resources_in = Counter[str]()
         """Numbers of resources of ours, by namespace."""
-        self.warnings = Warnings(WARNING, self._count, lambda namespace: self._resources_in[namespace] > 0)
-        self.nodes = Store(NODE, self._count)
+        self.warnings = Warnings(WARNING, self._take_in, lambda namespace: self._resources_in[namespace] > 0)
+        self.nodes = Store(NODE, self._take_in)
         """Nodes, if a kind looks at them: metadata, and whether they answer."""
         self._resources = {kind.handle: kind for kind in catalog.resources}
         self._roles: dict[str, list[Kind]] = {}
@@ -74,7 +74,7 @@ class Cache:
             read = partial(read_node, node_labels=node_labels)
             self.informers.append(Informer(client, self.nodes, read=read))
 
-    def _count(self, change: Change) -> None:
+    def _take_in(self, change: Change) -> None:
         if change.kind in self.catalog.resources:
             self._resources_in[change.meta.namespace] += (change.new is not None) - (change.old is not None)
         self._notify(change)

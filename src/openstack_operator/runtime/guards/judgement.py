@@ -58,10 +58,8 @@ def _certificate_faults(spec: Model, data: Mapping[str, Mapping[str, str]]) -> I
             # A program that issues certificates leaves ca.crt empty if it hands out no authority.
             is_unset = isinstance(ref, ClientSecretRef) and not files[key].strip()
             if not is_unset and not pki.split(files[key]):
-                yield Fault(
-                    f"{path}{ref.field}",
-                    f"{key!r} of Secret {ref.name!r} is no certificate in PEM, or one of several cannot be read; {_PEM}",
-                )
+                text = f"{key!r} of Secret {ref.name!r} is no certificate in PEM, or one of several cannot be read"
+                yield Fault(f"{path}{ref.field}", f"{text}; {_PEM}")
 
 
 def key_fault(path: str, ref: SecretKeyRef, data: Mapping[str, str]) -> Fault | None:

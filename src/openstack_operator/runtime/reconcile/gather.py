@@ -99,7 +99,7 @@ class Gatherer:
         kind = Kind.of(resource)
         request = Request(kind.handle, owner.meta.namespace, owner.meta.name)
         inputs = Inputs(self._world, request, owner, spec)
-        inputs.refuse_younger_rival()
+        inputs.refuse_name_in_use()
         refs, waits = inputs.referents(), inputs.dependency_verdicts()
         named_secrets = await inputs.named_secrets()
         await inputs.check_sharing(self._sharing, named_secrets)

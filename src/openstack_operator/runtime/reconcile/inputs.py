@@ -69,7 +69,7 @@ class Inputs:
         self._targets.update(targets)
         self._world.references.set(self._request, self._targets)
 
-    def refuse_younger_rival(self) -> None:
+    def refuse_name_in_use(self) -> None:
         """Follow the resources of other groups that have the same name. Raises SpecError if one of them is older."""
         rivals = self._world.rivals(self._request)
         self._follow({self._world.target(self._request)} if rivals else ())

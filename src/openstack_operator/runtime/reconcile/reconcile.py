@@ -60,7 +60,7 @@ _LOOK_AGAIN = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Work:
+class _PassContext:
     """One pass over a resource: what it is made from, and what writes and judges its objects."""
 
     request: Request
@@ -130,7 +130,7 @@ class Reconciler:
 
     def _work(
         self, request: Request, resource: Cached, context: Context[Any], children: Sequence[tuple[Kind, Cached]]
-    ) -> _Work:
+    ) -> _PassContext:
         engine, now = self._engine, steady()
         world, kind = engine.world, engine.world.resource(request.kind)
         applier = Applier(
@@ -140,7 +140,7 @@ class Reconciler:
         diagnostician = Diagnostician(
             world, request, context.now, engine.memo, engine.reporter.version, steady=now, image_fields=fields
         )
-        return _Work(
+        return _PassContext(
             request=request,
             resource=resource,
             context=context,
@@ -151,7 +151,7 @@ class Reconciler:
             gate=self._gate(request, resource, context.spec, now, applier, children),
         )
 
-    async def _apply(self, work: _Work, plan: Plan) -> Mapping[Step, Verdict]:
+    async def _apply(self, work: _PassContext, plan: Plan) -> Mapping[Step, Verdict]:
         """Carry out the plan as far as its steps are ready, and return how far each one is."""
         engine, request = self._engine, work.request
         endings = PodEndings(engine.world, request, work.applier)
@@ -170,7 +170,7 @@ class Reconciler:
         self._note_waits(work.resource, verdicts, work.applier, work.now)
         return verdicts
 
-    async def _prune(self, work: _Work, plan: Plan) -> Verdict | None:
+    async def _prune(self, work: _PassContext, plan: Plan) -> Verdict | None:
         """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
         try:
             await work.applier.prune(plan, work.children)
@@ -180,7 +180,7 @@ class Reconciler:
         return None
 
     async def _report_outcome(
-        self, work: _Work, plan: Plan, verdicts: Mapping[Step, Verdict], pruning: Verdict | None
+        self, work: _PassContext, plan: Plan, verdicts: Mapping[Step, Verdict], pruning: Verdict | None
     ) -> Result:
         """Write the status and Events of a pass, and return when to look at the resource again."""
         request, context, applier, diagnostician = work.request, work.context, work.applier, work.diagnostician
@@ -298,7 +298,7 @@ class Reconciler:
         else:
             outdated.pop(resource.meta.uid, None)
 
-    async def _report_changes(self, work: _Work, plan: Plan, *, serves: bool) -> None:
+    async def _report_changes(self, work: _PassContext, plan: Plan, *, serves: bool) -> None:
         """Log what this pass did, in one line, and write an Event for what users follow."""
         request, resource, applier = work.request, work.resource, work.applier
         recreated = self._recreated(resource, applier, plan, work.children)

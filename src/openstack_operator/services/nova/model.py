@@ -99,8 +99,9 @@ class Cell(Model):
     database: DatabaseSource | None = None
     """Server of this cell's database, that of the service if unset. You cannot set or unset it later."""
     messaging: MessagingSource | None = None
-    """Broker of this cell, that of the service if unset. You cannot set or unset it later. The cell always has a virtual host of its own. If the service
-    logs in by a secretRef, you make the virtual host, for the same account: `nova-cell1` for `cell1`."""
+    """Broker of this cell, that of the service if unset. You cannot set or unset it later. The cell always has a
+    virtual host of its own. If the service logs in by a secretRef, you make the virtual host, for the same account:
+    `nova-cell1` for `cell1`."""
     compute_ref: ComputeRef | None = None
     """More nodes of this cell, besides the nodes that have the cell's name as their label: label the hypervisors of a
     cluster with its name. Nodes that have servers stay in their cell: do not change this name later."""
