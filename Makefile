@@ -43,15 +43,15 @@ REGISTRY ?=
 
 .PHONY: cloud
 cloud: venv ## A real cloud from nothing, and a server in it that answers; SAMPLE=ceph takes another sample, RELEASE=2026.1 another OpenStack, REGISTRY=local pulls images
-	$(PY) -m cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(findstring command,$(origin RELEASE)),--release $(RELEASE)) $(if $(findstring command,$(origin REGISTRY)),--registry $(REGISTRY))
+	$(PY) -m tools.cloud up --sample deploy/samples/controlplane_$(SAMPLE).yaml $(if $(findstring command,$(origin RELEASE)),--release $(RELEASE)) $(if $(findstring command,$(origin REGISTRY)),--registry $(REGISTRY))
 
 .PHONY: proof
 proof: venv ## Boots a server in the cloud that runs
-	$(PY) -m cloud proof
+	$(PY) -m tools.cloud proof
 
 .PHONY: cloud-down
 cloud-down: venv ## Removes the embedded cluster and all in it; caches stay
-	$(PY) -m cloud down
+	$(PY) -m tools.cloud down
 
 .PHONY: lint
 lint: style types ## Formatting, lint, types, direction of imports
@@ -62,10 +62,10 @@ style: venv
 	$(PY) -m ruff check .
 	$(PY) -m pyrefly check --summary=none
 	$(VENV)/bin/lint-imports
-	$(PY) -m checks.language
-	$(PY) -m checks.names_in_strings
-	$(PY) -m checks.shell
-	$(PY) -m checks.advisories
+	$(PY) -m tools.checks.language
+	$(PY) -m tools.checks.names_in_strings
+	$(PY) -m tools.checks.shell
+	$(PY) -m tools.checks.advisories
 
 .PHONY: types
 types: venv ## The slower type checker, which finds more
@@ -73,7 +73,7 @@ types: venv ## The slower type checker, which finds more
 
 .PHONY: test
 test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and lint
-	$(PY) -m localcluster build --only apiserver
+	$(PY) -m tools.localcluster build --only apiserver
 	$(MAKE) --no-print-directory style
 	$(MAKE) --no-print-directory -j 2 types layers
 
@@ -99,26 +99,26 @@ layers: venv
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
-	$(PY) -m localcluster build --only apiserver
+	$(PY) -m tools.localcluster build --only apiserver
 	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once
-	$(PY) -m checks
+	$(PY) -m tools.checks
 
 # In build/release: manifests and charts that name these images by digest, the wheel, lists of contents, checksums.
 .PHONY: release
 release: venv ## Pushes all images to REGISTRY= and writes what others install from; COSIGN_KEY= signs
 	@test -n "$(REGISTRY)" || { echo "name a registry: make release REGISTRY=registry.example.org/team" >&2; exit 1; }
-	$(PY) -m publish $(REGISTRY)
+	$(PY) -m tools.publish $(REGISTRY)
 
 .PHONY: docs
 docs: venv ## The documentation as a site in build/site, which opens without a network
-	$(PY) -m publish.site
+	$(PY) -m tools.publish.site
 
 .PHONY: mutants
 mutants: venv ## Small faults in plan, parts, kube and agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
-	$(RECORD) $(PY) -m checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))
+	$(RECORD) $(PY) -m tools.checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))
 
 SEEDS ?=
 export SEEDS
@@ -126,7 +126,7 @@ export SEEDS
 .PHONY: test-seeds
 test-seeds: venv ## Manifests that were written before this operator, applied as they stand; SEEDS= names their folder
 	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make test-seeds SEEDS=…" >&2; exit 1; }
-	$(PY) -m localcluster build --only apiserver
+	$(PY) -m tools.localcluster build --only apiserver
 	$(PY) -m pytest -q -n 0 tests/seeds
 
 # A line in docs/evidence/suites.md for each run.
@@ -140,7 +140,7 @@ test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the im
 
 .PHONY: test-crash-points
 test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds and of an upgrade; make chaos tries each write
-	$(PY) -m localcluster build --only apiserver
+	$(PY) -m tools.localcluster build --only apiserver
 	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py
 
 # `make e2e INSTALL=chart` and `INSTALL=kustomize` take the operator from a release in a registry, `make cloud`, too.
@@ -164,8 +164,8 @@ e2e-tls: venv ## A cloud that is told to encrypt while it runs, what of it can b
 
 .PHONY: e2e-providers
 e2e-providers: venv ## Operators of others, built from their modules, and what runs on them
-	$(PY) -m operators build
-	$(PY) -m localcluster build --only vault
+	$(PY) -m tools.operators build
+	$(PY) -m tools.localcluster build --only vault
 	$(E2E) tests/e2e/on_providers
 
 .PHONY: e2e-cortex
@@ -187,7 +187,7 @@ e2e-federation: venv ## A cloud that is told to let in users of an OpenID provid
 .PHONY: e2e-seeds
 e2e-seeds: venv ## Manifests that were written before this operator, each until a server answers; SEEDS= names their folder
 	@ls $(SEEDS)/*.yaml >/dev/null 2>&1 || { echo "name a folder of manifests: make e2e-seeds SEEDS=…" >&2; exit 1; }
-	$(PY) -m operators build cert-manager pebble mariadb-operator rabbitmq-cluster-operator messaging-topology-operator memcached-operator k-orc
+	$(PY) -m tools.operators build cert-manager pebble mariadb-operator rabbitmq-cluster-operator messaging-topology-operator memcached-operator k-orc
 	$(E2E) tests/e2e/on_seeds
 
 .PHONY: e2e-upgrade
@@ -204,7 +204,7 @@ e2e-infrastructure: venv ## MariaDB from one major version to the next, a cluste
 
 .PHONY: e2e-services
 e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is off by default, used as its users do
-	$(PY) -m localcluster build --only vault
+	$(PY) -m tools.localcluster build --only vault
 	$(E2E) tests/e2e/on_services
 
 .PHONY: e2e-per-service
@@ -221,7 +221,7 @@ e2e-registry: venv ## A cloud whose nodes pull its images, with a login, from a 
 
 .PHONY: e2e-install
 e2e-install: venv ## The chart, kustomize, OLM and Flux install the operator from a registry started here, upgrade it and go; a cloud by the chart
-	$(PY) -m operators build source-controller helm-controller olm opm
+	$(PY) -m tools.operators build source-controller helm-controller olm opm
 	$(E2E) tests/e2e/on_install
 
 .PHONY: e2e-hypervisors
@@ -230,19 +230,19 @@ e2e-hypervisors: venv ## A cloud whose hypervisors know it by two Secrets alone,
 
 .PHONY: chaos
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
-	$(PY) -m localcluster build --only apiserver
+	$(PY) -m tools.localcluster build --only apiserver
 	$(RECORD) sh -c '\
 	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py || exit; \
-	  $(PY) -m chaos run; status=$$?; $(PY) -m chaos report && exit $$status'
+	  $(PY) -m tools.chaos run; status=$$?; $(PY) -m tools.chaos report && exit $$status'
 
 .PHONY: chaos-services
 chaos-services: venv ## The same cloud with each service that is off by default: their pods killed, owned objects deleted, all rolled
-	$(RECORD) $(PY) -m chaos run --services --only 1,2,16,18
+	$(RECORD) $(PY) -m tools.chaos run --services --only 1,2,16,18
 
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
-	$(PY) -m localcluster build --only apiserver
-	$(RECORD) $(PY) -m bench
+	$(PY) -m tools.localcluster build --only apiserver
+	$(RECORD) $(PY) -m tools.bench
 
 .PHONY: suites
 suites: venv ## When each of the longer suites ran last, and how: what never ran first, then the oldest
@@ -250,12 +250,12 @@ suites: venv ## When each of the longer suites ran last, and how: what never ran
 
 .PHONY: dashboards
 dashboards: venv ## A monitored cloud from nothing, a page and a picture of each dashboard with its data in build/dashboards; fails if a panel has none
-	$(PY) -m dashboards.live --start
-	$(PY) -m dashboards.pictures
+	$(PY) -m tools.dashboards.live --start
+	$(PY) -m tools.dashboards.pictures
 
 .PHONY: generate
 generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's
 	$(VENV)/bin/openstack-operator generate
-	$(PY) -m dashboards
+	$(PY) -m tools.dashboards
 	$(PY) -m tests.proofs --write
 	$(PY) -m images.patches > docs/reference/patches.md

@@ -76,10 +76,10 @@ def write(engine: Engine, references: Sequence[str], archive: Path) -> None:
 
 
 def _localcluster(*arguments: str, capture: bool = False) -> str:
-    command = [sys.executable, "-m", "localcluster", *arguments]
+    command = [sys.executable, "-m", "tools.localcluster", *arguments]
     result = subprocess.run(
         command, stdout=subprocess.PIPE if capture else None, text=True, cwd=catalog.ROOT, check=False
     )
     if result.returncode:
-        raise CommandError(f"python -m localcluster {' '.join(arguments)}: exit {result.returncode}")
+        raise CommandError(f"python -m tools.localcluster {' '.join(arguments)}: exit {result.returncode}")
     return result.stdout or ""

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from localcluster import build
 from openstack_operator.yaml_text import dump
+from tools.localcluster import build
 
 TABLE = Path(__file__).parent / "kubeconfigs.yaml"
 GOLDEN = Path(__file__).parent / "kubeconfigs.golden.yaml"

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
 
-from localcluster import build
 from openstack_operator import pki
 from tests.e2e import documented
+from tools.localcluster import build
 
 PAGE = documented.ROOT / "docs" / "how-to" / "store-secrets.md"
 MOUNT, HOST = "barbican", "vault.example.org"

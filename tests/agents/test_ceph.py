@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.agents.ceph import keeper
 from openstack_operator.plan import Object, Release, key
@@ -23,6 +22,7 @@ from openstack_operator.services.cephstorage import config
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE
 from openstack_operator.services.cephstorage.service import FOLDER, plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 from .modules_of_ceph import rados
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.agents.mariadb import disk, galera
 from openstack_operator.plan import Release, key
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 PROGRAMS = Path(__file__).parent / "programs_of_mariadb"
 WRAPPER = Path(__file__).parent / "start_member.py"

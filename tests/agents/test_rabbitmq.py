@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator.plan import Object, Release
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context
 from tests.unit.patience import PATIENCE, until
+from tools.localcluster.ports import free_port
 
 from .programs import Machine, as_kubelet_starts, container, environment, planned
 

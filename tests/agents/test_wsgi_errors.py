@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator import agents
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
 from tests.unit.patience import PATIENCE
+from tools.localcluster.ports import free_port
 
 APPLICATION = '''
 import logging, sys

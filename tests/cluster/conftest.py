@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from localcluster import apiserver, build
 from openstack_operator import api
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Transient
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
+from tools.localcluster import apiserver, build
 
 from . import others, toy
 from .etcd import etcd_data

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from localcluster import apiserver, build, paths
+from tools.localcluster import apiserver, build, paths
 
 _PROGRAMS = (("kubernetes", "kube-apiserver"), ("etcd", "etcd"))
 _NUMBER = 10

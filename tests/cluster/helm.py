@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import build
-from localcluster.commands import run
-from operators.build import helm_binary
+from tools.localcluster import build
+from tools.localcluster.commands import run
+from tools.operators.build import helm_binary
 
 ROOT = Path(__file__).parent.parent.parent
 CHART = ROOT / "deploy" / "charts" / "openstack-operator"

@@ -9,7 +9,7 @@ from typing import Any, cast
 from openstack_operator.kube import Object
 from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.yaml_text import load
-from operators import crds
+from tools.operators import crds
 
 _HERE = Path(__file__).parent
 _PLURALS = {

@@ -10,8 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from localcluster import apiserver, build, components
-from localcluster.ports import free_port
+from tools.localcluster import apiserver, build, components
+from tools.localcluster.ports import free_port
 
 
 class ApiServer:

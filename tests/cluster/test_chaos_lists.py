@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from chaos.lists import Lists, Object
-from cloud.kubernetes import CloudError
+from tools.chaos.lists import Lists, Object
+from tools.cloud.kubernetes import CloudError
 
 from . import toy
 from .harness import Cluster, eventually

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import apiserver, build
+from tools.localcluster import apiserver, build
 
 from .helm import CHART, NAME, ROOT, Helm
 

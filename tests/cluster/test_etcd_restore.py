@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from localcluster import build
 from openstack_operator.actuators.models import DATABASE
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.placement.model import PLACEMENT
+from tools.localcluster import build
 
 from .conftest import _data  # pyright: ignore[reportPrivateUsage]
 from .harness import Cluster, eventually

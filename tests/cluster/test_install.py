@@ -16,8 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import apiserver, build
-from localcluster.commands import CommandError, run
 from openstack_operator import __version__
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
@@ -26,6 +24,8 @@ from openstack_operator.runtime.kubernetes.kinds import NAMESPACE
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.tempest.model import TEMPEST
+from tools.localcluster import apiserver, build
+from tools.localcluster.commands import CommandError, run
 
 from .etcd import etcd_data
 from .harness import DISCOVERY_PERIOD, PATIENCE, Cluster, eventually, running

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from localcluster import build
 from tests.kubeconfigs import Stand, golden, kubectl, rows, stand
+from tools.localcluster import build
 
 
 @pytest.fixture(scope="module", name="server")

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator.generate.injector import labels_injector, webhook
 from openstack_operator.injector.certificate import certify
 from openstack_operator.injector.injector import Injector
@@ -28,6 +27,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.runtime.kubernetes.kinds import LEASE, NODE, POD, SECRET, Kind
 from openstack_operator.runtime.process import any_of
+from tools.localcluster.ports import free_port
 
 from .harness import Cluster, eventually, running
 from .rest import Rest

@@ -17,7 +17,7 @@ from .rest import MORE, Rest, kind_of
 
 ROOT = Path(__file__).parent.parent.parent
 GOLDENS = sorted((ROOT / "src" / "openstack_operator" / "services").glob("*/cases/*.yaml"))
-# Files for Helm, OLM, Flux and Argo CD are tried by test_charts.py, checks/olm_bundle.py and make e2e-install.
+# Files for Helm, OLM, Flux and Argo CD are tried by test_charts.py, tools/checks/olm_bundle.py and make e2e-install.
 _FOLDERS_OF_OTHERS = {"charts", "bundle", "flux", "argo-cd"}
 # What kubectl and helm read themselves is no object.
 DEPLOYED = sorted(

@@ -14,7 +14,6 @@ import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
-from localcluster.ports import free_port
 from openstack_operator.admission.policy_names import NAMESPACE
 from openstack_operator.generate.permissions import METRICS_READER
 from openstack_operator.runtime.kubernetes.client import Client
@@ -23,6 +22,7 @@ from openstack_operator.runtime.serve.scrapers import NO_RIGHT, Scrapers
 from openstack_operator.runtime.serve.scraping import MetricsServer
 from openstack_operator.runtime.serve.serving_certificate import ServingCertificate
 from openstack_operator.yaml_text import load
+from tools.localcluster.ports import free_port
 
 from .harness import PATIENCE, Cluster, eventually, running
 from .rest import Rest

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from localcluster import apiserver, build
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
 from tests.world import RELEASES
+from tools.localcluster import apiserver, build
 
 from .harness import eventually
 

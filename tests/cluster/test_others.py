@@ -11,7 +11,7 @@ import pytest
 from openstack_operator.kube import Object
 from openstack_operator.plan import Kind, SpecError
 from openstack_operator.yaml_text import load, load_text
-from operators import crds
+from tools.operators import crds
 
 from .conftest import install
 from .harness import Cluster

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from localcluster.doctor import install_packages
-from localcluster.ports import free_port
+from tools.localcluster.doctor import install_packages
+from tools.localcluster.ports import free_port
 
 from .waiting import until
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 from openstack.connection import Connection
 
-from cloud import deploy, proof
-from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.session import Cloud, Session
-from localcluster import paths
-from localcluster.target import target
+from tools.cloud import deploy, proof
+from tools.cloud.kubernetes import ROOT, Kubernetes, module
+from tools.cloud.session import Cloud, Session
+from tools.localcluster import paths
+from tools.localcluster.target import target
 
 from . import evidence, waiting
 from .waiting import Stage
@@ -65,7 +65,7 @@ def stands(
     """A cluster in the place of any other, and in it, Ready, the cloud of a sample whose control plane was changed."""
     if target().kind != "embedded":
         pytest.skip("what is looked at, and reached, is on the networks of the embedded cluster's nodes")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     found = deploy.documents(sample)
     plane = next(doc for doc in found if doc["kind"] == "OpenStackControlPlane")
     change(plane["spec"])
@@ -77,7 +77,7 @@ def stands(
         with stage(session.cluster, plane["metadata"]["namespace"]) as entered:
             yield session, session.converge(changed, timeout=900, in_vain=entered.in_vain)
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def session() -> Iterator[Session]:
             yield started
     finally:
         if target().kind != "existing":
-            module("localcluster", "down")
+            module("tools.localcluster", "down")
 
 
 @pytest.fixture

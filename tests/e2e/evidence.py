@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cloud import deploy
-from cloud.kubernetes import ROOT, CloudError, Kubernetes
+from tools.cloud import deploy
+from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
 
 FOLDER = ROOT / "build" / "failures"
 _LINES = "4000"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
-from cloud.timeline import KINDS, PLANES
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
+from tools.cloud.timeline import KINDS, PLANES
 
 from .waiting import until
 

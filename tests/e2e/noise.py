@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cloud.kubernetes import Kubernetes
+from tools.cloud.kubernetes import Kubernetes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cloud.kubernetes import ROOT, CloudError, Kubernetes
+from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
 
 PAGE = ROOT / "docs" / "explanation" / "security.md"
 STRANGERS = "strangers"

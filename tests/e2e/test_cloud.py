@@ -15,11 +15,11 @@ import pytest
 from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
-from cloud import deploy, proof, view
-from cloud.kubernetes import CloudError, Kubernetes, ours
-from cloud.session import SAMPLES, Cloud, Session
-from cloud.timeline import timeline
 from images.catalog import is_pristine
+from tools.cloud import deploy, proof, view
+from tools.cloud.kubernetes import CloudError, Kubernetes, ours
+from tools.cloud.session import SAMPLES, Cloud, Session
+from tools.cloud.timeline import timeline
 
 from . import documented, noise, ports
 from .conftest import Report

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import archives, faults, layout, paths
+from tools.localcluster import archives, faults, layout, paths
 
 ROOT = Path(__file__).parents[2]
 SERVICE = "http://web.default.svc.cluster.local"
@@ -36,7 +36,7 @@ class Cluster:
         self.environment.pop("KUBECONFIG", None)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "localcluster", "--name", self.name, *arguments]
+        command = [sys.executable, "-m", "tools.localcluster", "--name", self.name, *arguments]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=ROOT, env=self.environment, stdout=pipe, stderr=pipe, text=True)
 

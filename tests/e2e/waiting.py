@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from openstack.connection import Connection
 
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.view import conditions, ready
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.view import conditions, ready
 
 T = TypeVar("T")
 Clock = Callable[[], float]

@@ -14,13 +14,13 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from checks.charts import differences
 from openstack_operator import __version__
 from openstack_operator.cli.main import command_line
 from openstack_operator.generate.chart.code import Code
 from openstack_operator.generate.chart.document import Value, all_values
 from openstack_operator.generate.chart.operator import template
 from openstack_operator.generate.chart.values import CloudValues, OperatorValues, Values
+from tools.checks.charts import differences
 
 ROOT = Path(__file__).parent.parent.parent
 CHARTS = ROOT / "deploy" / "charts"

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from checks.descriptions import DOUBLED, MISSING, ONLY_DEFAULT, TRUNCATED, definitions, fault, faults, fields
 from openstack_operator.api import split_default
 from openstack_operator.api.schema import flat_schema
 from openstack_operator.api.templates import first_sentence, sentences
 from openstack_operator.registry import RESOURCES
+from tools.checks.descriptions import DOUBLED, MISSING, ONLY_DEFAULT, TRUNCATED, definitions, fault, faults, fields
 
 STAYS = re.compile(r"\bcannot (be changed|shrink)\b")
 SAYS_SO = re.compile(
@@ -23,7 +23,7 @@ SAYS_SO = re.compile(
 
 
 def test_every_field_of_every_kind_has_a_whole_description() -> None:
-    """Run `python -m checks.descriptions` for the counts."""
+    """Run `python -m tools.checks.descriptions` for the counts."""
     schemas = [(f"{name} {part}", schema) for name, parts in definitions() for part, schema in parts.items()]
     assert sum(1 for _, schema in schemas for _ in fields(schema)) > 10_000
     assert [(path, problem) for name, schema in schemas for path, problem in faults(schema, name)] == []

@@ -195,7 +195,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_pages_that_programs_and_manifests_name_exist() -> None:
-    folders = ("src", "deploy", "cloud", "localcluster", "images", "operators", "bench", "chaos", "checks", "publish")
+    folders = ("src", "deploy", "tools", "images")
     suffixes = {".py", ".sh", ".yaml", ".txt", ".json"}
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     named = {

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from publish.pictures import picture
-from publish.site import build, main, relinked, sections, staged
+from tools.publish.pictures import picture
+from tools.publish.site import build, main, relinked, sections, staged
 
 ROOT = Path(__file__).parent.parent.parent
 

@@ -15,13 +15,15 @@ from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = sorted(
-    [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("deploy/**/*.yaml")]
+    [
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("*.md"),
+        *ROOT.glob("*/README.md"),
+        *ROOT.glob("tools/*/README.md"),
+        *ROOT.glob("deploy/**/*.yaml"),
+    ]
 )
-MODULES = sorted(
-    path
-    for folder in ("src", "cloud", "chaos", "bench", "operators", "localcluster", "checks", "publish")
-    for path in (ROOT / folder).rglob("*.py")
-)
+MODULES = sorted(path for folder in ("src", "tools") for path in (ROOT / folder).rglob("*.py"))
 VERBS = "get|describe|delete|edit|patch|wait|annotate|label|explain|scale"
 COMMAND = re.compile(rf"kubectl(?: -n \S+)? (?:{VERBS}) [^`\n]*")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = (
-    *("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "publish"),
-    *("tests.proofs", "tests.suites", "tests.costs"),
+    *(f"tools.{each}" for each in ("cloud", "operators", "chaos", "localcluster", "bench", "checks", "publish")),
+    *("images", "tests.proofs", "tests.suites", "tests.costs"),
 )
 
 
@@ -32,9 +32,9 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.seconds
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_finds_what_it_needs(root: Path, program: str) -> None:
-    """`tests.proofs` and `bench` take long; that they begin anew before they import anything is enough."""
-    if program in {"bench", "tests.proofs"}:
-        path = root / (f"{program}/__main__.py" if program == "bench" else "tests/proofs.py")
+    """`tests.proofs` and `tools.bench` take long; that they begin anew before they import anything is enough."""
+    if program in {"tools.bench", "tests.proofs"}:
+        path = root / ("tools/bench/__main__.py" if program == "tools.bench" else "tests/proofs.py")
         imports = [
             line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(("import ", "from "))
         ]
@@ -47,7 +47,7 @@ def test_a_program_finds_what_it_needs(root: Path, program: str) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_without_the_virtual_environment_one_line_says_how_to_make_it(tmp_path: Path, root: Path, program: str) -> None:
-    for name in ("cloud", "operators", "chaos", "images", "localcluster", "bench", "checks", "publish", "tests"):
+    for name in ("tools", "images", "tests"):
         shutil.copytree(
             root / name, tmp_path / name, ignore=shutil.ignore_patterns("cases", "e2e", "unit", "__pycache__")
         )

@@ -17,12 +17,12 @@ from image_root import image_root, inside
 from patience import PATIENCE
 from test_key_manager_served import USER, Keystone, alone, ready, serving
 
-from localcluster.ports import free_port
 from openstack_operator import agents, kube
 from openstack_operator.plan import Release, key
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8"}
 WORKS = "Vault: a secret was written, read and deleted"

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import pytest
 from patience import PATIENCE, until
 
-from localcluster.build import BuildError
-from localcluster.ports import free_port
 from tests import vault
+from tools.localcluster.build import BuildError
+from tools.localcluster.ports import free_port
 
 ROLE, SECRET, MOUNT = "role-of-barbican", "secret-of-barbican", "cloud/kv"
 

@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 from federated import answers, files, inside, uwsgi, written
 
-from localcluster.ports import free_port
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
+from tools.localcluster.ports import free_port
 
 ENTITY = "https://idp.example.org/shibboleth"
 SSO = "https://idp.example.org/sso"

@@ -15,8 +15,8 @@ import pytest
 from image_root import listens
 from patience import PATIENCE, until
 
-from localcluster.ports import free_port
 from openstack_operator import pki
+from tools.localcluster.ports import free_port
 
 BASE = "dc=example,dc=org"
 PEOPLE, GROUPS = f"ou=people,{BASE}", f"ou=groups,{BASE}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench import __main__ as bench
-from bench.process import Writes
-from bench.runs import Rest, Rollout
+from tools.bench import __main__ as bench
+from tools.bench.process import Writes
+from tools.bench.runs import Rest, Rollout
 
 
 def rollout(seconds: float) -> Rollout:

@@ -17,12 +17,12 @@ from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 from rpc_programs import PROGRAM
 
-from localcluster.ports import free_port
 from openstack_operator import oslo
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.api import references
 from openstack_operator.plan import Context, Release, ResolvedRef, Transient
 from openstack_operator.services.rabbitmq.config import AMQP, MANAGEMENT, rabbitmq_conf
+from tools.localcluster.ports import free_port
 
 VHOST = next(each for each in ACTUATORS if each.resource.kind == "RabbitMQVhost")
 LOGIN = {"default_user": "admin", "default_pass": "adminpw"}

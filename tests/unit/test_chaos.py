@@ -14,28 +14,28 @@ import pytest
 import yaml
 from keystoneauth1.exceptions import ConnectTimeout, NotFound
 
-from chaos import report
-from chaos.api import Api
-from chaos.journal import Attempt, Journal, longest_gap
-from chaos.lists import Lists
-from chaos.load import Load
-from chaos.recovery import recovered
-from chaos.run import SAMPLE, bounded, write
-from chaos.scenario import SCENARIOS, Result, Stage
-from chaos.scenarios.changes import steps
-from chaos.scenarios.objects import EDITS, Edit
-from chaos.scenarios.pod_ends import one_of_each
-from chaos.services import OPTIONAL, LoadBalancers, Secrets, Stacks, Zones
-from chaos.site import Site
-from chaos.verify import lacking
-from chaos.writers import Networks, Ports, Turnover
-from cloud import deploy
-from cloud.kubernetes import CloudError, Kubernetes, ours
 from openstack_operator.cli.offline.documents import read
 from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.cli.offline.survey import survey
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.yaml_text import readable
+from tools.chaos import report
+from tools.chaos.api import Api
+from tools.chaos.journal import Attempt, Journal, longest_gap
+from tools.chaos.lists import Lists
+from tools.chaos.load import Load
+from tools.chaos.recovery import recovered
+from tools.chaos.run import SAMPLE, bounded, write
+from tools.chaos.scenario import SCENARIOS, Result, Stage
+from tools.chaos.scenarios.changes import steps
+from tools.chaos.scenarios.objects import EDITS, Edit
+from tools.chaos.scenarios.pod_ends import one_of_each
+from tools.chaos.services import OPTIONAL, LoadBalancers, Secrets, Stacks, Zones
+from tools.chaos.site import Site
+from tools.chaos.verify import lacking
+from tools.chaos.writers import Networks, Ports, Turnover
+from tools.cloud import deploy
+from tools.cloud.kubernetes import CloudError, Kubernetes, ours
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from checks import alerts, olm_bundle, schemas
-from checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
+from tools.checks import alerts, olm_bundle, schemas
+from tools.checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
 
 PRIVILEGED = Finding(
     check="container-security-context-privileged", kind="DaemonSet", name="nova-libvirt", container="main", summary=""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from checks import advisories
-from checks.advisories import AdvisoriesError, check, fixed_version, read_list, records, refreshed
+from tools.checks import advisories
+from tools.checks.advisories import AdvisoriesError, check, fixed_version, read_list, records, refreshed
 
 ENTRY = {"id": "GHSA-x", "aliases": ["CVE-1"], "package": "py-mysql", "ranges": [["1.0", "1.1.1", ""]]}
 

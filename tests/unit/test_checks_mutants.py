@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from checks import mutants
-from checks.likely_tests import LIKELY
+from tools.checks import mutants
+from tools.checks.likely_tests import LIKELY
 
 SOURCE = mutants.ROOT / "src" / "openstack_operator"
 

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from checks.names_in_strings import of_code, of_page, problems
+from tools.checks.names_in_strings import of_code, of_page, problems
 
 
 @pytest.mark.parametrize(

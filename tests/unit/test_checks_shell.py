@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from checks import shell
+from tools.checks import shell
 
 # It finds fault with each line that says `bad`, and writes down how it is called.
 SHELLCHECK = """\

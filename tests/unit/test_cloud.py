@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from cloud import __main__ as command
-from cloud import deploy, own, view
-from cloud.kubernetes import CloudError, Kubernetes, existing_cluster
-from cloud.registry import PULL_SECRET, Login
-from cloud.session import APPLIED, MINIMAL, Session
 from images import catalog
 from images.registry import prefix
 from openstack_operator import __version__
+from tools.cloud import __main__ as command
+from tools.cloud import deploy, own, view
+from tools.cloud.kubernetes import CloudError, Kubernetes, existing_cluster
+from tools.cloud.registry import PULL_SECRET, Login
+from tools.cloud.session import APPLIED, MINIMAL, Session
 
 REGISTRY = "registry.example.org:5000/team/cloud"
 
@@ -109,7 +109,7 @@ def test_a_machine_without_kubectl_is_told_of_the_one_that_is_there(
 ) -> None:
     monkeypatch.setenv("PATH", str(sample.parent))
     text = command.next_steps({"floating_ip": "172.24.4.10"}, None, sample)
-    assert f"-m localcluster kubectl apply --server-side -f {APPLIED}" in text
+    assert f"-m tools.localcluster kubectl apply --server-side -f {APPLIED}" in text
 
 
 def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from cloud.kubernetes import ROOT
 from openstack_operator import kube, pki
 from openstack_operator.plan import MissingReference, Object, Plan, SpecError
 from openstack_operator.services.cortex.model import CORTEX
 from openstack_operator.services.cortex.service import FILTERS, WEIGHERS, plan
 from openstack_operator.testing import NOW, context, granted
 from tests.planning import release_of
+from tools.cloud.kubernetes import ROOT
 
 PROGRAM = (ROOT / "images" / "cortex" / "cortex").read_text(encoding="utf-8")
 IMAGE = {"repository": "ghcr.io/c5c3/cortex", "tag": "0.5.0"}

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from patience import PATIENCE, until
 
-from cloud.kubernetes import ROOT
-from localcluster.ports import free_port
+from tools.cloud.kubernetes import ROOT
+from tools.localcluster.ports import free_port
 
 PROGRAM = ROOT / "images" / "cortex" / "cortex"
 SEED = {

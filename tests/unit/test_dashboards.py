@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dashboards.files import FOLDER, built, queries, stale, write
-from dashboards.live import CLUSTERS, METRICS, defaults, substituted
-from dashboards.panels import TAG
+from tools.dashboards.files import FOLDER, built, queries, stale, write
+from tools.dashboards.live import CLUSTERS, METRICS, defaults, substituted
+from tools.dashboards.panels import TAG
 
 BOARDS = built()
 VARIABLES = defaults("openstack", "node1", CLUSTERS)

@@ -11,9 +11,9 @@ import pytest
 from patience import until
 from requests import Request, Response
 
-from cloud.kubernetes import ROOT
 from tests.e2e.on_tempest import acknowledged
 from tests.e2e.on_tempest.acknowledged import Findings, Identity, watched
+from tools.cloud.kubernetes import ROOT
 
 ADMIN = {
     "username": "admin",

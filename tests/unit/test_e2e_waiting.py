@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
-from cloud.kubernetes import ROOT, CloudError, Kubernetes
-from cloud.session import MINIMAL
 from tests.e2e import waiting
 from tests.e2e.conftest import stays
 from tests.e2e.on_reasons.observe import Seconds, Sign, is_over
 from tests.e2e.waiting import GRACE, EndedError, Stage, given_up, server_reaches, until
+from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
+from tools.cloud.session import MINIMAL
 
 STALLED = {"type": "Stalled", "status": "True", "message": "nova: InvalidSpec"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import cast
 
-from cloud.kubernetes import CloudError, Kubernetes
 from tests.e2e import evidence
+from tools.cloud.kubernetes import CloudError, Kubernetes
 
 
 class _Cluster:

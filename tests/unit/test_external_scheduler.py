@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import urllib3
 
-from cloud.kubernetes import ROOT
 from openstack_operator import pki
+from tools.cloud.kubernetes import ROOT
 
 SOURCE = ROOT / "images" / "nova" / "external_scheduler" / "client.py"
 

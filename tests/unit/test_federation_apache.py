@@ -12,10 +12,10 @@ from urllib.parse import quote
 import pytest
 from federated import FORGED, answered, answers, certified, files, image, inside, uwsgi, written
 
-from localcluster.ports import free_port
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
 from tests.e2e.on_federation.provider import Browser, Provider, serving
+from tools.localcluster.ports import free_port
 
 __all__ = ["image"]
 

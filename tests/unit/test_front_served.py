@@ -19,12 +19,12 @@ import pytest
 from image_root import image_root, listens
 from patience import PATIENCE
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from tests.agents.programs import certified, container, planned
+from tools.localcluster.ports import free_port
 
 CONTRACTS = {"MariaDB": {"host": "db", "port": "3306"}, "Memcached": {"servers": "m:11211"}}
 PORT = 5000

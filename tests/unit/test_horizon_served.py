@@ -27,12 +27,12 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE
 
-from localcluster.ports import free_port
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 USER = 42420
 NAME, PASSWORD, TOKEN = "ada", "correct horse", "gAAAA-token-of-a-user"

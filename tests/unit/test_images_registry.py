@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from cloud import deploy
 from images import __main__ as command
 from images import catalog, registry
 from images.engine import Engine
 from images.shell import CommandError
+from tools.cloud import deploy
 
 TARGET = "registry.example.org:5000/team"
 _SKOPEO = (

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from patience import PATIENCE, eventually
 from structlog.testing import capture_logs
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.cli.command_line import command_line
 from openstack_operator.generate.injector import labels_injector
@@ -34,6 +33,7 @@ from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.kubernetes.kinds import POD
+from tools.localcluster.ports import free_port
 
 BB, ZONE = "kubernetes.metal.cloud.sap/bb", "topology.kubernetes.io/zone"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

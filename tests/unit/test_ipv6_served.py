@@ -16,7 +16,6 @@ from image_root import image_root, inside
 from patience import PATIENCE, until
 from test_front import CONTRACTS, objects
 
-from localcluster.ports import free_port
 from openstack_operator.plan import Release
 from openstack_operator.services.etcd.model import ETCD
 from openstack_operator.services.etcd.service import plan as etcd
@@ -27,6 +26,7 @@ from openstack_operator.services.memcached.service import plan as memcached
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan as ovnnetwork
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 pytestmark = [
     pytest.mark.seconds,

@@ -21,11 +21,11 @@ import pytest
 from image_root import image_root, inside
 from patience import PATIENCE
 
-from localcluster.ports import free_port
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release, key
 from openstack_operator.services import barbican, cinder, glance, nova
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 USER = 42403
 """Of Barbican."""

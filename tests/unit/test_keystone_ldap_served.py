@@ -22,12 +22,12 @@ from patience import PATIENCE
 from speaking import serving
 from test_key_manager_served import ready
 
-from localcluster.ports import free_port
 from openstack_operator import agents, kube
 from openstack_operator.plan import Release, key
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 USER = 42425
 READERS = "'p$a\"s $(w)\\d #'"

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from checks import language
+from tools.checks import language
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from patience import PATIENCE, until
 
-from localcluster import archives, build, cgroups, clock, cluster, components, doctor, init, layout, network, paths
-from localcluster.target import target
+from tools.localcluster import (
+    archives,
+    build,
+    cgroups,
+    clock,
+    cluster,
+    components,
+    doctor,
+    init,
+    layout,
+    network,
+    paths,
+)
+from tools.localcluster.target import target
 
 PATH = os.environ["PATH"]
 
@@ -168,7 +180,9 @@ def test_a_part_that_no_cluster_needs_is_built_by_its_name_alone(monkeypatch: py
     assert not {"vault", "registry"} & set(parts)
     build.build("vault")
     assert parts[-1] == "vault"
-    with pytest.raises(build.BuildError, match="vault is not built: run `python -m localcluster build --only vault`"):
+    with pytest.raises(
+        build.BuildError, match=r"vault is not built: run `python -m tools\.localcluster build --only vault`"
+    ):
         build.binary("vault", "vault")
 
 
@@ -240,7 +254,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from localcluster.init import Program, hold, supervise
+from tools.localcluster.init import Program, hold, supervise
 hold(Path("."), "held", 3600)
 def program(name, script, **more):
     return Program(name, ["/bin/sh", "-c", f"echo {name} >> order; {script}"], **more)

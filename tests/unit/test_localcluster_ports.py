@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from localcluster import ports
-from localcluster.ports import free_port
+from tools.localcluster import ports
+from tools.localcluster.ports import free_port
 
 
 @pytest.mark.parametrize(("clients", "end"), [("32768\t60999\n", 30_000), ("20000\t60999\n", 20_000)])

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from localcluster import build, programs, registry
-from localcluster.layout import Cluster
-from localcluster.ports import free_port
-from localcluster.registry import Registry
+from tools.localcluster import build, programs, registry
+from tools.localcluster.layout import Cluster
+from tools.localcluster.ports import free_port
+from tools.localcluster.registry import Registry
 
 ADDRESS = "10.89.0.1:5000"
 LOOPBACK = ipaddress.IPv4Network("127.0.0.0/8")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.agents.mariadb import wire
+from tools.localcluster.ports import free_port
 
 NAME = "mariadb.openstack.svc.cluster.local"
 NOW = datetime.now(UTC)

@@ -17,9 +17,9 @@ import pytest
 from image_root import image_root, listens
 from patience import PATIENCE, until
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.services.memcached.clients import DEMANDS
+from tools.localcluster.ports import free_port
 
 pytestmark = pytest.mark.security
 

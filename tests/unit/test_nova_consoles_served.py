@@ -19,9 +19,9 @@ from pymysql.cursors import Cursor
 from remotes import context
 from test_nova_consoles import files, made, passwords, planned
 
-from localcluster.ports import free_port
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Transient
+from tools.localcluster.ports import free_port
 
 pytestmark = pytest.mark.security
 

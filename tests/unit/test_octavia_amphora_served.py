@@ -23,12 +23,12 @@ import pytest
 from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 
-from localcluster.ports import free_port
 from openstack_operator import agents, kube
 from openstack_operator.plan import Node, Object, Release, key
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import context
+from tools.localcluster.ports import free_port
 
 SERVERS, USER = 999, 42437
 PROJECT = "10000000000040008000000000000000"

@@ -22,12 +22,12 @@ import pytest
 from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 
-from localcluster.ports import free_port
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import NOW, context
+from tools.localcluster.ports import free_port
 
 ROOT, MYSQL, USER = 0, 999, 42437
 PROJECT, NETWORK, SUBNET, ROUTER = (f"{number}0000000-0000-4000-8000-000000000000" for number in range(1, 5))

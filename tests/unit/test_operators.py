@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 import yaml
 
-from cloud.kubernetes import CloudError, Kubernetes
-from localcluster import archives
-from localcluster.build import BuildError
 from openstack_operator import pki
-from operators import __main__ as command
-from operators import build, charts, crds, install, issuers, modules, operator_manifests
-from operators.catalog import BY_NAME, KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster import archives
+from tools.localcluster.build import BuildError
+from tools.operators import __main__ as command
+from tools.operators import build, charts, crds, install, issuers, modules, operator_manifests
+from tools.operators.catalog import BY_NAME, KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AUTHORITY = pki.authority("drawn", "operators", NOW)

@@ -18,7 +18,7 @@ from images import catalog
 from images.shell import CommandError
 from openstack_operator import __version__
 from openstack_operator.yaml_text import load
-from publish import archive, artifacts, install_manifests, olm_bundle, released, signatures
+from tools.publish import archive, artifacts, install_manifests, olm_bundle, released, signatures
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64

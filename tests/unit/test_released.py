@@ -14,9 +14,9 @@ from openstack_operator.api import Model, RenamedSinceRelease, Resource, crd
 from openstack_operator.cli.offline.manifest import Checker
 from openstack_operator.cli.offline.rules import evaluator
 from openstack_operator.registry import RESOURCES
-from publish import released
-from publish.definitions import Definitions, narrowed
-from publish.released import Change
+from tools.publish import released
+from tools.publish.definitions import Definitions, narrowed
+from tools.publish.released import Change
 
 _DEFINITION: dict[str, Any] = {
     "metadata": {"name": "examples.openstack.k8s.io"},

@@ -12,11 +12,11 @@ from patience import PATIENCE, eventually
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
-from localcluster.ports import free_port
 from openstack_operator.runtime import metrics
 from openstack_operator.runtime.process import any_of
 from openstack_operator.runtime.serve import health
 from openstack_operator.runtime.serve.health import Health
+from tools.localcluster.ports import free_port
 
 
 async def listening(client: httpx.AsyncClient) -> None:

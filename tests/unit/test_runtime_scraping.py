@@ -17,13 +17,13 @@ from cryptography import x509
 from patience import PATIENCE, eventually
 from reviewing import BAD, GOOD, OTHER, Reviews
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.runtime.serve import scraping
 from openstack_operator.runtime.serve.ports import Ports, serve
 from openstack_operator.runtime.serve.scrapers import Scrapers
 from openstack_operator.runtime.serve.scraping import MetricsServer
 from openstack_operator.runtime.serve.serving_certificate import ServingCertificate
+from tools.localcluster.ports import free_port
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOST = "127.0.0.1"

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from openstack_operator import __version__
-from publish import single_file
-from publish.archive import contents
-from publish.single_file_main import GLIBC
+from tools.publish import single_file
+from tools.publish.archive import contents
+from tools.publish.single_file_main import GLIBC
 
 CREATED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

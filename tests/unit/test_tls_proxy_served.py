@@ -16,12 +16,12 @@ import pytest
 from image_root import image_root, inside, listens
 from patience import PATIENCE, until
 
-from localcluster.ports import free_port
 from openstack_operator import pki
 from openstack_operator.parts.expose.front import SERVES, Clients, Queue, front
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.testing import NOW, context
+from tools.localcluster.ports import free_port
 
 USER = 42454
 POD = "127.0.0.2"

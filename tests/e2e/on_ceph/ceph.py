@@ -9,8 +9,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
 
 from .volumes import NAMESPACE, USES
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from chaos.servers import Guest, guests
-from cloud import proof
-from cloud.session import SAMPLES, Cloud, Session
+from tools.chaos.servers import Guest, guests
+from tools.cloud import proof
+from tools.cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, stands
 from ..waiting import server_reaches

@@ -9,8 +9,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cloud.kubernetes import Kubernetes
 from openstack_operator.api import ALLOWED_HOSTS, host_of
+from tools.cloud.kubernetes import Kubernetes
 
 from .ceph import administrator, command
 from .volumes import NAMESPACE

@@ -9,9 +9,9 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from chaos.servers import Guest
-from cloud import proof
-from cloud.kubernetes import Kubernetes, module
+from tools.chaos.servers import Guest
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes, module
 
 from ..waiting import given_up, server_reaches, until
 from .volumes import NAMESPACE

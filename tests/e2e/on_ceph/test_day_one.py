@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from chaos.servers import Guest
-from cloud.kubernetes import Kubernetes, ours
-from cloud.session import Cloud
 from openstack_operator.kube import amount
+from tools.chaos.servers import Guest
+from tools.cloud.kubernetes import Kubernetes, ours
+from tools.cloud.session import Cloud
 
 from .. import documented
 from ..conftest import Report

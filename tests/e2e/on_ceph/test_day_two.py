@@ -11,10 +11,10 @@ import pytest
 from openstack.connection import Connection
 from openstack.exceptions import HttpException
 
-from chaos.servers import Guest
-from cloud import proof
-from cloud.kubernetes import Kubernetes, module
-from cloud.session import Cloud
+from tools.chaos.servers import Guest
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes, module
+from tools.cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again

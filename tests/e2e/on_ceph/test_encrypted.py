@@ -6,11 +6,11 @@ import time
 
 from openstack.connection import Connection
 
-from chaos.servers import Guest
-from cloud import proof
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud
-from localcluster.layout import Cluster
+from tools.chaos.servers import Guest
+from tools.cloud import proof
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.session import Cloud
+from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from chaos.servers import Guest
-from cloud.kubernetes import Kubernetes, ours
-from cloud.session import Cloud, Session
+from tools.chaos.servers import Guest
+from tools.cloud.kubernetes import Kubernetes, ours
+from tools.cloud.session import Cloud, Session
 
 from ..waiting import until
 from .volumes import NAMESPACE, SETUP, Disks, attach, detach, storage, user_of, volume

@@ -12,8 +12,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from chaos.servers import Guest
-from cloud.kubernetes import CloudError, Kubernetes
+from tools.chaos.servers import Guest
+from tools.cloud.kubernetes import CloudError, Kubernetes
 
 from ..waiting import until
 

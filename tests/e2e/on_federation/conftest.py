@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cloud.kubernetes import Kubernetes, module
-from cloud.session import MINIMAL, Cloud, Session
 from images import catalog
 from openstack_operator import pki
 from openstack_operator.api import ALLOWED_HOSTS
+from tools.cloud.kubernetes import Kubernetes, module
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import stands
 from ..waiting import until

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cloud import proof, view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from chaos.run import Run, deployed
-from chaos.scenario import Result
-from chaos.scenarios import SCENARIOS
-from cloud.kubernetes import ROOT, module
-from localcluster.target import target
+from tools.chaos.run import Run, deployed
+from tools.chaos.scenario import Result
+from tools.chaos.scenarios import SCENARIOS
+from tools.cloud.kubernetes import ROOT, module
+from tools.localcluster.target import target
 
 from ..conftest import Report
 
@@ -26,12 +26,12 @@ def results(report: Report) -> Iterator[dict[int, Result]]:
     """What each scenario found, on a cluster of its own in the place of the minimal one. How long it took is reported,
     not tested: the same machine may be half as fast an hour later.
     """
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     console = Console()
     found = Run(deployed(console), console, report=ROOT / "build" / "e2e-chaos.json").all(CHOSEN)
     report.add(chaos={result.number: _facts(result) for result in found})
     yield {result.number: result for result in found}
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
 
 
 def _facts(result: Result) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cloud import deploy
-from cloud.kubernetes import NODE_LABELS, ROOT, Kubernetes, module
-from cloud.session import MINIMAL, Cloud, Session
-from localcluster.target import target
+from tools.cloud import deploy
+from tools.cloud.kubernetes import NODE_LABELS, ROOT, Kubernetes, module
+from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.target import target
 
 from ..conftest import stage
 
@@ -27,7 +27,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
     """A cloud without compute nodes of its own, Ready."""
     if target().kind != "embedded":
         pytest.skip("nodes and their networks are those of the embedded cluster")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     try:
         session = Session.start(MINIMAL, nodes=2)
         cluster = session.cluster
@@ -35,7 +35,7 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
         with stage(cluster, "openstack") as entered:
             yield session, session.converge(_sample(cluster), timeout=900, in_vain=entered.in_vain)
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")
 
 
 def _sample(cluster: Kubernetes) -> Path:

@@ -7,10 +7,10 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes, ours
-from cloud.session import Cloud, Session
-from cloud.view import conditions, ready
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes, ours
+from tools.cloud.session import Cloud, Session
+from tools.cloud.view import conditions, ready
 
 from ..conftest import Report
 from ..on_tls.hops import CONSOLE, TRUST, inside

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud import deploy
-from cloud.kubernetes import Kubernetes, module, started
-from localcluster.target import target
+from tools.cloud import deploy
+from tools.cloud.kubernetes import Kubernetes, module, started
+from tools.localcluster.target import target
 
 NAMESPACE = "infrastructure"
 IMAGES = ("operator", "mariadb", "mariadb-10.11")
@@ -19,9 +19,9 @@ def cluster() -> Iterator[Kubernetes]:
     """The cluster, with an empty namespace."""
     if target().kind != "embedded":
         pytest.skip("the images are brought to the nodes of the embedded cluster")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     try:
-        module("localcluster", "build")
+        module("tools.localcluster", "build")
         module("images", "build", *IMAGES)
         kubernetes = started()
         module("images", "load", *IMAGES)
@@ -29,4 +29,4 @@ def cluster() -> Iterator[Kubernetes]:
         kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         yield kubernetes
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from chaos.journal import Journal, now
-from chaos.load import Load
-from chaos.writers import Rows
-from cloud.kubernetes import ROOT, Kubernetes, ours
-from cloud.view import conditions, ready
+from tools.chaos.journal import Journal, now
+from tools.chaos.load import Load
+from tools.chaos.writers import Rows
+from tools.cloud.kubernetes import ROOT, Kubernetes, ours
+from tools.cloud.view import conditions, ready
 
 from ..conftest import Report
 from ..waiting import until

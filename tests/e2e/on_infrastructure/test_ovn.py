@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from chaos.api import Access, Api
-from chaos.journal import Journal, now
-from chaos.load import Load
-from chaos.servers import Guest, only_guest
-from chaos.site import Site
-from chaos.writers import Ports
-from cloud import proof
-from cloud.kubernetes import ROOT, Kubernetes, module, ours
-from cloud.session import MINIMAL, Cloud, Session
-from cloud.view import conditions, ready
+from tools.chaos.api import Access, Api
+from tools.chaos.journal import Journal, now
+from tools.chaos.load import Load
+from tools.chaos.servers import Guest, only_guest
+from tools.chaos.site import Site
+from tools.chaos.writers import Ports
+from tools.cloud import proof
+from tools.cloud.kubernetes import ROOT, Kubernetes, module, ours
+from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.cloud.view import conditions, ready
 
 from ..conftest import CABLED, Report, stands
 from ..waiting import until

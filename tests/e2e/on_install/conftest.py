@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cloud import deploy, ways
-from cloud.kubernetes import Kubernetes, module, ours
-from cloud.session import MINIMAL, Session, local_cluster
-from cloud.stopwatch import Stopwatch
-from cloud.view import ready
-from cloud.ways import NAME, Release
-from localcluster.target import target
+from tools.cloud import deploy, ways
+from tools.cloud.kubernetes import Kubernetes, module, ours
+from tools.cloud.session import MINIMAL, Session, local_cluster
+from tools.cloud.stopwatch import Stopwatch
+from tools.cloud.view import ready
+from tools.cloud.ways import NAME, Release
+from tools.localcluster.target import target
 
 from ..conftest import Report, stage
 from ..waiting import until
@@ -68,7 +68,7 @@ class Laboratory:
 def laboratory(report: Report) -> Iterator[Laboratory]:
     if target().kind != "embedded":
         pytest.skip("only the embedded cluster has a registry beside it")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     try:
         watch = Stopwatch(Console())
         cluster = local_cluster(watch, MINIMAL, deploy.images(MINIMAL), 1, pulls=True)
@@ -78,7 +78,7 @@ def laboratory(report: Report) -> Iterator[Laboratory]:
             yield Laboratory(Session(cluster, watch, watch.console), (releases[0], releases[1]))
         report.add(install_steps=watch.steps)
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")
 
 
 def make_memcached(cluster: Kubernetes) -> None:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cloud import deploy
-from cloud.kubernetes import ROOT, Kubernetes
-from cloud.ways import NAME, Release
-from operators import install
-from operators.catalog import BY_NAME
+from tools.cloud import deploy
+from tools.cloud.kubernetes import ROOT, Kubernetes
+from tools.cloud.ways import NAME, Release
+from tools.operators import install
+from tools.operators.catalog import BY_NAME
 
 MANIFESTS = ROOT / "deploy" / "flux"
 # The newest controllers whose modules are served know these versions of the kinds; later ones serve v1 and v2.

@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from cloud import registry
-from cloud.kubernetes import Kubernetes
-from cloud.ways import NAME, Release
-from operators import build, install
-from operators.catalog import BY_NAME
+from tools.cloud import registry
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.ways import NAME, Release
+from tools.operators import build, install
+from tools.operators.catalog import BY_NAME
 
 _CATALOG = "catalog"
 _PORT = 50051

@@ -8,10 +8,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from cloud import registry, ways
-from cloud.kubernetes import ROOT, Kubernetes
-from cloud.ways import NAME, Release
-from operators import build
+from tools.cloud import registry, ways
+from tools.cloud.kubernetes import ROOT, Kubernetes
+from tools.cloud.ways import NAME, Release
+from tools.operators import build
 
 from ..conftest import Report
 from .conftest import Laboratory

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cloud import ways
-from cloud.session import MINIMAL
-from cloud.ways import NAME
+from tools.cloud import ways
+from tools.cloud.session import MINIMAL
+from tools.cloud.ways import NAME
 
 from ..conftest import Report
 from ..waiting import until

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..waiting import until
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cloud.session import SAMPLES, Cloud, Session
+from tools.cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import Report, stands
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..on_ceph.volumes import storage, volume
 from ..waiting import until

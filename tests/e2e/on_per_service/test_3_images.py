@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cloud.kubernetes import Kubernetes, ours
-from cloud.session import Cloud
+from tools.cloud.kubernetes import Kubernetes, ours
+from tools.cloud.session import Cloud
 
 from ..facts import ready_again
 from ..waiting import until

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 ENABLED = (
     "endpoint list",

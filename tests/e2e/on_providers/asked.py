@@ -11,13 +11,13 @@ from typing import Any
 from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
 
-from cloud import deploy, proof
-from cloud.deploy import documents
-from cloud.kubernetes import CloudError, Kubernetes, module
-from cloud.session import MINIMAL
-from cloud.view import conditions
-from operators.catalog import OPERATORS, chosen
-from operators.install import install
+from tools.cloud import deploy, proof
+from tools.cloud.deploy import documents
+from tools.cloud.kubernetes import CloudError, Kubernetes, module
+from tools.cloud.session import MINIMAL
+from tools.cloud.view import conditions
+from tools.operators.catalog import OPERATORS, chosen
+from tools.operators.install import install
 
 from ..conftest import stage
 from ..waiting import PLANES, Stage, until

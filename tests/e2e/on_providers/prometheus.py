@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from cloud.kubernetes import Kubernetes
-from operators import build
-from operators.catalog import OPERATORS
+from tools.cloud.kubernetes import Kubernetes
+from tools.operators import build
+from tools.operators.catalog import OPERATORS
 
 from ..waiting import until
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.view import conditions
 from images import catalog
-from operators.catalog import OPERATORS, chosen
-from operators.install import install, remove
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.view import conditions
+from tools.operators.catalog import OPERATORS, chosen
+from tools.operators.install import install, remove
 
 from ..conftest import Report
 from ..waiting import until

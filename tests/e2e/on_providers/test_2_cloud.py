@@ -14,9 +14,9 @@ from openstack.connection import Connection
 from openstack.exceptions import SDKException
 from rich.console import Console
 
-from cloud import proof, view
-from cloud.kubernetes import Kubernetes
-from cloud.stopwatch import Stopwatch
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.stopwatch import Stopwatch
 
 from ..conftest import Report
 from ..on_tls.hops import asking

@@ -15,11 +15,11 @@ import pytest
 from openstack.connection import Connection
 from rich.console import Console
 
-from cloud import proof, view
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.stopwatch import Stopwatch
 from images import catalog
 from openstack_operator.api import ALLOWED_HOSTS, host_of
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.stopwatch import Stopwatch
 
 from ..conftest import Report
 from ..waiting import until

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cloud import proof, view
-from cloud.kubernetes import Kubernetes
-from cloud.stopwatch import Stopwatch
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.stopwatch import Stopwatch
 
 from .. import documented
 from ..conftest import Report

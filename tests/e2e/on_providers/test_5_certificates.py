@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
 from openstack_operator import pki
-from operators import issuers
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
+from tools.operators import issuers
 
 from ..conftest import Report
 from ..waiting import until

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.view import conditions
-from operators import issuers
 from tests import vault
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.view import conditions
+from tools.operators import issuers
 
 from ..on_services import vault_pod
 from ..waiting import until

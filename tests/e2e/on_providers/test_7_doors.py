@@ -8,9 +8,9 @@ from urllib.error import HTTPError
 
 import pytest
 
-from cloud.kubernetes import Kubernetes
-from operators import build
-from operators.catalog import OPERATORS
+from tools.cloud.kubernetes import Kubernetes
+from tools.operators import build
+from tools.operators.catalog import OPERATORS
 
 from ..waiting import until
 from .asked import NAMESPACE

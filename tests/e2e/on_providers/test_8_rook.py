@@ -15,15 +15,15 @@ import pytest
 from openstack.connection import Connection
 from rich.console import Console
 
-from cloud import proof, view
-from cloud.deploy import documents
-from cloud.kubernetes import CloudError, Kubernetes, ours, run
-from cloud.session import SAMPLES
-from cloud.stopwatch import Stopwatch
 from images import catalog
-from operators import crds
-from operators.catalog import OPERATORS
-from operators.modules import folders
+from tools.cloud import proof, view
+from tools.cloud.deploy import documents
+from tools.cloud.kubernetes import CloudError, Kubernetes, ours, run
+from tools.cloud.session import SAMPLES
+from tools.cloud.stopwatch import Stopwatch
+from tools.operators import crds
+from tools.operators.catalog import OPERATORS
+from tools.operators.modules import folders
 
 from ..conftest import Report
 from ..waiting import until

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud.session import MINIMAL, Cloud, Session
-from localcluster.target import target
+from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.target import target
 
 from ..conftest import Report, stays
 from .observe import Seconds

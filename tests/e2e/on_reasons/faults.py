@@ -9,9 +9,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cloud.kubernetes import CloudError, Kubernetes, ours
-from cloud.proof import until
 from openstack_operator import pki
+from tools.cloud.kubernetes import CloudError, Kubernetes, ours
+from tools.cloud.proof import until
 
 Object = dict[str, Any]
 _TRIES = 5

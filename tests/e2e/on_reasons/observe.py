@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from cloud.view import conditions
 from openstack_operator.kube import INSTANCE
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import EVENT, POD, WARNING, Kind
+from tools.cloud.view import conditions
 
 _API = "openstack.k8s.io/v1alpha1"
 PLANE = Kind(_API, "OpenStackControlPlane", "openstackcontrolplanes")

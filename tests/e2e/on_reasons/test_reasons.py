@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
-from localcluster import faults as nodes
-from localcluster.layout import Cluster
 from openstack_operator.cli.inspection.causes import CERTIFICATE_EXPIRED
 from openstack_operator.cli.inspection.commands import NOT_READY
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.localcluster import faults as nodes
+from tools.localcluster.layout import Cluster
 
 from ..facts import ready_again
 from . import faults

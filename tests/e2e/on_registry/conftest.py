@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cloud.kubernetes import module
-from cloud.session import MINIMAL, Cloud, Session
-from localcluster import cluster as embedded
-from localcluster import node
-from localcluster.commands import run
-from localcluster.layout import Cluster
-from localcluster.registry import Registry
-from localcluster.target import target
+from tools.cloud.kubernetes import module
+from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster import cluster as embedded
+from tools.localcluster import node
+from tools.localcluster.commands import run
+from tools.localcluster.layout import Cluster
+from tools.localcluster.registry import Registry
+from tools.localcluster.target import target
 
 from ..conftest import stays
 
@@ -29,12 +29,12 @@ def stood(registry: Registry) -> Iterator[tuple[Session, Cloud]]:
     """The minimal cloud, Ready."""
     if target().kind != "embedded":
         pytest.skip("only the embedded cluster has a registry beside it")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     try:
         with stays(MINIMAL, _start) as found:
             yield found
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")
     assert not registry.is_running()
     assert not registry.home.exists()
 

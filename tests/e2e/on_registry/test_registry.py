@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from cloud import deploy
-from cloud.kubernetes import Kubernetes, module, ours
-from cloud.session import Cloud
-from cloud.view import conditions, ready
-from localcluster import cluster as embedded
-from localcluster.layout import Cluster
-from localcluster.registry import Registry
+from tools.cloud import deploy
+from tools.cloud.kubernetes import Kubernetes, module, ours
+from tools.cloud.session import Cloud
+from tools.cloud.view import conditions, ready
+from tools.localcluster import cluster as embedded
+from tools.localcluster.layout import Cluster
+from tools.localcluster.registry import Registry
 
 from ..conftest import Report
 from ..waiting import until

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from cloud import deploy, view
-from cloud.kubernetes import CloudError, Kubernetes, module, run
-from cloud.session import Session
-from localcluster.target import target
 from openstack_operator.yaml_text import load
-from operators.catalog import OPERATORS
-from operators.install import install
+from tools.cloud import deploy, view
+from tools.cloud.kubernetes import CloudError, Kubernetes, module, run
+from tools.cloud.session import Session
+from tools.localcluster.target import target
+from tools.operators.catalog import OPERATORS
+from tools.operators.install import install
 
 from .. import evidence
 from ..conftest import stage
@@ -52,7 +52,7 @@ def standing(sample: Path, *operators: str, c5c3: bool = False) -> Generator[Kub
     """
     if target().kind != "embedded":
         pytest.skip("servers are reached on the nodes of the embedded cluster")
-    module("localcluster", "down")
+    module("tools.localcluster", "down")
     try:
         cluster = Session.start(sample, NODES).cluster
         for node in cluster.items("nodes")[1:]:
@@ -71,7 +71,7 @@ def standing(sample: Path, *operators: str, c5c3: bool = False) -> Generator[Kub
                 evidence.keep(cluster, NAMESPACE, sample.stem)
                 raise
     finally:
-        module("localcluster", "down")
+        module("tools.localcluster", "down")
 
 
 def applied(cluster: Kubernetes, path: Path, kind: str, name: str, timeout: float, namespace: str = NAMESPACE) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from operators import issuers
+from tools.operators import issuers
 
 from ..conftest import Report
 from .conftest import applied, manifest, standing, used

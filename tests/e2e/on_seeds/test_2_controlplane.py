@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from cloud.kubernetes import Kubernetes
-from operators import issuers
+from tools.cloud.kubernetes import Kubernetes
+from tools.operators import issuers
 
 from ..conftest import Report
 from ..waiting import until

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from cloud.kubernetes import Kubernetes, module
 from openstack_operator.plan import ALLOWED_RESOURCES
 from openstack_operator.yaml_text import load
+from tools.cloud.kubernetes import Kubernetes, module
 
 from ..conftest import Report
 from ..waiting import until
@@ -59,7 +59,7 @@ def renamed(cluster: Kubernetes, images: dict[str, str]) -> None:
     for node in cluster.items("nodes"):
         for name, image in images.items():
             command = ("ctr", "--namespace=k8s.io", "images", "tag", "--force", ours[image], name)
-            module("localcluster", "exec", node["metadata"]["name"], "--", *command)
+            module("tools.localcluster", "exec", node["metadata"]["name"], "--", *command)
 
 
 def ready(cluster: Kubernetes, kind: str, name: str, timeout: float) -> dict[str, Any]:

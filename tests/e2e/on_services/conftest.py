@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.session import SAMPLES, Cloud, Session
+from tools.cloud import proof
+from tools.cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import Report, stands
 

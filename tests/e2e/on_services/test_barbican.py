@@ -17,13 +17,13 @@ import yaml
 from openstack.connection import Connection
 from openstack.exceptions import HttpException
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
-from cloud.view import conditions
-from localcluster import faults
-from localcluster.layout import Cluster
 from tests import vault
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.cloud.view import conditions
+from tools.localcluster import faults
+from tools.localcluster.layout import Cluster
 
 from .. import documented
 from ..facts import ready_again

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud, Session
+from tools.cloud import proof
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.session import Cloud, Session
 
 from ..facts import ready_again
 from ..waiting import server_reaches, until

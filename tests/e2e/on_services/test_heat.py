@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..waiting import until
 from .stacks import NETWORK, Stack, network, template

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cloud import proof, view
-from cloud.kubernetes import ROOT, Kubernetes
-from cloud.session import Cloud
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import ROOT, Kubernetes
+from tools.cloud.session import Cloud
 
 from ..browser import Browser, BrowserError, browsing
 from ..conftest import Report

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
-from cloud.view import conditions, ready
 from images import cache, catalog
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.cloud.view import conditions, ready
 
 from ..conftest import Report
 from ..waiting import until

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from cloud.kubernetes import Kubernetes, module
-from localcluster import archives, build
 from tests import vault
+from tools.cloud.kubernetes import Kubernetes, module
+from tools.localcluster import archives, build
 
 from ..waiting import until
 
@@ -23,7 +23,7 @@ def start(cluster: Kubernetes, folder: Path) -> vault.Administrator:
     image = f"{_REFERENCE}:{part.name.rpartition('-')[2]}"
     archive = folder / "vault.tar"
     archives.write(archive, image, [part / "vault"], user=f"{USER}:{USER}")
-    module("localcluster", "load", str(archive))
+    module("tools.localcluster", "load", str(archive))
     archive.unlink()
     files = vault.certificate(HOST, cluster.address())
     (folder / "ca.crt").write_text(files["ca.crt"])

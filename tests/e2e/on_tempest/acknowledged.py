@@ -19,8 +19,8 @@ from typing import Any
 import requests
 import yaml
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes, existing_cluster
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes, existing_cluster
 
 AT_ONCE = 4
 """Requests that look at one change at a time; more than a process has to itself."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
-from cloud.session import MINIMAL, Cloud, Session
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import stands
 from ..waiting import until

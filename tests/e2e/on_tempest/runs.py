@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..waiting import until
 from .expectations import SETS, Outcome

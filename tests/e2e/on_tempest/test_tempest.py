@@ -11,11 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from cloud import view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
-from localcluster import faults
-from localcluster.layout import Cluster
+from tools.cloud import view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.localcluster import faults
+from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again

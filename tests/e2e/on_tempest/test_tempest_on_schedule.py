@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cloud import proof, view
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
+from tools.cloud import proof, view
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
 
 from ..conftest import Report
 from ..waiting import until

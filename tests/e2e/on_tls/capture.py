@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cloud.kubernetes import CloudError
-from localcluster import node
-from localcluster.layout import Cluster
+from tools.cloud.kubernetes import CloudError
+from tools.localcluster import node
+from tools.localcluster.layout import Cluster
 
 # All interfaces at once but the loopback, on which Kubernetes speaks with its etcd, until its input ends. What a server
 # asks its metadata agent for has no encryption by definition, and neither has a tenant's own traffic, which is in

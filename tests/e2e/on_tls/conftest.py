@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cloud.session import MINIMAL, Cloud, Session
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import stands
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
 
-from cloud import proof
-from cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud import proof
+from tools.cloud.kubernetes import CloudError, Kubernetes
 
 NAMESPACE = "openstack"
 SERVICES = ("mariadb", "rabbitmq", "memcached", "ovn", "keystone", "glance", "placement", "neutron", "nova")

@@ -7,8 +7,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from cloud.kubernetes import Kubernetes
 from openstack_operator import pki
+from tools.cloud.kubernetes import Kubernetes
 
 from .hops import NAMESPACE
 

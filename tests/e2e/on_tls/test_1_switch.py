@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud, Session
-from localcluster.layout import Cluster
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again

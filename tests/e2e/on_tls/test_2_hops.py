@@ -6,11 +6,11 @@ import base64
 
 import pytest
 
-from cloud import proof
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud, Session
-from localcluster.layout import Cluster
 from openstack_operator import pki
+from tools.cloud import proof
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.session import Cloud, Session
+from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from .capture import capture

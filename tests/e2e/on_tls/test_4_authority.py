@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.session import Cloud
 
 from ..conftest import Report
 from ..facts import ready_again

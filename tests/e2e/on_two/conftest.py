@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cloud.kubernetes import Kubernetes
-from cloud.session import MINIMAL, Cloud, Session
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import CABLED, stands
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cloud import deploy
-from cloud.kubernetes import ROOT, Kubernetes, module
+from tools.cloud import deploy
+from tools.cloud.kubernetes import ROOT, Kubernetes, module
 
 from ..waiting import until
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
-from cloud.session import Cloud
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
+from tools.cloud.session import Cloud
 
 from ..facts import ready_again
 from ..waiting import server_reaches

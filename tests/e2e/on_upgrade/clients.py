@@ -10,8 +10,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from cloud import proof
-from cloud.kubernetes import Kubernetes
+from tools.cloud import proof
+from tools.cloud.kubernetes import Kubernetes
 
 from ..on_ceph.volumes import storage
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from cloud.kubernetes import CloudError, Kubernetes
-from cloud.session import Cloud
+from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.cloud.session import Cloud
 
 OLD, NEW = "2025.1", "2026.1"
 HEAT = "openstack-heat"

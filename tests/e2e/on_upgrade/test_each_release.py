@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from chaos.servers import Guest, only_guest
-from cloud import deploy
-from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.session import MINIMAL, Cloud, Session
+from tools.chaos.servers import Guest, only_guest
+from tools.cloud import deploy
+from tools.cloud.kubernetes import ROOT, Kubernetes, module
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
 from ..on_infrastructure.pinger import Pinger

@@ -10,9 +10,9 @@ import pytest
 import requests
 from openstack.connection import Connection
 
-from cloud import deploy, proof
-from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.session import SAMPLES, Cloud, Session
+from tools.cloud import deploy, proof
+from tools.cloud.kubernetes import ROOT, Kubernetes, module
+from tools.cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
 from ..on_services.stacks import Stack, network

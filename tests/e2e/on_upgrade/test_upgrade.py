@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from chaos.journal import Journal, now
-from chaos.load import Load
-from chaos.servers import Guest, guests
-from cloud import deploy, proof, view
-from cloud.kubernetes import ROOT, Kubernetes, module
-from cloud.session import SAMPLES, Cloud, Session
+from tools.chaos.journal import Journal, now
+from tools.chaos.load import Load
+from tools.chaos.servers import Guest, guests
+from tools.cloud import deploy, proof, view
+from tools.cloud.kubernetes import ROOT, Kubernetes, module
+from tools.cloud.session import SAMPLES, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
 from ..on_ceph.servers import answering, booted, removed

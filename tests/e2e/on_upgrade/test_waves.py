@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from cloud import deploy, proof
-from cloud.kubernetes import Kubernetes, module
-from cloud.session import MINIMAL, Cloud, Session
+from tools.cloud import deploy, proof
+from tools.cloud.kubernetes import Kubernetes, module
+from tools.cloud.session import MINIMAL, Cloud, Session
 
 from ..conftest import CABLED, Report, stands
 from ..on_tempest.conftest import furnish, tempest

@@ -1,0 +1,1 @@
+"""Programs for those who develop the operator. The product imports none of them."""

@@ -1,0 +1,117 @@
+"""Names of attributes and files in strings, which no type checker sees: `python -m tools.checks.names_in_strings`."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_PAGE_PATH = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|sh))`")
+_OF_LIBRARIES = {"multi", "mutable", "callspec"}
+"""Attributes of oslo.config and pytest."""
+_OF_OTHERS = {"nova/console/websocketproxy.py"}
+"""Files of other projects that pages name."""
+
+
+def problems() -> Iterator[str]:
+    """Yield each problem as `file:line: what it is`."""
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    trees = {
+        name: ast.parse((ROOT / name).read_text(encoding="utf-8"))
+        for name in files
+        if name.endswith(".py") and (ROOT / name).is_file()
+    }
+    names = {name for tree in trees.values() for name in _names(tree)} | set(dir(builtins))
+    for name, tree in trees.items():
+        yield from of_code(name, tree, names)
+    for name in files:
+        # Evidence and changes speak of what was.
+        if name.endswith(".md") and "evidence" not in name and name != "CHANGELOG.md":
+            yield from of_page(name, (ROOT / name).read_text(encoding="utf-8"), files)
+
+
+def of_code(file: str, tree: ast.AST, names: set[str]) -> Iterator[str]:
+    """Yield each `getattr` without a default whose name, given as a text, is no attribute anywhere in the project."""
+    for line, name in sorted({*_literal(tree), *_iterated(tree)}):
+        if name not in names | _OF_LIBRARIES:
+            yield f"{file}:{line}: nothing has an attribute {name!r}, which this reads by its name"
+
+
+def _literal(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name))]):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def _iterated(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield names that a variable has one after the other, in a loop that reads an attribute by it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.For(target=ast.Name(id=variable), iter=values):
+                yield from _read_by(node, variable, values)
+            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+                for each in node.generators:
+                    if isinstance(each.target, ast.Name):
+                        yield from _read_by(node, each.target.id, each.iter)
+            case _:
+                pass
+
+
+def _read_by(loop: ast.AST, variable: str, values: ast.expr) -> Iterator[tuple[int, str]]:
+    if not isinstance(values, (ast.Tuple, ast.List)):
+        return
+    texts = [each.value for each in values.elts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    for node in ast.walk(loop):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=name)]) if name == variable:
+                yield from ((node.lineno, text) for text in texts)
+            case _:
+                pass
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """Yield the names that a module gives to attributes, or reads as such."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case _:
+                pass
+
+
+def of_page(page: str, text: str, files: list[str]) -> Iterator[str]:
+    """Yield each path of a file in a page that no file of the project ends with."""
+    path_ends = _ends(tuple(files))
+    for number, line in enumerate(text.splitlines(), 1):
+        for path in _PAGE_PATH.findall(line):
+            if path not in path_ends and path not in _OF_OTHERS:
+                yield f"{page}:{number}: there is no file {path}"
+
+
+@cache
+def _ends(files: tuple[str, ...]) -> Mapping[str, None]:
+    """Return every end of every path, at a slash."""
+    parts = [file.split("/") for file in files]
+    return {"/".join(part[at:]): None for part in parts for at in range(len(part))}
+
+
+def main() -> int:
+    """Print the problems. Return 1 if there are any."""
+    lines = list(problems())
+    print("\n".join(lines))
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
