@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tools.chaos.lists import Lists, Object
-from tools.cloud.kubernetes import CloudError
+from tools.localcluster.kubernetes import KubeError
 
 from . import toy
 from .harness import Cluster, eventually
@@ -25,7 +25,7 @@ async def test_resources_are_listed_with_their_kinds(cluster: Cluster, kubeconfi
 
     async def look() -> list[dict[str, object]]:
         # Of definitions that are new, the API server says for a while that it makes room for them.
-        with contextlib.suppress(CloudError):
+        with contextlib.suppress(KubeError):
             return lists.watched(cluster.namespace, _well)
         return []
 
@@ -43,5 +43,5 @@ def test_an_api_server_that_is_gone_is_told(kubeconfig: Path, tmp_path: Path) ->
     away.write_text(yaml.safe_dump(config))
     lists = Lists(away)
     for _ in range(2):
-        with pytest.raises(CloudError, match="refused"):
+        with pytest.raises(KubeError, match="refused"):
             lists.watched("default", _well)

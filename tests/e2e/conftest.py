@@ -14,9 +14,9 @@ import yaml
 from openstack.connection import Connection
 
 from tools.cloud import deploy, proof
-from tools.cloud.kubernetes import ROOT, Kubernetes, module
 from tools.cloud.session import Cloud, Session
 from tools.localcluster import paths
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module
 from tools.localcluster.target import target
 
 from . import evidence, waiting

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from tools.cloud.kubernetes import ROOT, Kubernetes
+from tools.localcluster.kubernetes import ROOT, Kubernetes
 
 LOGIN = ROOT / "docs" / "how-to" / "log-in.md"
 FIRST_CLOUD = ROOT / "docs" / "tutorials" / "first-cloud.md"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
+from tools.localcluster.kubernetes import ROOT, KubeError, Kubernetes
 
 FOLDER = ROOT / "build" / "failures"
 _LINES = "4000"
@@ -33,7 +33,7 @@ def keep(cluster: Kubernetes, namespace: str, test: str, folder: Path = FOLDER) 
 def _names(cluster: Kubernetes, namespace: str) -> list[str]:
     try:
         return cluster.kubectl("get", "pods", "-n", namespace, "-o", "jsonpath={.items[*].metadata.name}").split()
-    except CloudError:
+    except KubeError:
         return []
 
 
@@ -41,5 +41,5 @@ def _write(cluster: Kubernetes, file: Path, *command: str) -> None:
     try:
         if text := cluster.kubectl(*command, timeout=30):
             file.write_text(text, encoding="utf-8")
-    except CloudError:
+    except KubeError:
         return

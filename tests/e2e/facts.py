@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
 from tools.cloud.timeline import KINDS, PLANES
+from tools.localcluster.kubernetes import Kubernetes
 
 from .waiting import until
 

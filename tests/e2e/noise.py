@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 
 @dataclass(frozen=True)

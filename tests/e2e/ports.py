@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
+from tools.localcluster.kubernetes import ROOT, KubeError, Kubernetes
 
 PAGE = ROOT / "docs" / "explanation" / "security.md"
 STRANGERS = "strangers"
@@ -112,7 +112,7 @@ def _sockets(cluster: Kubernetes, pod: Mapping[str, Any]) -> str:
 
 
 def answers(cluster: Kubernetes, targets: Sequence[tuple[str, int]], image: str) -> dict[tuple[str, int], str]:
-    """What each (address, port) speaks to a pod of its own namespace that may do nothing. Raises CloudError where that
+    """What each (address, port) speaks to a pod of its own namespace that may do nothing. Raises KubeError where that
     pod does not end.
     """
     restricted = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -155,6 +155,6 @@ def _ended(cluster: Kubernetes, timeout: float = 180) -> None:
         if phase == "Succeeded":
             return
         if phase == "Failed":
-            raise CloudError(cluster.kubectl("logs", "-n", STRANGERS, "stranger"))
+            raise KubeError(cluster.kubectl("logs", "-n", STRANGERS, "stranger"))
         time.sleep(0.5)
-    raise CloudError(f"the pod that tries all ports did not end within {timeout:.0f} s")
+    raise KubeError(f"the pod that tries all ports did not end within {timeout:.0f} s")

@@ -17,9 +17,9 @@ from openstack.identity.v3._proxy import Proxy as IdentityProxy
 
 from images.catalog import is_pristine
 from tools.cloud import deploy, proof, view
-from tools.cloud.kubernetes import CloudError, Kubernetes, ours
 from tools.cloud.session import SAMPLES, Cloud, Session
 from tools.cloud.timeline import timeline
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 
 from . import documented, noise, ports
 from .conftest import Report
@@ -329,9 +329,9 @@ def test_a_node_changes_the_rows_of_its_own_chassis_alone(cluster: Kubernetes, c
     sbctl(relay, "set", "Chassis", node, "other_config:e2e=true")
     sbctl(relay, "remove", "Chassis", node, "other_config", "e2e")
     encap = ("--id=@e", "create", "Encap", "chassis_name=elsewhere", "type=geneve", "ip=192.0.2.1")
-    with pytest.raises(CloudError, match="RBAC rules for client"):
+    with pytest.raises(KubeError, match="RBAC rules for client"):
         sbctl(relay, "--", *encap, "--", "create", "Chassis", "name=elsewhere", "encaps=@e")
-    with pytest.raises(CloudError, match="database connection failed"):
+    with pytest.raises(KubeError, match="database connection failed"):
         sbctl(member, "show")
 
 
@@ -402,7 +402,7 @@ def test_a_control_plane_runs_where_pod_security_is_restricted(cluster: Kubernet
     assert {"keystone", "glance", "placement", "nova", "neutron", "mariadb", "rabbitmq"} <= {
         pod["metadata"]["labels"]["openstack.k8s.io/kind"] for pod in running
     }
-    with pytest.raises(CloudError, match='violates PodSecurity "restricted'):
+    with pytest.raises(KubeError, match='violates PodSecurity "restricted'):
         cluster.kubectl("run", "privileged", "-n", SECOND, "--image=none", "--privileged", "--dry-run=server")
 
 

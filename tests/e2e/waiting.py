@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from openstack.connection import Connection
 
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 T = TypeVar("T")
 Clock = Callable[[], float]
@@ -28,7 +28,7 @@ _NOT_STARTED = (
 PLANES = ("openstackcontrolplanes.openstack.k8s.io", "controlplanes.c5c3.io")
 
 
-class EndedError(CloudError):
+class EndedError(KubeError):
     """What was waited for will not come."""
 
 
@@ -68,14 +68,14 @@ class Stage:
                 clock=self.clock,
                 sleep=sleep,
             )
-        except CloudError:
+        except KubeError:
             self.over = f"the cloud was not Ready again a minute after {suspect} failed: {self.unready()}"
 
     def unready(self) -> str:
         """What the control planes say that are not Ready."""
         try:
             planes = [each for kind in PLANES for each in self._planes(kind)]
-        except CloudError as error:
+        except KubeError as error:
             return str(error)
         said = {plane["metadata"]["name"]: conditions(plane).get("Ready", {}) for plane in planes if not ready(plane)}
         return "; ".join(f"{name}: {ready.get('message', 'no status')}" for name, ready in said.items())
@@ -88,7 +88,7 @@ class Stage:
         self._looked = now
         try:
             signs = dict([*self._stalled(), *self._pods()])
-        except CloudError:
+        except KubeError:
             # An API server that does not answer says nothing about what it serves.
             return ""
         self._since = {what: self._since.get(what, now) for what in signs}
@@ -156,7 +156,7 @@ def until(
     """The first true answer of `look`.
 
     Raises EndedError as soon as `failed` says why there will be none, or the cloud of the stage is Stalled or does not
-    run for longer than GRACE; CloudError when there is no answer in time. Either says what was seen last.
+    run for longer than GRACE; KubeError when there is no answer in time. Either says what was seen last.
     """
     watched = list(_stages[-1:] if stages is None else stages)
     for stage in watched:
@@ -174,7 +174,7 @@ def until(
                 stage.over = f"{what} was waited for in vain: {reason}"
                 raise EndedError(f"{what}: will not come, given up after {clock() - began:.0f} s: {reason}")
         sleep(pause)
-    raise CloudError(f"{what}: not within {timeout:.0f} s; seen last: {seen!r}")
+    raise KubeError(f"{what}: not within {timeout:.0f} s; seen last: {seen!r}")
 
 
 def server_reaches(conn: Connection, server: str, status: str, timeout: float = 180, **how: Any) -> Any:

@@ -35,7 +35,7 @@ from tools.chaos.site import Site
 from tools.chaos.verify import lacking
 from tools.chaos.writers import Networks, Ports, Turnover
 from tools.cloud import deploy
-from tools.cloud.kubernetes import CloudError, Kubernetes, ours
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 
 
 def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = "") -> Attempt:
@@ -213,7 +213,7 @@ def test_a_cloud_that_does_not_recover_is_given_up_with_what_is_wrong() -> None:
 def test_an_unreachable_api_server_is_a_trouble_not_an_error(tmp_path: Path) -> None:
     class Away(Site):
         def watched(self) -> list[dict[str, object]]:
-            raise CloudError("kubectl … failed:\nconnection refused")
+            raise KubeError("kubectl … failed:\nconnection refused")
 
     assert Away(Kubernetes("existing", None)).troubles() == {"kube-apiserver": "connection refused"}
 

@@ -16,9 +16,9 @@ from images.registry import prefix
 from openstack_operator import __version__
 from tools.cloud import __main__ as command
 from tools.cloud import deploy, own, view
-from tools.cloud.kubernetes import CloudError, Kubernetes, existing_cluster
-from tools.cloud.registry import PULL_SECRET, Login
 from tools.cloud.session import APPLIED, MINIMAL, Session
+from tools.localcluster.kubernetes import KubeError, Kubernetes, existing_cluster
+from tools.localcluster.registry_login import PULL_SECRET, Login
 
 REGISTRY = "registry.example.org:5000/team/cloud"
 
@@ -65,7 +65,7 @@ def users_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("users_own")
 def test_a_cluster_of_ones_own_needs_a_registry_before_anything_is_done() -> None:
-    with pytest.raises(CloudError) as refused:
+    with pytest.raises(KubeError) as refused:
         own.checked(MINIMAL, ["keystone", "operator"])
     assert "Nothing was done" in str(refused.value)
     for said in (own.REGISTRY, "/home/somebody/.kube/config", "keystone, operator", "imageProfile: kolla"):
@@ -75,20 +75,20 @@ def test_a_cluster_of_ones_own_needs_a_registry_before_anything_is_done() -> Non
 @pytest.mark.usefixtures("users_own")
 def test_a_registry_that_is_none_is_refused_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(own.REGISTRY, "https://registry.example.org")
-    with pytest.raises(CloudError, match=f"{own.REGISTRY}: 'https://registry.example.org' is no registry"):
+    with pytest.raises(KubeError, match=f"{own.REGISTRY}: 'https://registry.example.org' is no registry"):
         own.checked(MINIMAL, ["operator"])
 
 
 @pytest.mark.usefixtures("users_own")
 def test_a_cluster_of_ones_own_needs_kubectl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(own.REGISTRY, REGISTRY)
-    with pytest.raises(CloudError, match="kubectl is not in PATH"):
+    with pytest.raises(KubeError, match="kubectl is not in PATH"):
         own.checked(MINIMAL, ["operator"])
 
 
 @pytest.mark.usefixtures("users_own")
 def test_a_cluster_of_ones_own_is_never_taken_down() -> None:
-    with pytest.raises(CloudError, match="left as it is"):
+    with pytest.raises(KubeError, match="left as it is"):
         command.down()
 
 
@@ -126,9 +126,9 @@ def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
 def test_what_is_no_sample_is_refused(sample: Path) -> None:
     for content, said in (("kind: Namespace", "no OpenStackControlPlane"), ("a: [", "sample.yaml: while parsing")):
         sample.write_text(content)
-        with pytest.raises(CloudError, match=said):
+        with pytest.raises(KubeError, match=said):
             deploy.images(sample)
-    with pytest.raises(CloudError, match="No such file"):
+    with pytest.raises(KubeError, match="No such file"):
         deploy.images(sample.with_name("missing.yaml"))
 
 
@@ -146,7 +146,7 @@ def login(tmp_path: Path) -> Login:
 
 @pytest.mark.usefixtures("users_own")
 def test_a_registry_of_this_machine_is_for_its_own_cluster() -> None:
-    with pytest.raises(CloudError, match=f"/home/somebody/.kube/config.*set {own.REGISTRY} .* Nothing was done"):
+    with pytest.raises(KubeError, match=f"/home/somebody/.kube/config.*set {own.REGISTRY} .* Nothing was done"):
         Session.start(MINIMAL, pulls=True)
 
 
@@ -204,7 +204,7 @@ class Unpullable(Installed):
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
         if "rollout" in arguments:
-            raise CloudError("timed out waiting for the condition")
+            raise KubeError("timed out waiting for the condition")
         return ""
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
@@ -218,7 +218,7 @@ class Unpullable(Installed):
 
 def test_an_operator_that_does_not_start_is_told_with_the_reason() -> None:
     with pytest.raises(
-        CloudError, match=r"did not start .*: openstack-operator: .* pod openstack-operator-x .*operator:1"
+        KubeError, match=r"did not start .*: openstack-operator: .* pod openstack-operator-x .*operator:1"
     ):
         deploy.install(Unpullable("embedded", None))
 
@@ -275,10 +275,10 @@ def test_where_nothing_runs_the_proof_says_what_to_do(tmp_path: Path, monkeypatc
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("OPENSTACK_OPERATOR_STATE", str(tmp_path))
     monkeypatch.setenv("OPENSTACK_OPERATOR_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(CloudError, match="no cluster runs on this machine; `make cloud` starts one"):
+    with pytest.raises(KubeError, match="no cluster runs on this machine; `make cloud` starts one"):
         existing_cluster()
     path = tmp_path / "openstack" / "kubeconfig"
     path.parent.mkdir()
     path.write_text("left from before a reboot")
-    with pytest.raises(CloudError, match=r"does not answer; `make cloud` starts it anew\n.*is not built"):
+    with pytest.raises(KubeError, match=r"does not answer; `make cloud` starts it anew\n.*is not built"):
         existing_cluster()

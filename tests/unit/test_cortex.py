@@ -16,7 +16,7 @@ from openstack_operator.services.cortex.model import CORTEX
 from openstack_operator.services.cortex.service import FILTERS, WEIGHERS, plan
 from openstack_operator.testing import NOW, context, granted
 from tests.planning import release_of
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 PROGRAM = (ROOT / "images" / "cortex" / "cortex").read_text(encoding="utf-8")
 IMAGE = {"repository": "ghcr.io/c5c3/cortex", "tag": "0.5.0"}

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE, until
 
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 from tools.localcluster.ports import free_port
 
 PROGRAM = ROOT / "images" / "cortex" / "cortex"

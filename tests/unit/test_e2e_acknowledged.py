@@ -13,7 +13,7 @@ from requests import Request, Response
 
 from tests.e2e.on_tempest import acknowledged
 from tests.e2e.on_tempest.acknowledged import Findings, Identity, watched
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 ADMIN = {
     "username": "admin",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.noise import FEW, NOISE, OF_THE_MACHINE, PATCHED, Count, counted, logs, table
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 OSLO = "2026-11-23 07:10:20.192 2"
 LIBVIRT = "2026-11-23 07:09:51.748+0000: 1217: error :"

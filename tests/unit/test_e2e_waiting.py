@@ -15,8 +15,8 @@ from tests.e2e import waiting
 from tests.e2e.conftest import stays
 from tests.e2e.on_reasons.observe import Seconds, Sign, is_over
 from tests.e2e.waiting import GRACE, EndedError, Stage, given_up, server_reaches, until
-from tools.cloud.kubernetes import ROOT, CloudError, Kubernetes
 from tools.cloud.session import MINIMAL
+from tools.localcluster.kubernetes import ROOT, KubeError, Kubernetes
 
 STALLED = {"type": "Stalled", "status": "True", "message": "nova: InvalidSpec"}
 
@@ -46,7 +46,7 @@ class Cluster(Kubernetes):
     def items(self, *arguments: str) -> list[dict[str, Any]]:
         told = self.__dict__
         if told["away"]:
-            raise CloudError("connection refused")
+            raise KubeError("connection refused")
         if arguments[0] == "pods":
             restarts = int(told["clock"].now // 20) if told["crashes"] else 7
             ended = {"terminated": {"exitCode": 1, "message": "Address already in use"}}
@@ -71,7 +71,7 @@ def stage(clock: Clock) -> Iterator[Stage]:
 
 def waited(clock: Clock, seconds: float = 900) -> float:
     """When a wait for what never comes is given up."""
-    with pytest.raises(CloudError) as raised:
+    with pytest.raises(KubeError) as raised:
         until("the cloud", lambda: None, seconds, 1, clock=clock, sleep=clock.sleep)
     waited.said = str(raised.value)  # pyright: ignore[reportFunctionMemberAccess]
     return clock.now
@@ -158,7 +158,7 @@ def test_a_server_that_nobody_starts_is_given_up(clock: Clock, compute: Compute,
     conn: Any = SimpleNamespace(compute=compute)
     assert given_up(conn, "id") == reason
     how: Any = {"clock": clock, "sleep": clock.sleep, "stages": ()}
-    with pytest.raises(EndedError if reason else CloudError, match=reason or "not within"):
+    with pytest.raises(EndedError if reason else KubeError, match=reason or "not within"):
         server_reaches(conn, "id", "ACTIVE", **how)
     assert clock.now == (0 if reason else 180)
 

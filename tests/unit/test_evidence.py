@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from tests.e2e import evidence
-from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 
 class _Cluster:
@@ -14,7 +14,7 @@ class _Cluster:
 
     def kubectl(self, *words: str, timeout: float = 0) -> str:
         if "--previous" in words or "events" in words:
-            raise CloudError("not there")
+            raise KubeError("not there")
         return "nova-api-0" if "jsonpath={.items[*].metadata.name}" in words else f"said {words[0]} {words[1]}"
 
 

@@ -19,7 +19,7 @@ import pytest
 import urllib3
 
 from openstack_operator import pki
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 SOURCE = ROOT / "images" / "nova" / "external_scheduler" / "client.py"
 

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from openstack_operator import pki
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.localcluster import archives
 from tools.localcluster.build import BuildError
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 from tools.operators import __main__ as command
 from tools.operators import build, charts, crds, install, issuers, modules, operator_manifests
 from tools.operators.catalog import BY_NAME, KINDS, OPERATORS, PUBLIC_ADDRESS, PUBLIC_DNS, Chart, Kinds, Module, chosen
@@ -184,7 +184,7 @@ def test_a_certificate_that_is_there_stays_while_it_is_good() -> None:
 
 def test_clusters_of_the_users_own_are_left_alone() -> None:
     for act in (install.install, install.remove):
-        with pytest.raises(CloudError, match="in one of your own, do it as their documentation says"):
+        with pytest.raises(KubeError, match="in one of your own, do it as their documentation says"):
             act(Holding("existing", None), [])
 
 

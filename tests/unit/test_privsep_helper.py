@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from patience import PATIENCE, until
 
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 SCRIPT = ROOT / "images" / "oslo" / "privsep-helper"
 

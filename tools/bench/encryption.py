@@ -13,8 +13,8 @@ from statistics import median
 import yaml
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import ROOT, module
 from tools.cloud.session import MINIMAL, Session
+from tools.localcluster.kubernetes import ROOT, module
 
 _GOAL = 1.15
 """Times as long, at most."""

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tests.suites import tell
-from tools.cloud.kubernetes import CloudError, module
+from tools.localcluster.kubernetes import KubeError, module
 from tools.localcluster.target import target
 
 from . import report
@@ -32,15 +32,15 @@ def main() -> int:
     try:
         if arguments.command == "report":
             if not REPORT.exists():
-                raise CloudError(f"{REPORT}: there are no figures yet; `python -m tools.chaos run` writes them")
+                raise KubeError(f"{REPORT}: there are no figures yet; `python -m tools.chaos run` writes them")
             report.update(REPORT)
             return 0
         if (chosen := target()).kind != "embedded":
             reason = f"nodes are powered off and lost here, which only the embedded cluster can bear, and {chosen.why}"
-            raise CloudError(f"{reason}; unset KUBECONFIG, or take kind off the PATH")
+            raise KubeError(f"{reason}; unset KUBECONFIG, or take kind off the PATH")
         site = standing() if arguments.standing else deployed(console, OPTIONAL if arguments.services else ())
         results = Run(site, console).all(arguments.only or sorted(SCENARIOS), _count)
-    except (CloudError, SDKException, ClientException) as error:
+    except (KubeError, SDKException, ClientException) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         return 1
     if not arguments.keep and not arguments.standing:

@@ -12,8 +12,8 @@ from keystoneauth1.identity.v3 import Password
 from keystoneauth1.session import Session
 from requests import Response
 
-from tools.cloud.kubernetes import ROOT
 from tools.cloud.proof import CLOUD, replaced
+from tools.localcluster.kubernetes import ROOT
 
 from .site import Site
 
@@ -35,7 +35,7 @@ class Access:
         """CA file by which clients verify APIs, as requests takes it; set with the first login."""
 
     def plugin(self) -> Password:
-        """Return the plugin that logs in for all clients. Raises CloudError if it has to read the Secret and the API
+        """Return the plugin that logs in for all clients. Raises KubeError if it has to read the Secret and the API
         server does not answer.
         """
         with self._lock:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tools.cloud.kubernetes import CloudError
+from tools.localcluster.kubernetes import KubeError
 
 Object = dict[str, Any]
 _TIMEOUT = 10.0
@@ -52,7 +52,7 @@ class Lists:
     def watched(self, namespace: str, well: Callable[[Object], bool]) -> list[Object]:
         """Pods and resources of a namespace. Where all are `well`, all kinds were asked for just now; otherwise pods,
         those of which one was not, and a part of the others in turn: each list is CPU of the API server, which what
-        comes back waits for. Raises CloudError where it does not answer.
+        comes back waits for. Raises KubeError where it does not answer.
         """
         if not self._kinds:
             listed = self._get(_OURS)["resources"]
@@ -95,9 +95,9 @@ class Lists:
             body = response.read()
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise CloudError(f"{path}: {error or type(error).__name__}") from None
+            raise KubeError(f"{path}: {error or type(error).__name__}") from None
         if response.status != http.client.OK:
-            raise CloudError(f"{path}: {response.status} {response.reason}")
+            raise KubeError(f"{path}: {response.status} {response.reason}")
         return json.loads(body)
 
 

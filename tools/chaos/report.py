@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 PAGE = ROOT / "docs" / "evidence" / "reliability.md"
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"

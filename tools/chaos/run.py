@@ -14,8 +14,8 @@ import yaml
 from rich.console import Console
 
 from tools.cloud import deploy, proof
-from tools.cloud.kubernetes import ROOT, CloudError, existing_cluster
 from tools.cloud.session import SAMPLES, Session
+from tools.localcluster.kubernetes import ROOT, KubeError, existing_cluster
 
 from . import servers, services, writers
 from .api import Access, Api
@@ -66,7 +66,7 @@ def bounded(sample: Path, optional: Sequence[str] = (), path: Path = BOUNDED_SAM
 
 
 def standing() -> Site:
-    """The cloud of an earlier run. Raises CloudError unless it is Ready."""
+    """The cloud of an earlier run. Raises KubeError unless it is Ready."""
     cluster = existing_cluster()
     proof.standing(cluster, "openstack")
     return Site(cluster)
@@ -88,7 +88,7 @@ class Run:
         self.load = Load(Journal(JOURNAL), [*self.writers, *self._readers()])
 
     def all(self, chosen: Sequence[int], tell: Callable[[Sequence[Result]], object] = len) -> list[Result]:
-        """Return a result for each scenario; `tell` is called with all results so far after each. Raises CloudError if
+        """Return a result for each scenario; `tell` is called with all results so far after each. Raises KubeError if
         the cloud does not recover between two.
         """
         results: list[Result] = []
@@ -130,13 +130,13 @@ class Run:
     def _servers(self, before: dict[str, str], result: Result, steady_nodes: set[str]) -> None:
         try:
             verify_servers(self.api, self.guests, before, result, steady_nodes)
-        except CloudError as error:
+        except KubeError as error:
             result.problems.append(str(error))
 
     def _settle(self, subject: str) -> None:
         recovery = recovered(self.site, self.load, now(), _RECOVERY_TIMEOUT)
         if not recovery.is_complete:
-            raise CloudError(f"{subject} is not well after {_RECOVERY_TIMEOUT:.0f} s: {recovery.troubles}")
+            raise KubeError(f"{subject} is not well after {_RECOVERY_TIMEOUT:.0f} s: {recovery.troubles}")
 
     def _say(self, result: Result) -> None:
         mark = "[green]passed[/green]" if result.passed else "[red]failed[/red]"

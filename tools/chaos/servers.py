@@ -12,7 +12,7 @@ from openstack.connection import Connection
 from openstack.exceptions import SDKException
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 from .api import Api
 from .site import until
@@ -50,14 +50,14 @@ def guests(connect: Callable[[], Connection], nodes: Sequence[str]) -> list[Gues
     """Return a server on each node, created if missing, which answers on a floating IP. Each try opens a new
     connection: one that met a service that did not answer never tries that service again.
 
-    Raises CloudError if one is missing after some tries: a cloud that has just been made is slow on a busy machine.
+    Raises KubeError if one is missing after some tries: a cloud that has just been made is slow on a busy machine.
     """
     return until("a server on each node", lambda: _guests(connect(), nodes), _PATIENCE, 5)
 
 
 def only_guest(cluster: Kubernetes, namespace: str) -> Guest:
     """Return a server on the only compute node of a cluster, created if missing, which answers on a floating IP. Raises
-    CloudError as `guests` does, ValueError for several nodes.
+    KubeError as `guests` does, ValueError for several nodes.
     """
     [node] = [node["metadata"]["name"] for node in cluster.items("nodes", "-l", "openstack-compute-node=enabled")]
     return guests(lambda: proof.connect(cluster, namespace), [node])[0]
@@ -67,7 +67,7 @@ def _guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:
     try:
         return _ready_guests(conn, nodes)
     except (SDKException, ClientException) as error:
-        raise CloudError(str(error)) from None
+        raise KubeError(str(error)) from None
 
 
 def _ready_guests(conn: Connection, nodes: Sequence[str]) -> list[Guest]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import requests
 
-from tools.cloud.kubernetes import ours
+from tools.localcluster.kubernetes import ours
 
 from .api import Access, Api
 from .load import Client, Writer
@@ -27,7 +27,7 @@ _TEMPLATE: Object = {
 
 
 def enabled(site: Site) -> list[str]:
-    """Return which of the services that are off by default the cloud has. Raises CloudError."""
+    """Return which of the services that are off by default the cloud has. Raises KubeError."""
     spec = site.get(ours("openstackcontrolplane"), site.plane)["spec"]
     return [service for service in OPTIONAL if spec.get(service, {}).get("enabled")]
 

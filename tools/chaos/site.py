@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tools.cloud import view
-from tools.cloud.kubernetes import CloudError, Kubernetes, ours
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 from tools.localcluster.layout import Cluster
 
 from .lists import Lists
@@ -35,7 +35,7 @@ class Site:
     plane: str = "cloud"
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Standard output of kubectl. Raises CloudError, soon where the API server does not answer."""
+        """Standard output of kubectl. Raises KubeError, soon where the API server does not answer."""
         return self.kubernetes.kubectl("--request-timeout=10s", *arguments, stdin=stdin, timeout=timeout)
 
     def items(self, *arguments: str, namespace: str | None = None) -> list[Object]:
@@ -43,7 +43,7 @@ class Site:
         return json.loads(self.kubectl("get", *arguments, "-n", namespace or self.namespace, "-o", "json"))["items"]
 
     def watched(self) -> list[Object]:
-        """Pods and resources of the cloud's namespace. Raises CloudError."""
+        """Pods and resources of the cloud's namespace. Raises KubeError."""
         if self.kubernetes.kubeconfig is None:
             return self.items("openstack,pods")
         return self.lists.watched(self.namespace, lambda item: not _trouble(item))
@@ -54,7 +54,7 @@ class Site:
         return Lists(self.kubernetes.kubeconfig or Path())
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        """An object. Raises CloudError where there is none."""
+        """An object. Raises KubeError where there is none."""
         return json.loads(self.kubectl("get", kind, name, "-n", namespace or self.namespace, "-o", "json"))
 
     def pods(self, selector: str = OURS, namespace: str | None = None) -> list[Object]:
@@ -68,7 +68,7 @@ class Site:
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
     def run(self, pod: str, *command: str, container: str = "", stdin: str | None = None) -> str:
-        """Standard output of a command in a pod. Raises CloudError when it fails."""
+        """Standard output of a command in a pod. Raises KubeError when it fails."""
         chosen = ("-c", container) if container else ()
         arguments = ("exec", *(("-i",) if stdin else ()), "-n", self.namespace, pod, *chosen, "--", *command)
         return self.kubernetes.kubectl(*arguments, stdin=stdin, timeout=_EXEC_TIMEOUT)
@@ -85,32 +85,32 @@ class Site:
         self.kubectl("patch", kind, self.plane, "-n", self.namespace, "--type=merge", "-p", body)
 
     def leader(self, *, other_than: str = "") -> str:
-        """The operator's pod that leads. Raises CloudError where none does, or only the one that does not count."""
+        """The operator's pod that leads. Raises KubeError where none does, or only the one that does not count."""
         lease = self.get("lease", OPERATOR, OPERATOR)
         holder = lease["spec"].get("holderIdentity", "")
         for name in names(self.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)):
             if holder.startswith(name) and name != other_than:
                 return name
-        raise CloudError(f"no pod of the operator leads: the lease is held by {holder or 'nobody'}")
+        raise KubeError(f"no pod of the operator leads: the lease is held by {holder or 'nobody'}")
 
     def troubles(self) -> dict[str, str]:
         """Return the pods, resources and the control plane that are not well, each with the reason; all in one look."""
         try:
             listed = self.watched()
-        except CloudError as error:
+        except KubeError as error:
             return {"kube-apiserver": str(error).strip().splitlines()[-1]}
         reasons = {f"{item['kind']}/{item['metadata']['name']}": _trouble(item) for item in listed}
         return {name: why for name, why in reasons.items() if why}
 
     def inside(self, node: str, *command: str, timeout: float = 120) -> str:
-        """Standard output of a command in a node's own namespaces. Raises CloudError when it fails."""
+        """Standard output of a command in a node's own namespaces. Raises KubeError when it fails."""
         from tools.localcluster.cluster import command_in  # noqa: PLC0415  # it needs root, which reports do not
 
         result = subprocess.run(
             command_in(self.machine, node, *command), capture_output=True, text=True, timeout=timeout, check=False
         )
         if result.returncode:
-            raise CloudError(f"{node}: {' '.join(command)}: {(result.stderr or result.stdout).strip()[-500:]}")
+            raise KubeError(f"{node}: {' '.join(command)}: {(result.stderr or result.stdout).strip()[-500:]}")
         return result.stdout
 
 
@@ -141,13 +141,13 @@ def names(pods: Sequence[Object]) -> list[str]:
 
 
 def until(event: str, look: Callable[[], T | None], timeout: float, pause: float = 1.0) -> T:
-    """Return the first true answer of `look`, whose CloudErrors count as none. Raises CloudError naming `event`."""
+    """Return the first true answer of `look`, whose KubeErrors count as none. Raises KubeError naming `event`."""
     deadline, last = time.monotonic() + timeout, ""
     while time.monotonic() < deadline:
         try:
             if answer := look():
                 return answer
-        except CloudError as error:
+        except KubeError as error:
             last = f" ({str(error).strip()[-300:]})"
         time.sleep(pause)
-    raise CloudError(f"{event}: not within {timeout:.0f} s{last}")
+    raise KubeError(f"{event}: not within {timeout:.0f} s{last}")

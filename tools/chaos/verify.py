@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tools.cloud.kubernetes import CloudError
+from tools.localcluster.kubernetes import KubeError
 
 from .api import Api
 from .journal import Journal
@@ -27,7 +27,7 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
         result.acknowledged += len(acknowledged)
         try:
             missing = sorted(acknowledged - _patient(writer.kind, writer.present))
-        except CloudError as error:
+        except KubeError as error:
             result.problems.append(str(error))
             continue
         if missing:
@@ -36,7 +36,7 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
 
 
 def _patient(subject: str, look: Callable[[], T]) -> T:
-    """The answer of `look`, which is tried a few times. Raises CloudError where the cloud does not say."""
+    """The answer of `look`, which is tried a few times. Raises KubeError where the cloud does not say."""
     error = ""
     for _ in range(_TRIES):
         try:
@@ -44,14 +44,14 @@ def _patient(subject: str, look: Callable[[], T]) -> T:
         except Exception as failure:  # a look that fails is repeated, whatever it failed of
             error = f"{type(failure).__name__}: {failure}"[:300]
             time.sleep(_PAUSE)
-    raise CloudError(f"{subject}: cannot be read: {error}")
+    raise KubeError(f"{subject}: cannot be read: {error}")
 
 
 def verify_members(site: Site, result: Result) -> None:
     """Every member of MariaDB holds the same rows."""
     try:
         before, after = (_patient("members of MariaDB", lambda: _rows_of_members(site)) for _ in range(2))
-    except CloudError as error:
+    except KubeError as error:
         result.problems.append(str(error))
         return
     result.problems += [

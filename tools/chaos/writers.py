@@ -16,7 +16,7 @@ import pymysql
 from keystoneauth1.exceptions import NotFound
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tools.cloud.kubernetes import ours
+from tools.localcluster.kubernetes import ours
 
 from .api import Api
 from .site import Site

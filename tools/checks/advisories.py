@@ -1,8 +1,8 @@
 """Advisories of packages that this repository locks: `python -m tools.checks.advisories`.
 
 It compares the lock files with tools/checks/advisories.json. `refresh SOURCE --date DATE` renews that list from
-advisories in the format of OSV (https://ossf.github.io/osv-schema/): SOURCE is a folder, a .zip, or the URL of one. DATE
-is the day of the data.
+advisories in the format of OSV (https://ossf.github.io/osv-schema/): SOURCE is a folder, a .zip, or the URL of one.
+DATE is the day of the data.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ from rich.markup import escape
 
 from tools.localcluster.target import target
 
-from . import deploy, proof, registry
-from .kubernetes import ROOT, CloudError, existing_cluster, module
+from ..localcluster import registry_login
+from ..localcluster.kubernetes import ROOT, KubeError, existing_cluster, module
+from . import deploy, proof
 from .session import APPLIED, MINIMAL, Session
 from .stopwatch import Stopwatch
 
@@ -47,10 +48,10 @@ def prove_again(namespace: str, console: Console) -> None:
 
 
 def down() -> None:
-    """The cluster on this machine is gone, with all in it. Raises CloudError for one of the user's own."""
+    """The cluster on this machine is gone, with all in it. Raises KubeError for one of the user's own."""
     chosen = target()
     if chosen.kind == "existing":
-        raise CloudError(
+        raise KubeError(
             f"{chosen.why}, a cluster of your own, which is left as it is. Remove the cloud from it with"
             " `kubectl delete openstackcontrolplane --all -n openstack`,"
             " or unset KUBECONFIG to remove the cluster on this machine."
@@ -99,7 +100,7 @@ def main() -> int:
     except KeyboardInterrupt:
         console.print("stopped; `make cloud` goes on from here, `make cloud-down` removes what runs")
         return 130
-    except (CloudError, SDKException, ClientException) as error:
+    except (KubeError, SDKException, ClientException) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", highlight=False, soft_wrap=True)
         return 1
     return 0
@@ -114,7 +115,7 @@ def _arguments() -> argparse.Namespace:
     start.add_argument("--timeout", type=float, default=600, metavar="SECONDS", help="for apply to Ready")
     releases = sorted(path.stem for path in (ROOT / "releases").glob("*.yaml"))
     start.add_argument("--release", choices=releases, default=deploy.RELEASE, help="of OpenStack (%(default)s)")
-    start.add_argument("--registry", choices=[registry.LOCAL], help="pull images from a registry started here")
+    start.add_argument("--registry", choices=[registry_login.LOCAL], help="pull images from a registry started here")
     proved = commands.add_parser("proof", help="boot a server in the cloud that runs")
     proved.add_argument("--namespace", default="openstack")
     commands.add_parser("down", help="remove the embedded cluster and all in it")

@@ -14,8 +14,8 @@ import yaml
 
 from openstack_operator.kube import diagnose, judge
 
-from .kubernetes import ROOT, CloudError, Kubernetes, module
-from .registry import Login, with_pull_secret
+from ..localcluster.kubernetes import ROOT, KubeError, Kubernetes, module
+from ..localcluster.registry_login import Login, with_pull_secret
 
 OPERATOR_NAMESPACE = "openstack-operator"
 BUILD = "OPERATOR_BUILD"
@@ -47,13 +47,13 @@ Object = dict[str, Any]
 
 
 def documents(path: Path) -> list[Object]:
-    """The objects of a manifest. Raises CloudError for a file that cannot be read as one."""
+    """The objects of a manifest. Raises KubeError for a file that cannot be read as one."""
     try:
         # The definitions are a megabyte, for which the parser written in Python takes seconds.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         objects = cast("list[Object | None]", list(yaml.load_all(path.read_text(), Loader=loader)))
     except (OSError, yaml.YAMLError) as error:
-        raise CloudError(f"{path}: {error}") from None
+        raise KubeError(f"{path}: {error}") from None
     return [doc for doc in objects if doc]
 
 
@@ -86,7 +86,7 @@ def asks_for_c5c3(sample: Path) -> bool:
 
 def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, releases: Sequence[str] = ()) -> None:
     """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the data of
-    the default release and of `releases`, and the operator, rolled out. Raises CloudError with why its
+    the default release and of `releases`, and the operator, rolled out. Raises KubeError with why its
     pods do not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
@@ -110,11 +110,11 @@ def _await_rollout(cluster: Kubernetes) -> None:
     where = ("-n", OPERATOR_NAMESPACE)
     try:
         cluster.kubectl("rollout", "status", "deployment/openstack-operator", *where, "--timeout=120s", timeout=130)
-    except CloudError:
+    except KubeError:
         live = cluster.get("deployment", "openstack-operator", *where)
         pods = cluster.items("pods", "-l", "app.kubernetes.io/name=openstack-operator", *where)
         diagnosis = diagnose(live, judge(live), pods, _no_events, datetime.now(UTC))
-        raise CloudError(f"the operator did not start within two minutes: {diagnosis.verdict.message}") from None
+        raise KubeError(f"the operator did not start within two minutes: {diagnosis.verdict.message}") from None
 
 
 def _no_events(kind: str, name: str, uid: str) -> list[Object]:
@@ -217,7 +217,7 @@ def _plane(objects: list[Object], sample: Path) -> Object:
         if doc["kind"] == "OpenStackControlPlane":
             doc.setdefault("spec", {})
             return doc
-    raise CloudError(f"{sample}: holds no OpenStackControlPlane")
+    raise KubeError(f"{sample}: holds no OpenStackControlPlane")
 
 
 def _await_removal(cluster: Kubernetes, meta: Object) -> None:

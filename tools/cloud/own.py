@@ -10,20 +10,20 @@ from pathlib import Path
 
 from images.registry import prefix
 
-from .kubernetes import NODE_LABELS, CloudError, Kubernetes
+from ..localcluster.kubernetes import NODE_LABELS, KubeError, Kubernetes
 
 REGISTRY = "OPENSTACK_OPERATOR_REGISTRY"
 
 
 def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
-    """The cluster `KUBECONFIG` names, able to take the sample. Raises CloudError with the first thing that lacks."""
+    """The cluster `KUBECONFIG` names, able to take the sample. Raises KubeError with the first thing that lacks."""
     cluster = Kubernetes("existing", None, registry(images))
     if not shutil.which("kubectl"):
-        raise CloudError("kubectl is not in PATH; install it, or unset KUBECONFIG to use a cluster on this machine")
+        raise KubeError("kubectl is not in PATH; install it, or unset KUBECONFIG to use a cluster on this machine")
     cluster.kubectl("version", "--request-timeout=10s")
     _check_labels(cluster)
     if "storageClass" not in sample.read_text() and not _has_default_storage(cluster):
-        raise CloudError(
+        raise KubeError(
             "no StorageClass is the default; mark one with the annotation storageclass.kubernetes.io/is-default-class,"
             " or name one in the sample's storageClassName fields"
         )
@@ -31,13 +31,13 @@ def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
 
 
 def registry(images: Sequence[str]) -> str:
-    """The registry the user names for this checkout's images. Raises CloudError that says which they are."""
+    """The registry the user names for this checkout's images. Raises KubeError that says which they are."""
     if name := os.environ.get(REGISTRY):
         try:
             return prefix(name)
         except argparse.ArgumentTypeError as error:
-            raise CloudError(f"{REGISTRY}: {error}") from None
-    raise CloudError(
+            raise KubeError(f"{REGISTRY}: {error}") from None
+    raise KubeError(
         f"KUBECONFIG names a cluster of your own ({os.environ.get('KUBECONFIG', '')}), whose nodes cannot be given"
         f" images from here. Set {REGISTRY} to a registry that they can pull from and you can push to, such as"
         f" registry.example.org/openstack-operator; these images are built here and pushed there: {', '.join(images)}."
@@ -50,7 +50,7 @@ def _check_labels(cluster: Kubernetes) -> None:
     missing = [label for label in NODE_LABELS if not cluster.items("nodes", "-l", f"{label}=enabled")]
     if missing:
         pairs = " ".join(f"{label}=enabled" for label in missing)
-        raise CloudError(f"no node is labeled for this role; choose nodes and run: kubectl label node NAME… {pairs}")
+        raise KubeError(f"no node is labeled for this role; choose nodes and run: kubectl label node NAME… {pairs}")
 
 
 def _has_default_storage(cluster: Kubernetes) -> bool:

@@ -14,8 +14,8 @@ import yaml
 from openstack.config import OpenStackConfig
 from openstack.connection import Connection
 
+from ..localcluster.kubernetes import ROOT, KubeError, Kubernetes, module, run
 from . import view
-from .kubernetes import ROOT, CloudError, Kubernetes, module, run
 from .stopwatch import Stopwatch
 from .timeline import PLANES
 
@@ -61,25 +61,25 @@ def connect(cluster: Kubernetes, namespace: str) -> Connection:
 
 
 def until(event: str, look: Callable[[], T | None], timeout: float = 60, pause: float = 0.5) -> T:
-    """The first true answer of `look`. Raises CloudError naming `what` when there is none in time."""
+    """The first true answer of `look`. Raises KubeError naming `what` when there is none in time."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if answer := look():
             return answer
         time.sleep(pause)
-    raise CloudError(f"{event}: not within {timeout:.0f} s")
+    raise KubeError(f"{event}: not within {timeout:.0f} s")
 
 
 def standing(cluster: Kubernetes, namespace: str) -> None:
-    """Raises CloudError unless a cloud in the namespace is Ready, saying what there is instead."""
+    """Raises KubeError unless a cloud in the namespace is Ready, saying what there is instead."""
     is_installed = cluster.exists("crd", PLANES)
     planes = cluster.items(PLANES, "-n", namespace) if is_installed else []
     if not planes:
-        raise CloudError(f"there is no cloud in namespace {namespace}; `make cloud` deploys one")
+        raise KubeError(f"there is no cloud in namespace {namespace}; `make cloud` deploys one")
     for plane in planes:
         if not view.ready(plane):
             message = view.conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
-            raise CloudError(f"{namespace}/{plane['metadata']['name']} is not Ready: {message}")
+            raise KubeError(f"{namespace}/{plane['metadata']['name']} is not Ready: {message}")
 
 
 class ExternalHost:
@@ -95,14 +95,14 @@ class ExternalHost:
         pods = cluster.items("pods", "-n", namespace, "-l", label)
         names = [pod["metadata"]["name"] for pod in pods if pod["status"].get("phase") == "Running"]
         if not names:
-            raise CloudError("no gateway runs; is a node labelled openvswitch=enabled and openstack-gateway=enabled?")
+            raise KubeError("no gateway runs; is a node labelled openvswitch=enabled and openstack-gateway=enabled?")
         self._exec = ["exec", "-n", namespace, names[0], "-c", "ovs-vswitchd", "--"]
 
     def run(self, *command: str) -> str | None:
         """Standard output of a command there, None when it fails."""
         try:
             return self._cluster.kubectl(*self._exec, *command) if self._exec else run(*command)
-        except CloudError:
+        except KubeError:
             return None
 
 

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from tools.localcluster.target import target
 
-from . import deploy, own, proof, registry, view, ways
-from .kubernetes import ROOT, CloudError, Kubernetes, module, started
+from ..localcluster import registry_login
+from ..localcluster.kubernetes import ROOT, KubeError, Kubernetes, module, started
+from . import deploy, own, proof, view, ways
 from .stopwatch import Stopwatch
 
 SAMPLES = ROOT / "deploy" / "samples"
@@ -39,13 +40,13 @@ class Session:
         images `sample` needs in this release: loaded onto them, or with `pulls` from a registry beside the cluster.
         `INSTALL` in the environment names a way to install it from what is pushed there.
 
-        Raises CloudError for `pulls` or `INSTALL` with another than the embedded cluster.
+        Raises KubeError for `pulls` or `INSTALL` with another than the embedded cluster.
         """
         console, installer = Console(), ways.chosen()
         pulls = pulls or bool(installer)
         if pulls and (chosen := target()).kind != "embedded":
-            raise CloudError(
-                f"REGISTRY={registry.LOCAL} and {ways.VARIABLE}= mean a registry beside the embedded cluster, and"
+            raise KubeError(
+                f"REGISTRY={registry_login.LOCAL} and {ways.VARIABLE}= mean a registry beside the embedded cluster, and"
                 f" {chosen.why}. For a cluster"
                 f" of your own, set {own.REGISTRY} to a registry of your own. Nothing was done."
             )
@@ -109,7 +110,7 @@ def _with_registry(watch: Stopwatch, cluster: Kubernetes, images: list[str]) -> 
     """The cluster, with a registry beside it that has the images."""
     with watch.step("start a registry"):
         address = module("tools.localcluster", "registry").strip().splitlines()[-1]
-    login, prefix = registry.local(), f"{address}/openstack-operator"
+    login, prefix = registry_login.local(), f"{address}/openstack-operator"
     with watch.step(f"push images to {prefix} (once)"):
         module("images", "push", prefix, *images, environment=login.environment())
     return replace(cluster, registry=prefix, login=login)

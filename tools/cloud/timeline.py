@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from .kubernetes import Kubernetes, ours
+from ..localcluster.kubernetes import Kubernetes, ours
 
 _SERVICES = ("keystones", "glances", "placements", "ovnnetworks", "neutrons", "novas", "cinders")
 _SERVERS = ("mariadbs", "rabbitmqs", "memcacheds", "mariadbdatabases", "rabbitmqvhosts")

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from ..localcluster.kubernetes import KubeError, Kubernetes, ours
 from . import deploy
-from .kubernetes import CloudError, Kubernetes, ours
 
 _LOOK = 1.0
 """Seconds between two looks at a cloud that becomes Ready, each a start of kubectl; what is shown counts seconds."""
@@ -44,7 +44,7 @@ def wait(
     in_vain: Callable[[], str] = str,
 ) -> float:
     """Seconds until the control plane is Ready by the word of the operator that is installed, which it gives once it
-    has looked at all that the cloud is made of; shown meanwhile. Raises CloudError with what it waits for, as soon as
+    has looked at all that the cloud is made of; shown meanwhile. Raises KubeError with what it waits for, as soon as
     `in_vain` says why it will not come.
     """
     started, last_line, plane = time.monotonic(), "", dict[str, Any]()
@@ -55,7 +55,7 @@ def wait(
             if ready(plane, version):
                 return elapsed
             if reason := in_vain():
-                raise CloudError(f"{namespace}/{name} will not be Ready, given up after {elapsed:.0f} s: {reason}")
+                raise KubeError(f"{namespace}/{name} will not be Ready, given up after {elapsed:.0f} s: {reason}")
             live.update(_table(plane, elapsed))
             line = _line(plane)
             if not console.is_terminal and line != last_line:
@@ -65,7 +65,7 @@ def wait(
     message = conditions(plane).get("Ready", {}).get("message", "nothing reported; does the operator run?")
     if ready(plane):
         message = f"its Ready was written by operator {plane['status'].get('operatorVersion')}, not by {version}"
-    raise CloudError(f"{namespace}/{name} was not Ready after {timeout:.0f} s: {message}")
+    raise KubeError(f"{namespace}/{name} was not Ready after {timeout:.0f} s: {message}")
 
 
 def _line(plane: dict[str, Any]) -> str:

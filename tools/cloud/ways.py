@@ -11,8 +11,8 @@ from typing import NamedTuple
 from openstack_operator import __version__
 from tools.operators import build
 
-from . import registry
-from .kubernetes import ROOT, CloudError, Kubernetes, module, run
+from ..localcluster import registry_login
+from ..localcluster.kubernetes import ROOT, KubeError, Kubernetes, module, run
 
 NAME = "openstack-operator"
 """Name of the namespace, the Deployment and the release of Helm."""
@@ -25,15 +25,15 @@ class Release(NamedTuple):
 
     folder: Path
     registry: str
-    login: registry.Login
+    login: registry_login.Login
     version: str = __version__
     replicas: int = 1
 
 
 def publish(cluster: Kubernetes, images: list[str], version: str = __version__, replicas: int = 1) -> Release:
-    """Make a release with these images, in the registry of the cluster. Raises CloudError."""
+    """Make a release with these images, in the registry of the cluster. Raises KubeError."""
     if cluster.login is None:
-        raise CloudError(f"{VARIABLE}= installs from the registry that is started beside the embedded cluster")
+        raise KubeError(f"{VARIABLE}= installs from the registry that is started beside the embedded cluster")
     folder = ROOT / "build" / "release-for-tests"
     options = ("--no-sbom", f"--version={version}", f"--output={folder}", "--only", *images)
     module("tools.publish", cluster.registry, *options, environment=cluster.login.environment())
@@ -59,7 +59,7 @@ def install_chart(cluster: Kubernetes, release: Release, *, c5c3: bool = False) 
     chart = (f"oci://{release.registry}/charts/{NAME}", f"--version={release.version}")
     values = {
         "replicaCount": release.replicas,
-        "imagePullSecrets[0].name": registry.PULL_SECRET,
+        "imagePullSecrets[0].name": registry_login.PULL_SECRET,
         "crds.c5c3": str(c5c3).lower(),
     }
     options = [f"--set={name}={value}" for name, value in values.items()]
@@ -93,7 +93,7 @@ def uninstall_kustomize(cluster: Kubernetes, release: Release) -> None:
 
 
 def await_rollout(cluster: Kubernetes) -> None:
-    """All pods of the operator run what its Deployment says. Raises CloudError."""
+    """All pods of the operator run what its Deployment says. Raises KubeError."""
     where = ("-n", NAME, "rollout", "status", f"deployment/{NAME}")
     cluster.kubectl(*where, "--timeout=180s", timeout=190)
 
@@ -103,8 +103,8 @@ INSTALLERS: Mapping[str, Callable[..., None]] = {"chart": install_chart, "kustom
 
 
 def chosen() -> str:
-    """Return the installer that the environment names; empty if it names none. Raises CloudError for another word."""
+    """Return the installer that the environment names; empty if it names none. Raises KubeError for another word."""
     installer = os.environ.get(VARIABLE, "")
     if installer and installer not in INSTALLERS:
-        raise CloudError(f"{VARIABLE}={installer}: choose {' or '.join(INSTALLERS)}, or leave it out")
+        raise KubeError(f"{VARIABLE}={installer}: choose {' or '.join(INSTALLERS)}, or leave it out")
     return installer

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tools.cloud.kubernetes import ROOT, Kubernetes, existing_cluster
+from tools.localcluster.kubernetes import ROOT, Kubernetes, existing_cluster
 
 from . import drawing
 from .files import PanelQuery, built, queries

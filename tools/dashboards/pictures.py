@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.e2e.browser import browsing
-from tools.cloud.kubernetes import ROOT
+from tools.localcluster.kubernetes import ROOT
 
 PAGES = ROOT / "build" / "dashboards"
 _WIDTH, _FIRST_HEIGHT = 1280, 800

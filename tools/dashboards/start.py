@@ -10,8 +10,8 @@ import yaml
 from tests.e2e.on_providers import prometheus
 from tests.e2e.waiting import until
 from tools.cloud.deploy import documents
-from tools.cloud.kubernetes import ROOT
 from tools.cloud.session import MINIMAL, Session
+from tools.localcluster.kubernetes import ROOT
 from tools.operators.catalog import chosen
 from tools.operators.install import install
 

@@ -11,8 +11,8 @@ import argparse
 import sys
 
 from images.shell import CommandError
-from tools.cloud.kubernetes import CloudError, existing_cluster
 from tools.localcluster.build import BuildError
+from tools.localcluster.kubernetes import KubeError, existing_cluster
 
 from . import build
 from .catalog import BY_NAME, chosen
@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
             case _:
                 for operator in operators:
                     print(operator.name, operator.module, build.reference(operator))
-    except (BuildError, CloudError, CommandError, ValueError) as error:
+    except (BuildError, KubeError, CommandError, ValueError) as error:
         print(f"operators: {error}", file=sys.stderr)
         return 1
     return 0

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from tools.cloud.kubernetes import run
 from tools.localcluster.build import KUBERNETES
+from tools.localcluster.kubernetes import run
 
 from . import build
 from .catalog import Chart

@@ -12,8 +12,8 @@ from typing import Any
 from images import catalog as images
 from openstack_operator import pki
 from openstack_operator.kube import secret_data
-from tools.cloud.kubernetes import CloudError, Kubernetes, module, run
 from tools.localcluster import build as binaries
+from tools.localcluster.kubernetes import KubeError, Kubernetes, module, run
 
 from . import build, charts, operator_manifests
 from .catalog import BY_NAME, Chart, Operator
@@ -28,7 +28,7 @@ Object = dict[str, Any]
 def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     """The operators are Available, and the nodes have their images and those of their servers.
 
-    Raises CloudError for a cluster of the user's own, and where one does not become Available; BuildError where one
+    Raises KubeError for a cluster of the user's own, and where one does not become Available; BuildError where one
     cannot be built.
     """
     _ours(cluster)
@@ -67,7 +67,7 @@ def started(operators: Iterable[Operator]) -> list[Operator]:
 def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
     """The operators and their webhooks are gone; their kinds, what was made of them, and the namespaces stay.
 
-    Raises CloudError for a cluster of the user's own.
+    Raises KubeError for a cluster of the user's own.
     """
     _ours(cluster)
     items = [obj for operator in operators for obj in operator_manifests.installed(objects(operator))]
@@ -119,7 +119,7 @@ def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
 
 def _ours(cluster: Kubernetes) -> None:
     if cluster.kind == "existing":
-        raise CloudError(
+        raise KubeError(
             "operators of others are installed and removed from here in the cluster on this machine alone;"
             " in one of your own, do it as their documentation says, or unset KUBECONFIG"
         )

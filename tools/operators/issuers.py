@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 Object = dict[str, Any]
 
@@ -58,7 +58,7 @@ def public(cluster: Kubernetes, name: str = "letsencrypt-prod", ingress_class: s
 def ready(cluster: Kubernetes, *objects: Object, seconds: float = 120) -> None:
     """The objects are applied, and each says that it is Ready.
 
-    Raises CloudError where that takes longer.
+    Raises KubeError where that takes longer.
     """
     end = time.monotonic() + seconds
     for each in objects:
@@ -87,7 +87,7 @@ def _accepted(cluster: Kubernetes, obj: Object, end: float) -> None:
     while True:
         try:
             cluster.apply(obj)
-        except CloudError as error:
+        except KubeError as error:
             if "failed calling webhook" not in str(error) or time.monotonic() > end:
                 raise
             time.sleep(1)

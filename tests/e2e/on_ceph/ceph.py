@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from .volumes import NAMESPACE, USES
 

@@ -10,7 +10,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from openstack_operator.api import ALLOWED_HOSTS, host_of
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from .ceph import administrator, command
 from .volumes import NAMESPACE

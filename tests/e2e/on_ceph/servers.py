@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from tools.chaos.servers import Guest
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes, module
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..waiting import given_up, server_reaches, until
 from .volumes import NAMESPACE

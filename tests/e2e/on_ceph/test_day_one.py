@@ -15,8 +15,8 @@ from openstack.connection import Connection
 
 from openstack_operator.kube import amount
 from tools.chaos.servers import Guest
-from tools.cloud.kubernetes import Kubernetes, ours
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, ours
 
 from .. import documented
 from ..conftest import Report

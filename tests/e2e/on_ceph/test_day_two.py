@@ -13,8 +13,8 @@ from openstack.exceptions import HttpException
 
 from tools.chaos.servers import Guest
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes, module
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..conftest import Report
 from ..facts import ready_again

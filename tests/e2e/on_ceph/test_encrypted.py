@@ -8,8 +8,8 @@ from openstack.connection import Connection
 
 from tools.chaos.servers import Guest
 from tools.cloud import proof
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
@@ -62,9 +62,9 @@ def test_a_server_moves_while_an_authority_is_replaced(
             conn.compute.live_migrate_server(guest.id, host=to, block_migration=False)
             try:
                 until(f"the server to be on {to}", lambda to=to: _host(conn, guest) == to, 300, 1)
-            except CloudError as error:
+            except KubeError as error:
                 found = conn.compute.get("/os-migrations").json()["migrations"]
-                raise CloudError(
+                raise KubeError(
                     f"{error}, after {moves}, in {now}; {conn.compute.get_server(guest.id)}; {found}"
                 ) from None
             moves.extend(now or {"begun"})

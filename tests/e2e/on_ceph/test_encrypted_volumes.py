@@ -10,8 +10,8 @@ import pytest
 from openstack.connection import Connection
 
 from tools.chaos.servers import Guest
-from tools.cloud.kubernetes import Kubernetes, ours
 from tools.cloud.session import Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..waiting import until
 from .volumes import NAMESPACE, SETUP, Disks, attach, detach, storage, user_of, volume

@@ -6,7 +6,7 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..waiting import until
 from .volumes import USES, images, storage

@@ -13,7 +13,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from tools.chaos.servers import Guest
-from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 from ..waiting import until
 
@@ -84,9 +84,9 @@ class Disks:
         until(f"{name} to leave the server", lambda: name not in self.sizes(), 60, 1)
 
     def write(self, name: str, block: int, text: str) -> None:
-        """Puts a text on the disk. Raises CloudError where the server does not acknowledge it."""
+        """Puts a text on the disk. Raises KubeError where the server does not acknowledge it."""
         if (answer := self.ask(f"{name}/{block}/{text}")) != text:
-            raise CloudError(f"{text} was not written to block {block} of {name}: {answer}")
+            raise KubeError(f"{text} was not written to block {block} of {name}: {answer}")
 
     def read(self, name: str, block: int) -> str:
         """The text in a block."""
@@ -144,7 +144,7 @@ class Writer:
             started = time.monotonic()
             try:
                 self.disks.write(self.disk, self.first + number, f"number-{number}")
-            except (CloudError, OSError):
+            except (KubeError, OSError):
                 stop.wait(0.5)
             else:
                 self.acknowledged.append(number)

@@ -13,8 +13,8 @@ import pytest
 from images import catalog
 from openstack_operator import pki
 from openstack_operator.api import ALLOWED_HOSTS
-from tools.cloud.kubernetes import Kubernetes, module
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..conftest import stands
 from ..waiting import until

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..facts import ready_again

@@ -11,7 +11,7 @@ from rich.console import Console
 from tools.chaos.run import Run, deployed
 from tools.chaos.scenario import Result
 from tools.chaos.scenarios import SCENARIOS
-from tools.cloud.kubernetes import ROOT, module
+from tools.localcluster.kubernetes import ROOT, module
 from tools.localcluster.target import target
 
 from ..conftest import Report

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import NODE_LABELS, ROOT, Kubernetes, module
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import NODE_LABELS, ROOT, Kubernetes, module
 from tools.localcluster.target import target
 
 from ..conftest import stage

@@ -8,9 +8,9 @@ from typing import Any
 from openstack.connection import Connection
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes, ours
 from tools.cloud.session import Cloud, Session
 from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..conftest import Report
 from ..on_tls.hops import CONSOLE, TRUST, inside

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report, stands
 from ..on_tempest.conftest import choose, furnish

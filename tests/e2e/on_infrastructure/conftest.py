@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import Kubernetes, module, started
+from tools.localcluster.kubernetes import Kubernetes, module, started
 from tools.localcluster.target import target
 
 NAMESPACE = "infrastructure"

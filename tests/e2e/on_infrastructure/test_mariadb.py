@@ -12,8 +12,8 @@ import pytest
 from tools.chaos.journal import Journal, now
 from tools.chaos.load import Load
 from tools.chaos.writers import Rows
-from tools.cloud.kubernetes import ROOT, Kubernetes, ours
 from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import ROOT, Kubernetes, ours
 
 from ..conftest import Report
 from ..waiting import until

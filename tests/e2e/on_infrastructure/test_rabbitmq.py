@@ -18,9 +18,9 @@ from tools.chaos.servers import Guest, only_guest
 from tools.chaos.site import Site
 from tools.chaos.writers import Ports, Turnover
 from tools.cloud import proof
-from tools.cloud.kubernetes import ROOT, Kubernetes, module, ours
 from tools.cloud.session import MINIMAL, Cloud, Session
 from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module, ours
 
 from ..conftest import CABLED, Report, stands
 from ..waiting import server_reaches, until

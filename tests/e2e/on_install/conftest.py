@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from tools.cloud import deploy, ways
-from tools.cloud.kubernetes import Kubernetes, module, ours
 from tools.cloud.session import MINIMAL, Session, local_cluster
 from tools.cloud.stopwatch import Stopwatch
 from tools.cloud.view import ready
 from tools.cloud.ways import NAME, Release
+from tools.localcluster.kubernetes import Kubernetes, module, ours
 from tools.localcluster.target import target
 
 from ..conftest import Report, stage

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import ROOT, Kubernetes
 from tools.cloud.ways import NAME, Release
+from tools.localcluster.kubernetes import ROOT, Kubernetes
 from tools.operators import install
 from tools.operators.catalog import BY_NAME
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from tools.cloud import registry
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.ways import NAME, Release
+from tools.localcluster import registry_login
+from tools.localcluster.kubernetes import Kubernetes
 from tools.operators import build, install
 from tools.operators.catalog import BY_NAME
 
@@ -25,7 +25,7 @@ def subscribe(cluster: Kubernetes, *releases: Release) -> None:
     if not cluster.exists("deployment", "olm-operator", "-n", "olm"):
         install.install(cluster, [BY_NAME["olm"]])
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME, "namespace": NAME}}
-    cluster.apply(registry.with_pull_secret(account), *_catalog(releases))
+    cluster.apply(registry_login.with_pull_secret(account), *_catalog(releases))
     where = ("-n", NAME)
     cluster.kubectl(*where, "rollout", "restart", f"deployment/{_CATALOG}")
     cluster.kubectl(*where, "rollout", "status", f"deployment/{_CATALOG}", "--timeout=120s", timeout=130)
@@ -117,7 +117,7 @@ def _subscription() -> list[Object]:
             "spec": {
                 "sourceType": "grpc",
                 "address": f"{_CATALOG}.{NAME}.svc:{_PORT}",
-                "secrets": [registry.PULL_SECRET],
+                "secrets": [registry_login.PULL_SECRET],
             },
         },
         {

@@ -8,9 +8,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.cloud import registry, ways
-from tools.cloud.kubernetes import ROOT, Kubernetes
+from tools.cloud import ways
 from tools.cloud.ways import NAME, Release
+from tools.localcluster import registry_login
+from tools.localcluster.kubernetes import ROOT, Kubernetes
 from tools.operators import build
 
 from ..conftest import Report
@@ -32,7 +33,7 @@ def test_three_commands_lead_to_a_server(laboratory: Laboratory, report: Report,
     operator, cloud, server = script.replace("cloud.yaml", str(values)).splitlines()
     watch = laboratory.session.watch
     for name, command in (
-        ("operator", f"{operator} --set imagePullSecrets[0].name={registry.PULL_SECRET}"),
+        ("operator", f"{operator} --set imagePullSecrets[0].name={registry_login.PULL_SECRET}"),
         ("cloud", cloud),
         ("server", server),
     ):

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..waiting import until
 
@@ -61,7 +61,7 @@ class Bus:
     """Broker that the service sends them to."""
 
     def has(self, event: str, timeout: float = 60) -> bool:
-        """Wait until the service has sent that event. Raises CloudError if it does not."""
+        """Wait until the service has sent that event. Raises KubeError if it does not."""
 
         def read() -> bool:
             workload, file = PROGRAMS[self.service]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from tools.cloud.kubernetes import Kubernetes, ours
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..on_ceph.volumes import storage, volume
 from .bus import PROGRAMS, Bus

@@ -8,8 +8,8 @@ from typing import Any
 
 from openstack.connection import Connection
 
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..on_ceph.volumes import storage, volume
 from ..waiting import until

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes, ours
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..facts import ready_again
 from ..waiting import until

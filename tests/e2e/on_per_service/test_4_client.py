@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 ENABLED = (
     "endpoint list",

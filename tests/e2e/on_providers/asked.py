@@ -13,9 +13,9 @@ from openstack.exceptions import SDKException
 
 from tools.cloud import deploy, proof
 from tools.cloud.deploy import documents
-from tools.cloud.kubernetes import CloudError, Kubernetes, module
 from tools.cloud.session import MINIMAL
 from tools.cloud.view import conditions
+from tools.localcluster.kubernetes import KubeError, Kubernetes, module
 from tools.operators.catalog import OPERATORS, chosen
 from tools.operators.install import install
 
@@ -61,7 +61,7 @@ def raised(cluster: Kubernetes, namespace: str, *optional: str) -> Generator[Sta
 def taken_down(cluster: Kubernetes, namespace: str) -> None:
     """No pod of a namespace runs any more. Agents of a cloud that stays would hold the ports of the next one's."""
     # Guests of a deleted cloud run on, and the next one would not start a nova-compute beside them.
-    with suppress(CloudError, SDKException, ClientException):
+    with suppress(KubeError, SDKException, ClientException):
         conn = proof.connect(cluster, namespace)
         for server in conn.compute.servers():
             conn.compute.delete_server(server)
@@ -70,12 +70,12 @@ def taken_down(cluster: Kubernetes, namespace: str) -> None:
     for kind in planes:
         cluster.kubectl("-n", namespace, "delete", kind, "--all", "--wait=false")
     # In order first, as users remove it; then all that is left.
-    with suppress(CloudError):
+    with suppress(KubeError):
         gone = lambda: not any(cluster.items(kind, "-n", namespace) for kind in planes)  # noqa: E731
         until(f"the cloud in {namespace} to be removed", gone, 240, 2, stages=())
     # Kubernetes deletes what is not a pod only after the pods of a namespace, and looks at these again after half of
     # their longest grace, which is nova-compute's half an hour: agents would keep their nodes for so long.
-    with suppress(CloudError):
+    with suppress(KubeError):
         cluster.kubectl("-n", namespace, "delete", "openstack", "--all", "--wait=false")
     cluster.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
     until(f"the pods of {namespace} to end", lambda: not cluster.items("pods", "-n", namespace), 240, 2, stages=())
@@ -113,7 +113,7 @@ def _accepted(cluster: Kubernetes, obj: Object) -> bool:
     """The messaging topology operator's webhook reads Secrets from a cache that may not have them yet."""
     try:
         cluster.apply({**obj, "metadata": {**obj["metadata"], "namespace": NAMESPACE}})
-    except CloudError as error:
+    except KubeError as error:
         if "denied the request" not in str(error):
             raise
         return False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes, module, started
+from tools.localcluster.kubernetes import Kubernetes, module, started
 from tools.localcluster.target import target
 from tools.operators.catalog import OPERATORS, chosen
 from tools.operators.install import install

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 from tools.operators import build
 from tools.operators.catalog import OPERATORS
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from images import catalog
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.view import conditions
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 from tools.operators.catalog import OPERATORS, chosen
 from tools.operators.install import install, remove
 
@@ -50,12 +50,12 @@ def test_a_new_password_takes_the_place_of_the_old_one(cluster: Kubernetes) -> N
         try:
             says(cluster, "broker-server-0", "rabbitmq", _AUTHENTICATE, other)
             return says(cluster, "database-0", "mariadb", _ASK, other) == "nova"
-        except CloudError:
+        except KubeError:
             return False
 
     until("both to know the new password", taken, 60, 1)
     for pod, container, script in (("database-0", "mariadb", _ASK), ("broker-server-0", "rabbitmq", _AUTHENTICATE)):
-        with pytest.raises(CloudError):
+        with pytest.raises(KubeError):
             says(cluster, pod, container, script, PASSWORD)
 
 

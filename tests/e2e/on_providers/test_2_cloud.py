@@ -15,8 +15,8 @@ from openstack.exceptions import SDKException
 from rich.console import Console
 
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.stopwatch import Stopwatch
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..on_tls.hops import asking

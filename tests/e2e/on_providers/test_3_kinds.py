@@ -18,8 +18,8 @@ from rich.console import Console
 from images import catalog
 from openstack_operator.api import ALLOWED_HOSTS, host_of
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.stopwatch import Stopwatch
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 from ..conftest import Report
 from ..waiting import until
@@ -231,7 +231,7 @@ def _others(cluster: Kubernetes, *wanted: Object) -> None:
     def taken(obj: Object) -> bool:
         try:
             _applied(cluster, obj)
-        except CloudError as error:
+        except KubeError as error:
             if "denied the request" not in str(error):
                 raise
             return False

@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.stopwatch import Stopwatch
+from tools.localcluster.kubernetes import Kubernetes
 
 from .. import documented
 from ..conftest import Report

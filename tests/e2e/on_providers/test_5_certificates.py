@@ -10,7 +10,7 @@ from typing import Any
 
 from openstack_operator import pki
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 from tools.operators import issuers
 
 from ..conftest import Report

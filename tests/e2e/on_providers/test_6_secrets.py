@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import vault
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.view import conditions
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 from tools.operators import issuers
 
 from ..on_services import vault_pod
@@ -161,7 +161,7 @@ def _accepted(cluster: Kubernetes, obj: Object) -> None:
     def accepted() -> bool:
         try:
             cluster.apply(obj)
-        except CloudError as error:
+        except KubeError as error:
             if "failed calling webhook" not in str(error):
                 raise
             return False

@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 from tools.operators import build
 from tools.operators.catalog import OPERATORS
 

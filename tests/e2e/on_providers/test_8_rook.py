@@ -18,9 +18,9 @@ from rich.console import Console
 from images import catalog
 from tools.cloud import proof, view
 from tools.cloud.deploy import documents
-from tools.cloud.kubernetes import CloudError, Kubernetes, ours, run
 from tools.cloud.session import SAMPLES
 from tools.cloud.stopwatch import Stopwatch
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours, run
 from tools.operators import crds
 from tools.operators.catalog import OPERATORS
 from tools.operators.modules import folders
@@ -161,7 +161,7 @@ def test_a_client_reads_and_writes_in_its_pool_and_in_no_other(cloud: Kubernetes
     rbd(cloud, use, "import", "--no-progress", "-", f"{use}/written", stdin=content)
     assert rbd(cloud, use, "export", "--no-progress", f"{use}/written", "-") == content
     other = "backups" if use != "backups" else "volumes"
-    with pytest.raises(CloudError, match="not permitted"):
+    with pytest.raises(KubeError, match="not permitted"):
         rbd(cloud, use, "create", "--size", "1M", "foreign", pool=other)
     rbd(cloud, use, "rm", "--no-progress", "written")
 

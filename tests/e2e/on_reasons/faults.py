@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from openstack_operator import pki
-from tools.cloud.kubernetes import CloudError, Kubernetes, ours
 from tools.cloud.proof import until
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 
 Object = dict[str, Any]
 _TRIES = 5
@@ -85,7 +85,7 @@ def replace_pod(cluster: Kubernetes, namespace: str, name: str, mutate: Callable
         limit_pods(cluster, namespace, None)
         try:
             cluster.kubectl("create", "-f", "-", stdin=json.dumps(wanted))
-        except CloudError:
+        except KubeError:
             continue
         return
-    raise CloudError(f"the StatefulSet of pod {name} was first {_TRIES} times")
+    raise KubeError(f"the StatefulSet of pod {name} was first {_TRIES} times")

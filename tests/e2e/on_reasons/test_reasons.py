@@ -14,9 +14,9 @@ import pytest
 
 from openstack_operator.cli.inspection.causes import CERTIFICATE_EXPIRED
 from openstack_operator.cli.inspection.commands import NOT_READY
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
 from tools.localcluster import faults as nodes
+from tools.localcluster.kubernetes import Kubernetes
 from tools.localcluster.layout import Cluster
 
 from ..facts import ready_again

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tools.cloud.kubernetes import module
 from tools.cloud.session import MINIMAL, Cloud, Session
 from tools.localcluster import cluster as embedded
 from tools.localcluster import node
 from tools.localcluster.commands import run
+from tools.localcluster.kubernetes import module
 from tools.localcluster.layout import Cluster
 from tools.localcluster.registry import Registry
 from tools.localcluster.target import target

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import Kubernetes, module, ours
 from tools.cloud.session import Cloud
 from tools.cloud.view import conditions, ready
 from tools.localcluster import cluster as embedded
+from tools.localcluster.kubernetes import Kubernetes, module, ours
 from tools.localcluster.layout import Cluster
 from tools.localcluster.registry import Registry
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report, stands
 from ..on_tempest.conftest import furnish, tempest

@@ -14,8 +14,8 @@ import pytest
 
 from openstack_operator.yaml_text import load
 from tools.cloud import deploy, view
-from tools.cloud.kubernetes import CloudError, Kubernetes, module, run
 from tools.cloud.session import Session
+from tools.localcluster.kubernetes import KubeError, Kubernetes, module, run
 from tools.localcluster.target import target
 from tools.operators.catalog import OPERATORS
 from tools.operators.install import install
@@ -108,5 +108,5 @@ def _reply(cluster: Kubernetes, facts: dict[str, Any]) -> str:
     inside = ("ip", "netns", "exec", f"ovnmeta-{facts['network']}", "python3", "-c", program)
     try:
         return cluster.kubectl("exec", "-n", NAMESPACE, pods[0]["metadata"]["name"], "--", *inside).strip()
-    except CloudError:
+    except KubeError:
         return ""

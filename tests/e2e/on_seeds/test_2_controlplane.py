@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 from tools.operators import issuers
 
 from ..conftest import Report

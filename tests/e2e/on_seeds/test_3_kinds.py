@@ -14,7 +14,7 @@ import yaml
 
 from openstack_operator.plan import ALLOWED_RESOURCES
 from openstack_operator.yaml_text import load
-from tools.cloud.kubernetes import Kubernetes, module
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..conftest import Report
 from ..waiting import until

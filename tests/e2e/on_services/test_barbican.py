@@ -19,10 +19,10 @@ from openstack.exceptions import HttpException
 
 from tests import vault
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
 from tools.cloud.view import conditions
 from tools.localcluster import faults
+from tools.localcluster.kubernetes import Kubernetes
 from tools.localcluster.layout import Cluster
 
 from .. import documented

@@ -13,8 +13,8 @@ import pytest
 from openstack.connection import Connection
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.session import Cloud, Session
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 from ..facts import ready_again
 from ..waiting import server_reaches, until
@@ -130,7 +130,7 @@ def serve_by(cluster: Kubernetes, cloud: Cloud, backend: str | None) -> None:
     def is_another() -> bool:
         try:
             live = cluster.get(name, "-n", cloud.namespace)
-        except CloudError:
+        except KubeError:
             return False
         return live["metadata"]["uid"] != uid and is_ready(live)
 

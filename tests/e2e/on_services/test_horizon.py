@@ -11,8 +11,8 @@ import pytest
 from openstack.connection import Connection
 
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import ROOT, Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import ROOT, Kubernetes
 
 from ..browser import Browser, BrowserError, browsing
 from ..conftest import Report

@@ -10,8 +10,8 @@ import pytest
 from openstack.connection import Connection
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..waiting import server_reaches, until
 

@@ -16,9 +16,9 @@ from openstack.connection import Connection
 
 from images import cache, catalog
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
 from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..waiting import until

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
-from tools.cloud.kubernetes import ROOT, Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import ROOT, Kubernetes
 
 from ..facts import ready_again
 from ..load import called

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests import vault
-from tools.cloud.kubernetes import Kubernetes, module
 from tools.localcluster import archives, build
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..waiting import until
 

@@ -20,7 +20,7 @@ import requests
 import yaml
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes, existing_cluster
+from tools.localcluster.kubernetes import Kubernetes, existing_cluster
 
 AT_ONCE = 4
 """Requests that look at one change at a time; more than a process has to itself."""

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import stands
 from ..waiting import until

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..waiting import until
 from .expectations import SETS, Outcome

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from tools.cloud import view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
 from tools.localcluster import faults
+from tools.localcluster.kubernetes import Kubernetes
 from tools.localcluster.layout import Cluster
 
 from ..conftest import Report

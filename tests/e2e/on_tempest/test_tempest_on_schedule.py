@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tools.cloud import proof, view
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..waiting import until

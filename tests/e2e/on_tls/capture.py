@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.cloud.kubernetes import CloudError
 from tools.localcluster import node
+from tools.localcluster.kubernetes import KubeError
 from tools.localcluster.layout import Cluster
 
 # All interfaces at once but the loopback, on which Kubernetes speaks with its etcd, until its input ends. What a server
@@ -63,7 +63,7 @@ def capture(cluster: Cluster, markers: Mapping[str, bytes], at: int = 1) -> Gene
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             if process.stdout.readline() != "begun\n":
-                raise CloudError("no packets can be taken")
+                raise KubeError("no packets can be taken")
             try:
                 yield taken
             finally:

@@ -17,7 +17,7 @@ from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import CloudError, Kubernetes
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 NAMESPACE = "openstack"
 SERVICES = ("mariadb", "rabbitmq", "memcached", "ovn", "keystone", "glance", "placement", "neutron", "nova")
@@ -190,7 +190,7 @@ def asking(cluster: Kubernetes) -> Generator[Requests]:
                 conn = proof.connect(cluster, NAMESPACE)
                 conn.config.config["api_timeout"] = 10
                 list(conn.network.networks())
-            except (SDKException, ClientException, CloudError) as error:
+            except (SDKException, ClientException, KubeError) as error:
                 told.failed.append(f"{datetime.now(UTC):%H:%M:%S} after {time.monotonic() - begun:.1f} s: {error}")
                 continue
             told.answered += 1
@@ -220,7 +220,7 @@ def cache_hits(cluster: Kubernetes) -> int:
     """How often Memcached has had what it was asked for, since its pod started; 0 while it does not answer."""
     try:
         lines = inside(cluster, CACHE, TRUST, "certified").splitlines()
-    except CloudError:
+    except KubeError:
         return 0
     return next(int(line.split()[2]) for line in lines if line.startswith("STAT get_hits "))
 
@@ -295,7 +295,7 @@ def endpoints(cluster: Kubernetes) -> list[str]:
     """Every URL in the catalog; none while that is not answered."""
     try:
         return [endpoint.url for endpoint in proof.connect(cluster, NAMESPACE).list_endpoints()]
-    except (SDKException, ClientException, CloudError):
+    except (SDKException, ClientException, KubeError):
         return []
 
 

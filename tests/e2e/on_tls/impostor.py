@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from openstack_operator import pki
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from .hops import NAMESPACE
 

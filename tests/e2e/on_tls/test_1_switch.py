@@ -6,8 +6,8 @@ import json
 import time
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes
 from tools.localcluster.layout import Cluster
 
 from ..conftest import Report

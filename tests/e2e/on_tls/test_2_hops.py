@@ -8,8 +8,8 @@ import pytest
 
 from openstack_operator import pki
 from tools.cloud import proof
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.session import Cloud, Session
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
@@ -84,22 +84,22 @@ def _authority(cluster: Kubernetes, hop: str) -> pki.Pair:
 
 
 def test_a_plain_client_and_one_that_trusts_another_are_refused(cluster: Kubernetes) -> None:
-    with pytest.raises(CloudError, match="insecure transport"):
+    with pytest.raises(KubeError, match="insecure transport"):
         inside(cluster, DATABASE, "plain")
     system = "/etc/ssl/certs/ca-certificates.crt"
-    with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(KubeError, match="CERTIFICATE_VERIFY_FAILED"):
         inside(cluster, DATABASE, system)
     for host, port in ENCRYPTED.items():
-        with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(KubeError, match="CERTIFICATE_VERIFY_FAILED"):
             inside(cluster, SHOWN, system, f"{host}:{port}")
 
 
 def test_an_api_is_called_by_its_name_and_by_no_other(cluster: Kubernetes) -> None:
     assert inside(cluster, API, TRUST, "https://neutron-api:9696/") == "200"
     address = cluster.get("service", "neutron-api", "-n", NAMESPACE)["spec"]["clusterIP"]
-    with pytest.raises(CloudError, match=r"not valid for|doesn't match|Hostname mismatch|IP address mismatch"):
+    with pytest.raises(KubeError, match=r"not valid for|doesn't match|Hostname mismatch|IP address mismatch"):
         inside(cluster, API, TRUST, f"https://{address}:9696/")
-    with pytest.raises(CloudError, match=r"ConnectFailure|Connection aborted|Unable to establish"):
+    with pytest.raises(KubeError, match=r"ConnectFailure|Connection aborted|Unable to establish"):
         inside(cluster, API, TRUST, f"http://{address}:9696/")
 
 
@@ -107,10 +107,10 @@ def test_who_has_no_certificate_does_not_read_the_databases_of_ovn(cluster: Kube
     assert '"OVN_Northbound"' in of_ovn(cluster, "16641", "certified")
     # It ends the connection; a client that writes at that moment hears less of the reason.
     with pytest.raises(
-        CloudError, match=r"CERTIFICATE_REQUIRED|certificate required|handshake failure|ConnectionReset|BrokenPipe"
+        KubeError, match=r"CERTIFICATE_REQUIRED|certificate required|handshake failure|ConnectionReset|BrokenPipe"
     ):
         of_ovn(cluster, "16641")
-    with pytest.raises(CloudError, match="ConnectionRefused"):
+    with pytest.raises(KubeError, match="ConnectionRefused"):
         of_ovn(cluster, "6641")
 
 
@@ -123,16 +123,16 @@ def test_a_console_is_opened_through_tls(cluster: Kubernetes) -> None:
 
 
 def test_a_plain_cache_is_closed(cluster: Kubernetes) -> None:
-    with pytest.raises(CloudError, match="ConnectionRefused"):
+    with pytest.raises(KubeError, match="ConnectionRefused"):
         inside(cluster, MEMBERS, "memcached-server-0.memcached", "11211")
 
 
 def test_who_has_no_certificate_does_not_read_the_cache(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
     refused = r"CERTIFICATE_REQUIRED|UNKNOWN_CA|ConnectionReset|BrokenPipe|EOF occurred|nothing was answered"
-    with pytest.raises(CloudError, match=refused):
+    with pytest.raises(KubeError, match=refused):
         inside(cluster, CACHE, TRUST)
     foreign = forged("memcached-client")
-    with pytest.raises(CloudError, match=refused):
+    with pytest.raises(KubeError, match=refused):
         inside(cluster, CACHE, TRUST, "given", given=foreign.cert + foreign.key)
     # The services are let in.
     before = cache_hits(cluster)
@@ -147,9 +147,9 @@ def test_who_has_no_certificate_does_not_read_the_cache(cluster: Kubernetes, sto
 def test_a_member_takes_no_other_without_a_certificate(cluster: Kubernetes, host: str, port: int) -> None:
     """Though there is one of each here."""
     refused = r"certificate required|handshake failure|CERTIFICATE_REQUIRED|reset|Broken pipe"
-    with pytest.raises(CloudError, match=refused):
+    with pytest.raises(KubeError, match=refused):
         inside(cluster, MEMBERS, host, str(port), "tls")
-    with pytest.raises(CloudError, match=r"nothing was answered|reset|Broken pipe"):
+    with pytest.raises(KubeError, match=r"nothing was answered|reset|Broken pipe"):
         inside(cluster, MEMBERS, host, str(port), "plain")
 
 

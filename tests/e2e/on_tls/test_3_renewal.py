@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..waiting import until

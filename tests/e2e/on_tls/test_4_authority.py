@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 from ..conftest import Report
 from ..facts import ready_again
@@ -49,9 +49,9 @@ def test_another_authority_takes_over(cluster: Kubernetes, cloud: Cloud, report:
         assert bundle(cluster, name).count("BEGIN CERTIFICATE") == 1
         assert bundle(cluster, name) != before[name]
     # Those who were believed before are not any more, neither as a client nor as a server.
-    with pytest.raises(CloudError, match=r"UNKNOWN_CA|unknown ca|alert|reset|Broken pipe"):
+    with pytest.raises(KubeError, match=r"UNKNOWN_CA|unknown ca|alert|reset|Broken pipe"):
         of_ovn(cluster, "16641", "given", given=old)
-    with pytest.raises(CloudError, match="CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(KubeError, match="CERTIFICATE_VERIFY_FAILED"):
         inside(cluster, DATABASE, "given", given=before["internal"])
     assert inside(cluster, DATABASE, TRUST)
     assert told.failed == []

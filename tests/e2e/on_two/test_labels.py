@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tools.cloud import deploy
-from tools.cloud.kubernetes import ROOT, Kubernetes, module
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module
 
 from ..waiting import until
 

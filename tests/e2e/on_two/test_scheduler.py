@@ -16,8 +16,8 @@ from typing import Any
 from openstack.connection import Connection
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..facts import ready_again
 from ..waiting import server_reaches

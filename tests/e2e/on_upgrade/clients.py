@@ -11,7 +11,7 @@ from typing import Any
 from openstack.connection import Connection
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import Kubernetes
+from tools.localcluster.kubernetes import Kubernetes
 
 from ..on_ceph.volumes import storage
 

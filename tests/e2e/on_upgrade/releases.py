@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 
-from tools.cloud.kubernetes import CloudError, Kubernetes
 from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 OLD, NEW = "2025.1", "2026.1"
 HEAT = "openstack-heat"
@@ -54,7 +54,7 @@ def versions(cluster: Kubernetes, cloud: Cloud) -> dict[str, set[int]]:
         if package:
             code = f"import importlib.metadata; print(importlib.metadata.version({package!r}))"
             # A pod may go meanwhile.
-            with contextlib.suppress(CloudError):
+            with contextlib.suppress(KubeError):
                 text = cluster.kubectl("exec", "-n", cloud.namespace, name, "-c", "main", "--", "python3", "-c", code)
                 found.setdefault(package, set()).add(int(text.partition(".")[0]))
     return found

@@ -9,8 +9,8 @@ import pytest
 
 from tools.chaos.servers import Guest, only_guest
 from tools.cloud import deploy
-from tools.cloud.kubernetes import ROOT, Kubernetes, module
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module
 
 from ..conftest import CABLED, Report, stands
 from ..on_infrastructure.pinger import Pinger

@@ -11,8 +11,8 @@ import requests
 from openstack.connection import Connection
 
 from tools.cloud import deploy, proof
-from tools.cloud.kubernetes import ROOT, Kubernetes, module
 from tools.cloud.session import SAMPLES, Cloud, Session
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module
 
 from ..conftest import CABLED, Report, stands
 from ..on_services.stacks import Stack, network

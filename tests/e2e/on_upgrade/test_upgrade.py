@@ -18,8 +18,8 @@ from tools.chaos.journal import Journal, now
 from tools.chaos.load import Load
 from tools.chaos.servers import Guest, guests
 from tools.cloud import deploy, proof, view
-from tools.cloud.kubernetes import ROOT, Kubernetes, module
 from tools.cloud.session import SAMPLES, Cloud, Session
+from tools.localcluster.kubernetes import ROOT, Kubernetes, module
 
 from ..conftest import CABLED, Report, stands
 from ..on_ceph.servers import answering, booted, removed

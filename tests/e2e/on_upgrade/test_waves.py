@@ -11,8 +11,8 @@ import pytest
 from openstack.connection import Connection
 
 from tools.cloud import deploy, proof
-from tools.cloud.kubernetes import Kubernetes, module
 from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..conftest import CABLED, Report, stands
 from ..on_tempest.conftest import furnish, tempest

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tools.cloud.kubernetes import ours
 from tools.localcluster import faults
+from tools.localcluster.kubernetes import ours
 
 from ..journal import now
 from ..scenario import Stage, scenario
@@ -93,7 +93,7 @@ def _full(stage: Stage, victim: str) -> None:
 
 
 def _ask(site: Site, statement: str) -> bool:
-    """Carried out by the member that takes the clients. Raises CloudError where it is not."""
+    """Carried out by the member that takes the clients. Raises KubeError where it is not."""
     primary = next(member for member in site.members("mariadb-server") if _role(member) == "primary")
     script = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -e "$0"'
     site.run(primary["metadata"]["name"], "sh", "-c", script, statement)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 
-from tools.cloud.kubernetes import CloudError
 from tools.localcluster import faults
+from tools.localcluster.kubernetes import KubeError
 
 from ..journal import now
 from ..scenario import Stage, scenario
@@ -17,15 +17,15 @@ _BETWEEN = 12.0
 
 
 def leader(site: Site, database: str) -> str:
-    """The member of a database, nb or sb, that leads. Raises CloudError while none says so."""
+    """The member of a database, nb or sb, that leads. Raises KubeError while none says so."""
     schema = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}[database]
     for name in names(site.members(f"ovn-{database}")):
-        with contextlib.suppress(CloudError):
+        with contextlib.suppress(KubeError):
             control = f"/run/ovn/ovn{database}_db.ctl"
             said = site.run(name, "ovs-appctl", "--timeout=3", "-t", control, "cluster/status", schema)
             if "Role: leader" in said:
                 return name
-    raise CloudError(f"no member of ovn-{database} leads")
+    raise KubeError(f"no member of ovn-{database} leads")
 
 
 @scenario(9, "The leader of OVN's southbound database killed again and again while ports are made")

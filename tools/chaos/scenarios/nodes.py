@@ -11,8 +11,8 @@ from openstack.connection import Connection
 from openstack.exceptions import SDKException
 
 from tools.cloud import proof
-from tools.cloud.kubernetes import NODE_LABELS, CloudError, module
 from tools.localcluster import cluster, faults
+from tools.localcluster.kubernetes import NODE_LABELS, KubeError, module
 
 from .. import servers
 from ..journal import now
@@ -112,7 +112,7 @@ def _answered(look: Callable[[], bool]) -> Callable[[], bool]:
         try:
             return look()
         except (ClientException, SDKException) as error:
-            raise CloudError(str(error)) from None
+            raise KubeError(str(error)) from None
 
     return looked
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tools.cloud.kubernetes import CloudError, ours
+from tools.localcluster.kubernetes import KubeError, ours
 
 from ..journal import now
 from ..scenario import Stage, scenario
@@ -31,7 +31,7 @@ def deleted(stage: Stage) -> None:
             began = now()
             try:
                 delete(site, item)
-            except CloudError as error:
+            except KubeError as error:
                 stage.check(False, str(error))
             took[name] = round(now() - began, 1)
             when[name] = began
@@ -78,7 +78,7 @@ def _last(item: Object) -> tuple[bool, str, str]:
 
 
 def delete(site: Site, item: Object) -> None:
-    """Deletes an object, which comes back as another one; raises CloudError where it does not.
+    """Deletes an object, which comes back as another one; raises KubeError where it does not.
 
     One that was deleted meanwhile is left out: the name of a job is that of its work, and work for objects recreated
     since has another one.
@@ -203,7 +203,7 @@ def edited(stage: Stage) -> None:
         label = f"{edit.subject} of {edit.kind}/{edit.name}"
         try:
             until(f"{label} to be put right", lambda e=edit, b=before: _right(site, e, b), 60, 0.5)
-        except CloudError as error:
+        except KubeError as error:
             stage.check(False, str(error))
         took[label] = round(now() - began, 1)
     stage.note(put_right_seconds=took)

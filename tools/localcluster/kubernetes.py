@@ -16,7 +16,7 @@ from tools.localcluster.cluster import kubectl_command
 from tools.localcluster.layout import Cluster
 from tools.localcluster.target import target
 
-from .registry import Login
+from .registry_login import Login
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
@@ -27,19 +27,19 @@ def ours(kind: str) -> str:
     return f"{kind}.openstack.k8s.io"
 
 
-class CloudError(Exception):
+class KubeError(Exception):
     """Something the user can act on; shown without a traceback."""
 
 
 def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
-    """Standard output of a command. Raises CloudError with its last words when it fails."""
+    """Standard output of a command. Raises KubeError with its last words when it fails."""
     try:
         result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
-        raise CloudError(f"{' '.join(command[:6])} … did not end within {timeout:.0f} s") from None
+        raise KubeError(f"{' '.join(command[:6])} … did not end within {timeout:.0f} s") from None
     if result.returncode:
         words = (result.stderr or result.stdout).strip()[-2000:]
-        raise CloudError(f"{' '.join(command[:6])} … failed:\n{words}")
+        raise KubeError(f"{' '.join(command[:6])} … failed:\n{words}")
     return result.stdout
 
 
@@ -59,9 +59,9 @@ def module(name: str, *arguments: str, timeout: float = 3600, environment: Mappi
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise CloudError(f"python -m {name} {' '.join(arguments)} did not end within {timeout:.0f} s") from None
+        raise KubeError(f"python -m {name} {' '.join(arguments)} did not end within {timeout:.0f} s") from None
     if result.returncode:
-        raise CloudError(f"python -m {name} {' '.join(arguments)} failed; its messages stand above")
+        raise KubeError(f"python -m {name} {' '.join(arguments)} failed; its messages stand above")
     return result.stdout
 
 
@@ -88,7 +88,7 @@ class Kubernetes:
             try:
                 return kubectl_command(Cluster())
             except BuildError as error:
-                raise CloudError(f"{error}, or `make cloud`") from None
+                raise KubeError(f"{error}, or `make cloud`") from None
         return ("kubectl",) if self.kubeconfig is None else ("kubectl", f"--kubeconfig={self.kubeconfig}")
 
     def get(self, *arguments: str) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Kubernetes:
             addresses = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
             if address := addresses.get("ExternalIP") or addresses.get("InternalIP"):
                 return address
-        raise CloudError("no node with the label openstack-control-plane=enabled has an address")
+        raise KubeError("no node with the label openstack-control-plane=enabled has an address")
 
 
 def started(nodes: int = 1, external: str = "") -> Kubernetes:
@@ -132,18 +132,18 @@ def started(nodes: int = 1, external: str = "") -> Kubernetes:
 
 
 def existing_cluster() -> Kubernetes:
-    """The cluster of an earlier `make cloud`. Raises CloudError where none answers."""
+    """The cluster of an earlier `make cloud`. Raises KubeError where none answers."""
     chosen = target()
     path = None
     if chosen.kind != "existing":
         path = Path(module("tools.localcluster", "kubeconfig").strip())
         if not path.exists():
-            raise CloudError("no cluster runs on this machine; `make cloud` starts one, with a cloud in it")
+            raise KubeError("no cluster runs on this machine; `make cloud` starts one, with a cloud in it")
         os.environ["KUBECONFIG"] = str(path)
     cluster = Kubernetes(chosen.kind, path)
     try:
         cluster.kubectl("version", "--request-timeout=10s")
-    except CloudError as error:
+    except KubeError as error:
         mend = "mend it" if path is None else "`make cloud` starts it anew"
-        raise CloudError(f"the cluster does not answer; {mend}\n{error}") from None
+        raise KubeError(f"the cluster does not answer; {mend}\n{error}") from None
     return cluster
