@@ -270,7 +270,7 @@ supervise(
     Path("ca.crt"),
 )
 """
-    environment = os.environ | {"PYTHONPATH": str(Path(build.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(build.__file__).parents[2])}
     process = subprocess.Popen(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, start_new_session=True, stdout=subprocess.PIPE
     )
