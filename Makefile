@@ -257,5 +257,5 @@ dashboards: venv ## A monitored cloud from nothing, a page and a picture of each
 generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's
 	$(VENV)/bin/openstack-operator generate
 	$(PY) -m tools.dashboards
-	$(PY) -m tests.proofs --write
+	$(PY) -m tests.field_proofs --write
 	$(PY) -m images.patches > docs/reference/patches.md

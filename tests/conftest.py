@@ -15,7 +15,7 @@ from openstack_operator.actuators import egress
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests import again, suites
+from tests import second_try, suites
 
 ROOT = Path(__file__).parent.parent
 # Servers of tests are on this machine, also those that an operator in a process of its own is told of.
@@ -35,8 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
     # Of several processes the first counts what all of them did.
     if suites.COUNTS in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(suites.Counter())
-    if again.FAILURES in os.environ and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(again.Failures())
+    if second_try.FAILURES in os.environ and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(second_try.Failures())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -18,7 +18,7 @@ from openstack_operator.plan import Context, Object, Plan, Release, key
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import context
-from tests.unit.patience import PATIENCE
+from tests.unit.polling import TIMEOUT
 
 _SLEEP = """
 import os, time
@@ -137,7 +137,7 @@ class Machine:
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end, and to that of what it started."""
         with self.start(container, command=command, **env) as process:
-            output, errors = process.communicate(timeout=PATIENCE)
+            output, errors = process.communicate(timeout=TIMEOUT)
             return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def has_become(self, name: str) -> bool:

@@ -17,7 +17,7 @@ from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
 from tests.planning import release_of
-from tests.unit.patience import until
+from tests.unit.polling import until
 
 from .programs import Machine, planned_container
 

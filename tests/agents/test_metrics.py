@@ -26,7 +26,7 @@ from openstack_operator.agents.metrics import appctl, chassis, libvirt, memcache
 from openstack_operator.agents.metrics.serve import UP, Metrics, Page, Server, page
 from openstack_operator.parts.run.exporters import SERVER
 
-PATIENCE = 60
+TIMEOUT = 60
 """Seconds after which a test that hangs ends."""
 
 
@@ -48,15 +48,15 @@ def serving(server: Server) -> Generator[int]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def get(port: int, path: str = "/metrics", *, context: ssl.SSLContext | None = None) -> tuple[int, str]:
     connection: http.client.HTTPConnection
     if context:
-        connection = http.client.HTTPSConnection("localhost", port, timeout=PATIENCE, context=context)
+        connection = http.client.HTTPSConnection("localhost", port, timeout=TIMEOUT, context=context)
     else:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     connection.request("GET", path)
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -113,7 +113,7 @@ def test_there_is_one_path_and_a_page_is_not_made_for_each_client(monkeypatch: p
         assert made == [1]
         for path in ("/", "/probe?target=10.0.0.1:80", "/metrics/", "/metrics?x=1"):
             assert get(port, path)[0] == 404
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         connection.request("POST", "/metrics", body="x")
         assert connection.getresponse().status == 501
 
@@ -183,7 +183,7 @@ def answering(reply: Callable[[bytes], bytes], path: Path | None = None) -> Gene
     yield 0 if path else listener.getsockname()[1]
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
 
 
 def test_memcached_is_asked_for_its_statistics() -> None:
@@ -439,7 +439,7 @@ def test_a_libvirt_that_does_not_answer_is_down(
     assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
     assert "Failed to connect socket" in capfd.readouterr().err
     program(tmp_path, "virsh", "exec sleep 60")
-    monkeypatch.setattr(libvirt, "PATIENCE", 0.2)
+    monkeypatch.setattr(libvirt, "TIMEOUT", 0.2)
     assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
 
 
@@ -479,7 +479,7 @@ def container(modules: Sequence[str], words: Sequence[str], env: Mapping[str, st
         yield process
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
         assert process.stderr
         process.stderr.close()
 
@@ -487,7 +487,7 @@ def container(modules: Sequence[str], words: Sequence[str], env: Mapping[str, st
 def until_answer(port: int, *starting: int) -> tuple[int, str]:
     """Return the first answer of a program, and with the status `starting` the first other one."""
     pause = threading.Event()
-    for _ in range(PATIENCE * 20):
+    for _ in range(TIMEOUT * 20):
         with contextlib.suppress(OSError):
             if (answer := get(port))[0] not in starting:
                 return answer

@@ -21,7 +21,7 @@ from openstack_operator.agents.metrics.serve import REQUEST, Server
 
 pytestmark = pytest.mark.security
 
-PATIENCE = 60
+TIMEOUT = 60
 """Seconds after which a test that hangs ends."""
 PROMETHEUS, OTHER = "127.0.0.1", "127.0.0.2"
 
@@ -58,18 +58,18 @@ class Exporter:
 
     def connect(self, address: str = OTHER, first: bytes = b"G") -> socket.socket:
         """Return a connection of a slow client, which sent its first bytes."""
-        client = socket.create_connection(("127.0.0.1", self.port), PATIENCE, (address, 0))
-        assert self.server.taken.acquire(timeout=PATIENCE)
+        client = socket.create_connection(("127.0.0.1", self.port), TIMEOUT, (address, 0))
+        assert self.server.taken.acquire(timeout=TIMEOUT)
         client.sendall(first)
         return client
 
     def get(self) -> tuple[int, bytes]:
         """Return the answer that a Prometheus gets."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, PATIENCE, (PROMETHEUS, 0))
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, TIMEOUT, (PROMETHEUS, 0))
         with contextlib.closing(connection):
             connection.request("GET", "/metrics")
             answer = connection.getresponse()
-            assert self.server.taken.acquire(timeout=PATIENCE)
+            assert self.server.taken.acquire(timeout=TIMEOUT)
             return answer.status, answer.read()
 
 
@@ -83,7 +83,7 @@ def exporter(make: Callable[[], bytes] = lambda: b"x 1\n", tls_folder: str = "")
     finally:
         made.server.shutdown()
         made.server.server_close()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def has_ended(client: socket.socket) -> bool:
@@ -104,7 +104,7 @@ def is_open(client: socket.socket) -> bool:
     except ConnectionError:
         return False
     finally:
-        client.settimeout(PATIENCE)
+        client.settimeout(TIMEOUT)
 
 
 def test_a_client_that_sends_a_byte_a_second_ends_after_seconds_as_a_whole() -> None:
@@ -157,13 +157,13 @@ def test_clients_that_wait_for_a_page_make_room_too() -> None:
 
     def make() -> bytes:
         begun.set()
-        silent.wait(PATIENCE)
+        silent.wait(TIMEOUT)
         return b"x 1\n"
 
     request = b"GET /metrics HTTP/1.0\r\n\r\n"
     with exporter(make) as made:
         waiting = [made.connect(OTHER, request) for _ in range(CLIENTS)]
-        assert begun.wait(PATIENCE)
+        assert begun.wait(TIMEOUT)
         prometheus = made.connect(PROMETHEUS, request)
         assert has_ended(waiting[0])
         silent.set()
@@ -218,7 +218,7 @@ def program(send: Callable[[socket.socket], object]) -> Generator[int]:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         yield int(listener.getsockname()[1])
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 def test_a_program_that_sends_a_byte_a_second_is_silent_after_seconds_as_a_whole() -> None:

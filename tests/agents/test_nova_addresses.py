@@ -17,8 +17,8 @@ from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
 from openstack_operator.yaml_text import load
+from tests.field_effects import RELEASES
 from tests.planning import objects, release_of
-from tests.world import RELEASES
 
 from .test_libvirt import PUBLISHED, SECRETS
 

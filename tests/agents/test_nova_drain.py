@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from openstack_operator.plan import Release
-from tests.agents.novas import planned_nova
+from tests.agents.nova_plan import planned_nova
 
 from .programs import Machine, pods
 

@@ -10,7 +10,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release
-from tests.agents.novas import planned_nova
+from tests.agents.nova_plan import planned_nova
 
 from .programs import Machine, job
 

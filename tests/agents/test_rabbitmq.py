@@ -16,7 +16,7 @@ from openstack_operator.plan import Object, Release
 from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan
 from openstack_operator.testing import context
-from tests.unit.patience import PATIENCE, until
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 from .programs import Machine, as_kubelet_starts, container, environment, planned
@@ -139,7 +139,7 @@ def paused(machine: Machine, member: Object, number: int, **env: str) -> Generat
         assert process.poll() is None, process.communicate()
         yield
         machine.write("go")
-        output, errors = process.communicate(timeout=PATIENCE)
+        output, errors = process.communicate(timeout=TIMEOUT)
         assert (process.returncode, output) == (0, "started\n"), errors
 
 
@@ -244,9 +244,9 @@ def watch(machine: Machine, member: Object, rounds: int, ticks: int = 0, **env: 
     command = ["sh", "-ec", DESCRIBE, "sh", *as_kubelet_starts(member)]
     machine.env["PROC"] = f"{machine.home}/proc"
     with machine.start(member, command=command, **env) as process:
-        code = process.wait(PATIENCE)
+        code = process.wait(TIMEOUT)
         # What watched it may still write.
-        _, errors = process.communicate(timeout=PATIENCE)
+        _, errors = process.communicate(timeout=TIMEOUT)
     return code, errors
 
 
@@ -277,7 +277,7 @@ def test_the_kernel_describes_processes_so(machine: Machine, member: Object, mem
     machine.program("sleep", "")
     machine.program("rabbitmq-start", f"exec {program} 1000")
     with machine.start(member) as process:
-        assert process.wait(PATIENCE) == -signal.SIGKILL
+        assert process.wait(TIMEOUT) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("ticks", "absent"), [(50, ""), (0, HOSTS[2])], ids=["works", "waits for an absent member"])

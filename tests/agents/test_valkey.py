@@ -13,7 +13,7 @@ from openstack_operator.plan import Object, Release
 from openstack_operator.services.valkey.model import VALKEY
 from openstack_operator.services.valkey.service import plan
 from openstack_operator.testing import context
-from tests.unit.patience import PATIENCE, until
+from tests.unit.polling import TIMEOUT, until
 
 from .programs import Machine, certified, container, environment, planned
 
@@ -341,7 +341,7 @@ def test_a_sentinel_starts_again_with_new_files(machine: Machine, tls_sentinel: 
     machine.program("sleep", '[ "$(wc -l < calls/sleep)" = 2 ] || exec /bin/sleep 1000; echo second > tls/tls.crt')
     machine.write("calls/sleep", "\n")
     with machine.start(tls_sentinel, TLS_FOLDER=str(machine.home / "tls")) as process:
-        assert process.wait(PATIENCE) == 1
+        assert process.wait(TIMEOUT) == 1
     assert machine.calls("valkey-sentinel") == [f"{machine.home}/state/sentinel/sentinel.conf"] * 2
     assert machine.calls("sleep")[1] == "10"
 
@@ -354,5 +354,5 @@ def test_a_sentinel_that_has_a_certificate_ends_with_its_container(machine: Mach
     with machine.start(tls_sentinel, TLS_FOLDER=str(machine.home / "tls")) as process:
         until("the sentinel", (machine.home / "started").exists)
         process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
     assert machine.calls("ended") == ["end"]

@@ -19,7 +19,7 @@ import pytest
 from openstack_operator import agents
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests.unit.patience import PATIENCE
+from tests.unit.polling import TIMEOUT
 from tools.localcluster.ports import free_port
 
 APPLICATION = '''
@@ -130,7 +130,7 @@ class Server:
 
     def ask(self, path: str, method: str = "GET") -> Answer:
         """Return the answer. Raises BadStatusLine or IncompleteRead if the connection ends before it."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)) as connection:
             connection.request(method, path, headers={"Connection": "close"})
             with connection.getresponse() as answer:
                 headers = {name.lower(): text for name, text in answer.getheaders()}

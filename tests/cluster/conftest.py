@@ -23,7 +23,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 from tools.localcluster import apiserver, build
 
-from . import others, toy
+from . import external_definitions, toy
 from .etcd import etcd_data
 from .harness import Cluster, eventually
 
@@ -99,7 +99,7 @@ def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     one that finds them there 5 s.
     """
     ours = [api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]
-    definitions = [*ours, *others.definitions()]
+    definitions = [*ours, *external_definitions.definitions()]
     return etcd_data(tmp_path_factory, definitions, lambda path: _prepare(path, definitions))
 
 

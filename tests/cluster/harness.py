@@ -22,7 +22,7 @@ from openstack_operator.testing import Simulator
 
 from . import toy
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Seconds after which a test is taken for hung. No test measures time: the machine may do many other things, too."""
 DISCOVERY_PERIOD = 1.0
 """Seconds between two looks of an operator at the kinds that the API serves. The usual 20 are time in which a test
@@ -71,7 +71,7 @@ class Cluster:
         """
         kind, late = Kind.of(resource), False
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": self.meta(name), "spec": spec}
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 try:
                     return await self.client.create(kind, body)
@@ -134,7 +134,7 @@ async def eventually(check: Callable[[], Awaitable[Any]]) -> Any:
     Each question takes the CPU that what is waited for needs, so they become fewer.
     """
     began = time.monotonic()
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(Transient):
                 if answer := await check():

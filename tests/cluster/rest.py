@@ -16,8 +16,8 @@ from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 from openstack_operator.runtime.kubernetes.client import FIELD_MANAGER
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, POD, Catalog, Kind
 
-from . import others
-from .harness import PATIENCE
+from . import external_definitions
+from .harness import TIMEOUT
 
 MORE = (
     NAMESPACE,
@@ -45,7 +45,7 @@ _TRIES = 5
 
 def kind_of(obj: Object) -> Kind:
     """Where an object lives."""
-    known = (*MORE, *INSTALLED, *others.kinds())
+    known = (*MORE, *INSTALLED, *external_definitions.kinds())
     named = next((kind for kind in known if (kind.api_version, kind.kind) == (obj["apiVersion"], obj["kind"])), None)
     return named or CATALOG.of(obj)
 
@@ -56,7 +56,7 @@ class Rest:
     def __init__(self, kubeconfig: Path, namespace: str) -> None:
         way = connection(files=[kubeconfig])
         self._http = httpx.Client(
-            base_url=way.server, headers=dict(way.headers), verify=way.trust(), timeout=PATIENCE, trust_env=False
+            base_url=way.server, headers=dict(way.headers), verify=way.trust(), timeout=TIMEOUT, trust_env=False
         )
         self.namespace = namespace
 

@@ -22,7 +22,7 @@ from openstack_operator.services.memcached.clients import DEMANDS
 from openstack_operator.services.memcached.model import MEMCACHED
 from openstack_operator.services.pki.model import PKI
 
-from . import others
+from . import external_definitions
 from .conftest import CRD, install
 from .harness import Cluster, at_rest, eventually, running
 from .test_controlplane import operator
@@ -101,7 +101,7 @@ async def test_certificates_come_from_cert_manager_once_it_is_there(cluster: Clu
         await cluster.create(MARIADB, "mariadb", tls=TLS)
         found = await cluster.ready(PKI, "pki", "InvalidSpec")
         assert "spec.issuerRef: this cluster serves no certificates.cert-manager.io" in found["message"]
-        await install(others.definitions("cert-manager"))
+        await install(external_definitions.definitions("cert-manager"))
         await cluster.ready(PKI, "pki")
         await cluster.ready(MARIADB, "mariadb")
         files = secret_data(await cluster.get(SECRET, "mariadb-tls"))

@@ -14,8 +14,8 @@ from openstack_operator.runtime.kubernetes.errors import Conflict
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, Catalog
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
+from .external_operators import external_operators
 from .harness import Cluster, eventually
-from .playing import played
 from .test_controlplane import operator
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
@@ -27,7 +27,7 @@ NFS = {"name": "nfs", "type": "nfs", "nfs": {"shares": ["nfs.example.org:/volume
 
 @pytest.mark.proves("ControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True, "backends": [NFS]}})
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}

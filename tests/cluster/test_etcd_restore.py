@@ -18,7 +18,7 @@ from tools.localcluster import build
 
 from .conftest import _data  # pyright: ignore[reportPrivateUsage]
 from .harness import Cluster, eventually
-from .restorable import ApiServer, restorable
+from .restorable_api_server import ApiServer, restorable_api_server
 from .test_controlplane import SMALL, operator
 
 _FUTURE = 200
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
         build.binary("kubernetes", "kube-apiserver")
     except build.BuildError as error:
         pytest.skip(str(error))
-    with restorable(tmp_path_factory.mktemp("restore"), _data(tmp_path_factory)) as server:
+    with restorable_api_server(tmp_path_factory.mktemp("restore"), _data(tmp_path_factory)) as server:
         yield server
 
 

@@ -20,8 +20,8 @@ from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 from openstack_operator.runtime.serve.manager import Manager
 
-from .harness import PATIENCE, Cluster, eventually
-from .hostile import Attack, attacks, definition, places, write
+from .harness import TIMEOUT, Cluster, eventually
+from .hostile_content import Attack, attacks, definition, places, write
 from .test_controlplane import RESOURCE, operator
 
 pytestmark = [
@@ -65,7 +65,7 @@ class Canary:
 def _patient(cluster: Cluster) -> None:
     """The requests of these tests wait: the API server works on megabytes of several of them at a time."""
     http: httpx.AsyncClient = cluster.client._http  # pyright: ignore[reportPrivateUsage]
-    http.timeout = PATIENCE
+    http.timeout = TIMEOUT
 
 
 @pytest.fixture

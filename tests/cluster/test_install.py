@@ -28,7 +28,7 @@ from tools.localcluster import apiserver, build
 from tools.localcluster.commands import CommandError, run
 
 from .etcd import etcd_data
-from .harness import DISCOVERY_PERIOD, PATIENCE, Cluster, eventually, running
+from .harness import DISCOVERY_PERIOD, TIMEOUT, Cluster, eventually, running
 from .helm import CHART, NAME, Helm
 
 ROOT = Path(__file__).parent.parent.parent
@@ -55,7 +55,7 @@ class Kubectl:
         self.established()
 
     def established(self) -> None:
-        self("wait", "crd", "--all", "--for=condition=Established", f"--timeout={PATIENCE:.0f}s")
+        self("wait", "crd", "--all", "--for=condition=Established", f"--timeout={TIMEOUT:.0f}s")
         # What kubectl remembers of an API server is looked up anew.
         self("api-resources")
 
@@ -195,7 +195,7 @@ async def _without_c5c3(kubectl: Kubectl, client: Client, served: Client) -> Non
     releases = ReleaseFiles(ROOT / "releases")
     manager = Manager(served, SERVICES, ACTUATORS, releases, ["plain"], discovery_period=DISCOVERY_PERIOD)
     async with running(manager.run()):
-        await asyncio.wait_for(manager.world.wait_until_synced(), PATIENCE)
+        await asyncio.wait_for(manager.world.wait_until_synced(), TIMEOUT)
         await cluster.create(CONTROL_PLANE, "cloud", tempest={"enabled": True})
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
         assert "this cluster serves no tempests.tempest.openstack.c5c3.io" in condition["message"]

@@ -15,8 +15,8 @@ from openstack_operator.runtime.reconcile import finalizers
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
+from .external_operators import external_operators
 from .harness import Cluster, eventually
-from .playing import played
 from .test_controlplane import SMALL as PLACEMENT_ALONE
 from .test_controlplane import operator
 from .test_providers import RESOURCE, made, ours, without
@@ -52,7 +52,7 @@ async def none(cluster: Cluster) -> bool:
 
 
 async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), played(cluster) as stuck:
+    async with operator(cluster, root), external_operators(cluster) as stuck:
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
@@ -80,7 +80,7 @@ async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster:
 
 
 async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls=OFF, **PLACEMENT_ALONE)
         await cluster.ready(CONTROL_PLANE, "cloud")
         assert "placement-user" in (await theirs(cluster))["User"]
@@ -96,7 +96,7 @@ async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Pat
 
 
 async def test_without_k_orc_the_operator_keeps_them_and_says_so(cluster: Cluster, root: Path) -> None:
-    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
+    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), external_operators(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **SMALL)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
@@ -107,7 +107,7 @@ async def test_without_k_orc_the_operator_keeps_them_and_says_so(cluster: Cluste
 
 
 async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluster: Cluster, root: Path) -> None:
-    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), played(cluster):
+    async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), external_operators(cluster):
         await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls=OFF, **PLACEMENT_ALONE)
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
         what = (
@@ -118,7 +118,7 @@ async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluste
 
 async def test_the_login_of_k_orc_is_replaced_when_ordered(cluster: Cluster, root: Path) -> None:
     rotation = RESOURCE["CredentialRotation.c5c3.io"]
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **SMALL)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         before = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))["clouds.yaml"]
@@ -139,7 +139,7 @@ async def test_the_login_of_k_orc_is_replaced_when_ordered(cluster: Cluster, roo
 async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: Cluster, root: Path) -> None:
     rotation = RESOURCE["CredentialRotation.c5c3.io"]
     store = {"korc": {**ASKED["korc"], "secretStoreRef": {"name": "openbao"}}}
-    async with operator(cluster, root), played(cluster) as stuck:
+    async with operator(cluster, root), external_operators(cluster) as stuck:
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **store, **SMALL)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         (owner,) = (await cluster.get(SECRET, "k-orc-clouds-yaml") or {})["metadata"]["ownerReferences"]
@@ -163,7 +163,7 @@ async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(
     cluster: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector takes all of it at once, and K-ORC has nobody to ask."""
-    async with played(cluster) as stuck:
+    async with external_operators(cluster) as stuck:
         async with operator(cluster, root):
             await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **SMALL)
             await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
@@ -184,13 +184,13 @@ async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(
         async with operator(cluster, root):
             await eventually(lambda: _is_any(stuck))
             # The usual twenty seconds are for K-ORC to ask, and it has asked.
-            monkeypatch.setattr(finalizers, "PATIENCE", timedelta(0))
+            monkeypatch.setattr(finalizers, "TIMEOUT", timedelta(0))
             await eventually(lambda: none(cluster))
         assert await cluster.get(DEPLOYMENT, "keystone-api") is None
 
 
 async def test_a_user_that_somebody_deletes_alone_stays_in_keystone(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED, **SMALL)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         kind = KORC["User"]

@@ -15,7 +15,7 @@ from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
 from openstack_operator.runtime.kubernetes.kinds import LEASE
 from openstack_operator.runtime.serve.leader import Leader
 
-from .harness import PATIENCE, Cluster, eventually
+from .harness import TIMEOUT, Cluster, eventually
 
 LEASE_SECONDS, RENEW_SECONDS = 10, 7
 
@@ -84,7 +84,7 @@ class Candidate:
 async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
     clock = Clock()
     # As long as it waits for another try, it gives itself for handing over.
-    first = Candidate(cluster, "first", clock, retry=PATIENCE)
+    first = Candidate(cluster, "first", clock, retry=TIMEOUT)
     await eventually(first.acts)
     second = Candidate(cluster, "second", clock)
     await second.looks()
@@ -115,7 +115,7 @@ async def test_a_leader_cut_off_stops_before_another_acts(cluster: Cluster):
     await eventually(acts_again)
     clock.now += 1
     with pytest.raises(LeadershipLostError):
-        await asyncio.wait_for(first.task, PATIENCE)
+        await asyncio.wait_for(first.task, TIMEOUT)
     await second.looks()
     assert not second.acted, "what is left of the lease is the margin between the two"
     clock.now += LEASE_SECONDS - RENEW_SECONDS + 1

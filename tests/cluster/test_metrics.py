@@ -24,7 +24,7 @@ from openstack_operator.runtime.serve.serving_certificate import ServingCertific
 from openstack_operator.yaml_text import load
 from tools.localcluster.ports import free_port
 
-from .harness import PATIENCE, Cluster, eventually, running
+from .harness import TIMEOUT, Cluster, eventually, running
 from .rest import Rest
 from .test_optional_roles import bind
 from .test_permissions import account
@@ -41,11 +41,11 @@ async def served(client: Client) -> AsyncGenerator[httpx.AsyncClient]:
     """A client of metrics that the holder of this connection serves."""
     port = free_port()
     certificate = ServingCertificate(None, ["operator"])
-    server = MetricsServer(lambda: TEXT, Scrapers(client, patience=PATIENCE), certificate)
+    server = MetricsServer(lambda: TEXT, Scrapers(client, patience=TIMEOUT), certificate)
     url = f"https://{HOST}:{port}"
     async with (
         running(server.serve((HOST, port))),
-        httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=2 * PATIENCE) as http,
+        httpx.AsyncClient(base_url=url, verify=False, trust_env=False, timeout=2 * TIMEOUT) as http,
     ):
 
         async def listening() -> bool:
@@ -151,7 +151,7 @@ async def test_a_token_ends_with_its_account(kubeconfig: Path, cluster: Cluster,
     await allow(cluster, rest, root, "prometheus")
     short = await token(cluster, "prometheus", expirationSeconds=3600)
     now = 0.0
-    scrapers = Scrapers(cluster.client, lambda: now, patience=PATIENCE)
+    scrapers = Scrapers(cluster.client, lambda: now, patience=TIMEOUT)
 
     async def let_in() -> bool:
         nonlocal now

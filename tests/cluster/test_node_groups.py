@@ -16,7 +16,7 @@ import pytest
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
-from tests.world import RELEASES
+from tests.field_effects import RELEASES
 from tools.localcluster import apiserver, build
 
 from .harness import eventually

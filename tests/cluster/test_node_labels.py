@@ -14,7 +14,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import Forbidden, NotAdmitted
 from openstack_operator.runtime.kubernetes.kinds import NODE
 
-from .harness import PATIENCE, Cluster
+from .harness import TIMEOUT, Cluster
 
 pytestmark = pytest.mark.security
 
@@ -25,7 +25,7 @@ async def test_a_kubelet_gives_its_node_no_restricted_role(kubeconfig: Path, clu
     await cluster.client.create(NODE, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     way = connection(files=[kubeconfig])
     headers = (("Impersonate-User", f"system:node:{name}"), ("Impersonate-Group", "system:nodes"))
-    kubelet = Client.over(replace(way, headers=(*way.headers, *headers)), timeout=PATIENCE)
+    kubelet = Client.over(replace(way, headers=(*way.headers, *headers)), timeout=TIMEOUT)
     try:
         for role in sorted(ROLES):
             # That it may set these is why they are called legacy.

@@ -17,8 +17,8 @@ from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.secretaggregate.model import SECRET_AGGREGATE
 from openstack_operator.yaml_text import load
 
-from .harness import PATIENCE, Cluster, eventually, running
-from .playing import KINDS
+from .external_operators import KINDS
+from .harness import TIMEOUT, Cluster, eventually, running
 from .rest import Rest
 from .test_permissions import account, agrees
 
@@ -55,7 +55,7 @@ async def test_the_operator_runs_without_rights_to_the_kinds_of_others(
         releases = ReleaseFiles(root / "releases")
         manager = Manager(client, SERVICES, remotes, releases, [cluster.namespace], patience=patience)
         async with running(manager.run()):
-            await asyncio.wait_for(manager.world.wait_until_synced(), PATIENCE)
+            await asyncio.wait_for(manager.world.wait_until_synced(), TIMEOUT)
             await cluster.create(MEMCACHED, "ours", provider="builtin", tls=None)
             await cluster.ready(MEMCACHED, "ours")
             await cluster.create(MEMCACHED, "theirs", provider="memcached-operator", tls=None)

@@ -29,8 +29,8 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.mariadb.roles import ROLE
 from openstack_operator.yaml_text import load
 
-from .harness import PATIENCE, Cluster, eventually, running
-from .playing import KINDS, played
+from .external_operators import KINDS, external_operators
+from .harness import TIMEOUT, Cluster, eventually, running
 from .rest import Rest
 from .test_controlplane import SMALL
 from .test_pods import made
@@ -63,7 +63,7 @@ def granted(kubeconfig: Path, root: Path) -> Path:
 async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Client]:
     """A connection as an account, the operator's own where none is named."""
     way = connection(files=[kubeconfig])
-    client = Client.over(replace(way, headers=(*way.headers, ("Impersonate-User", user))), timeout=PATIENCE)
+    client = Client.over(replace(way, headers=(*way.headers, ("Impersonate-User", user))), timeout=TIMEOUT)
     yield client
     await client.close()
 
@@ -141,7 +141,7 @@ async def test_rights_in_one_namespace_are_enough_for_an_operator_of_that_one(
 async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster: Cluster, root: Path) -> None:
     """With what is made on them: a broker's users, and the teardown of the broker."""
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
-    async with account(granted) as client, cluster.simulator(), played(cluster):
+    async with account(granted) as client, cluster.simulator(), external_operators(cluster):
         manager = Manager(client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace])
         async with running(manager.run()):
             template = {"provider": "auto"}

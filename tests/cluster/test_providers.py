@@ -20,10 +20,10 @@ from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, Kind
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 
-from . import others
+from . import external_definitions
 from .conftest import CRD, install
+from .external_operators import KINDS, external_operators
 from .harness import Cluster, eventually
-from .playing import KINDS, played
 from .test_controlplane import operator
 from .test_doors import NFS
 
@@ -40,7 +40,7 @@ async def made(cluster: Cluster, handle: str) -> dict[str, Any]:
 
 async def test_a_cloud_on_servers_of_others_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
     """The provider is not said: their kinds are there, so that they are taken."""
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(
             C5C3_CONTROL_PLANE,
             "cloud",
@@ -84,7 +84,7 @@ async def ours(cluster: Cluster, handle: str) -> list[Any]:
 
 
 async def test_an_encrypted_cloud_gives_them_its_certificates(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(C5C3_CONTROL_PLANE, "cloud")
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         (mariadb,), (broker,), (cache,) = [
@@ -104,7 +104,7 @@ async def test_it_is_ready_when_the_other_operator_says_so(cluster: Cluster, roo
         await cluster.create(MARIADB, "mariadb", **THEIRS)
         condition = await cluster.ready(MARIADB, "mariadb", "Progressing")
         assert "nobody has looked at it yet; does its operator run?" in condition["message"]
-        async with played(cluster):
+        async with external_operators(cluster):
             await cluster.ready(MARIADB, "mariadb")
         live = await cluster.get(MARIADB, "mariadb") or {}
         assert live["status"]["published"]["mariadbResource"] == "mariadb"
@@ -123,7 +123,7 @@ async def test_it_is_ready_when_the_other_operator_says_so(cluster: Cluster, roo
 )
 async def test_what_runs_keeps_its_provider(cluster: Cluster, root: Path, resource: str, first: str, then: str) -> None:
     kind, name = RESOURCE[resource], resource.lower()
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(kind, name, provider=first)
         await cluster.ready(kind, name)
         await cluster.change(kind, name, "/spec/provider", then)
@@ -151,7 +151,7 @@ async def test_an_operator_that_is_not_there_is_named_and_may_come_later(cluster
         assert await cluster.get(STATEFUL_SET, "open-server")
 
         await installed()
-        async with played(cluster):
+        async with external_operators(cluster):
             await cluster.ready(valkey, "asked")
         await cluster.ready(valkey, "open")
         assert list(await made(cluster, "Valkey.cache.cs.sap.com")) == ["asked"]
@@ -159,7 +159,7 @@ async def test_an_operator_that_is_not_there_is_named_and_may_come_later(cluster
 
 @asynccontextmanager
 async def without(
-    cluster: Cluster, name: str, definitions: Callable[[], Iterable[dict[str, Any]]] = others.definitions
+    cluster: Cluster, name: str, definitions: Callable[[], Iterable[dict[str, Any]]] = external_definitions.definitions
 ) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
     """The API serves no such kind until what this gives is called; at the end it does again."""
     live = await cluster.client.get(CRD, None, name)
@@ -251,7 +251,7 @@ async def test_no_password_becomes_an_accounts_where_it_does_not_allow(cluster: 
 async def test_a_cache_goes_before_what_its_operator_would_make_anew(cluster: Cluster, root: Path) -> None:
     """Who deletes with Foreground has Kubernetes wait for what belongs to it first, down to what others made."""
     theirs = KINDS["Memcached.memcached.c5c3.io"]
-    async with operator(cluster, root), played(cluster):
+    async with operator(cluster, root), external_operators(cluster):
         await cluster.create(MEMCACHED, "cache", provider="memcached-operator")
         await cluster.ready(MEMCACHED, "cache")
         live = await cluster.get(theirs, "cache")

@@ -14,7 +14,7 @@ from openstack_operator.runtime.kubernetes.kinds import LEASE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from .harness import Cluster, eventually
-from .proxy import ORDER, window
+from .recording_proxy import ORDER, recording_proxy
 from .test_controlplane import SMALL
 
 ROOT = Path(__file__).parent.parent.parent
@@ -25,7 +25,7 @@ _BUSY = 10
 @contextmanager
 def replica(cluster: Cluster, kubeconfig: Path, log: Path) -> Generator[subprocess.Popen[bytes]]:
     """A replica that serves the cluster's namespace, killed at the end."""
-    command = [sys.executable, "-m", "tests.cluster.replica", cluster.namespace]
+    command = [sys.executable, "-m", "tests.cluster.operator_process", cluster.namespace]
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output)
@@ -48,7 +48,10 @@ async def begun_anew(log: Path) -> bool:
 
 
 async def test_a_frozen_leader_writes_nothing_when_it_wakes(cluster: Cluster, kubeconfig: Path, tmp_path: Path):
-    async with window(kubeconfig, tmp_path) as (first, path), window(kubeconfig, tmp_path) as (second, other):
+    async with (
+        recording_proxy(kubeconfig, tmp_path) as (first, path),
+        recording_proxy(kubeconfig, tmp_path) as (second, other),
+    ):
         with replica(cluster, path, tmp_path / "first.log") as frozen:
             await eventually(lambda: holder(cluster))
             with replica(cluster, other, tmp_path / "second.log"):

@@ -6,8 +6,17 @@ from typing import Any
 
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
+from .crashing_operator import (
+    MINIMAL,
+    NO_CRASH,
+    Cloud,
+    changed_secrets,
+    cloud,
+    crash_points,
+    crash_repeatedly,
+    differences,
+)
 from .harness import Cluster, eventually
-from .lives import IMMORTAL, MINIMAL, Cloud, cloud, crash_points, differences, drawn_twice, kill_again_and_again
 
 OLD, NEW = "2025.1", "2026.1"
 MOST = 20
@@ -17,7 +26,7 @@ MOST = 20
 async def deploy(found: Cloud) -> None:
     """The cloud is Ready with the old release."""
     await found.cluster.change(CONTROL_PLANE, "cloud", "/spec/release", OLD)
-    assert await found.life(IMMORTAL)
+    assert await found.life(NO_CRASH)
     found.writes = 0
 
 
@@ -38,10 +47,10 @@ async def undisturbed(cluster: Cluster) -> tuple[int, dict[str, Any], set[tuple[
         await deploy(calm)
         assert releases(await calm.objects()) == {OLD}
         await order(calm, NEW)
-        assert await calm.life(IMMORTAL)
+        assert await calm.life(NO_CRASH)
         objects = await calm.objects()
         assert releases(objects) == {NEW}
-        return calm.writes, objects, set(drawn_twice(calm))
+        return calm.writes, objects, set(changed_secrets(calm))
 
 
 async def test_killed_again_and_again(cluster: Cluster) -> None:
@@ -50,9 +59,9 @@ async def test_killed_again_and_again(cluster: Cluster) -> None:
     async with cloud(cluster, "chain", MINIMAL) as chain:
         await deploy(chain)
         await order(chain, NEW)
-        lives = await kill_again_and_again(chain, calm_writes)
+        lives = await crash_repeatedly(chain, calm_writes)
         assert differences(await chain.objects(), expected) == []
-        assert set(drawn_twice(chain)) <= changed
+        assert set(changed_secrets(chain)) <= changed
     print(f"{calm_writes} writes undisturbed; {chain.writes} in {lives} lives")
 
 
@@ -64,9 +73,9 @@ async def test_killed_once_at_any_write(cluster: Cluster) -> None:
             await deploy(crashed)
             await order(crashed, NEW)
             await crashed.life(point)
-            assert await crashed.life(IMMORTAL)
+            assert await crashed.life(NO_CRASH)
             assert differences(await crashed.objects(), expected) == [], f"killed after write {point}"
-            assert set(drawn_twice(crashed)) <= changed
+            assert set(changed_secrets(crashed)) <= changed
         await eventually(crashed.is_removed)
 
 
@@ -80,6 +89,6 @@ async def test_killed_and_taken_back(cluster: Cluster) -> None:
             await order(crashed, NEW)
             await crashed.life(point)
             await order(crashed, OLD)
-            assert await crashed.life(IMMORTAL)
+            assert await crashed.life(NO_CRASH)
             assert differences(await crashed.objects(), before) == [], f"killed after write {point}"
         await eventually(crashed.is_removed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.field_proofs import proofs
 from tests.fields import KINDS, PAGE, ROOT, Proof, exists, page, wanted
-from tests.proofs import proofs
 
 SAYS = {"", "not supported", "does nothing", "without an image does nothing"}
 

@@ -12,7 +12,7 @@ import pytest
 
 PROGRAMS = (
     *(f"tools.{each}" for each in ("cloud", "operators", "chaos", "localcluster", "bench", "checks", "publish")),
-    *("images", "tests.proofs", "tests.suites", "tests.costs"),
+    *("images", "tests.field_proofs", "tests.suites", "tests.cpu_costs"),
 )
 
 
@@ -32,9 +32,9 @@ def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.seconds
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_finds_what_it_needs(root: Path, program: str) -> None:
-    """`tests.proofs` and `tools.bench` take long; that they begin anew before they import anything is enough."""
-    if program in {"tools.bench", "tests.proofs"}:
-        path = root / ("tools/bench/__main__.py" if program == "tools.bench" else "tests/proofs.py")
+    """`tests.field_proofs` and `tools.bench` take long; that they begin anew before they import anything is enough."""
+    if program in {"tools.bench", "tests.field_proofs"}:
+        path = root / ("tools/bench/__main__.py" if program == "tools.bench" else "tests/field_proofs.py")
         imports = [
             line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith(("import ", "from "))
         ]

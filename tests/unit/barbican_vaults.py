@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from tests import vault
 from tools.localcluster.build import BuildError
@@ -141,7 +141,7 @@ class RealVault:
         """It has no time to say goodbye."""
         if self._process:
             self._process.kill()
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
             self._process = None
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from images import catalog
 from images.engine import Buildah
@@ -56,7 +56,7 @@ def inside(
             for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGKILL)
             process.kill()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 def listens(port: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
-from remotes import Answer, Remote, context, serving
+from fake_http import Answer, HttpService, context, http_server
 from test_actuators_cinder import Cloud
 from test_actuators_database import MariaDB
 from test_actuators_domain import Domains
@@ -212,8 +212,8 @@ def outcome(entry: Actuator, world: World, spec: Mapping[str, Any], monkeypatch:
     if isinstance(server, Southbound):
         with server.serving():
             return _outcome(entry, server, spec, f"tcp:127.0.0.1:{server.port}")
-    remote: Remote = server
-    with serving(remote) as url:
+    remote: HttpService = server
+    with http_server(remote) as url:
         return _outcome(entry, server, spec, url)
 
 

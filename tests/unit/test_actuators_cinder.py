@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from remotes import Answer, Request, context, serving
+from fake_http import Answer, Request, context, http_server
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.actuators.cinder import connected
@@ -146,7 +146,7 @@ def cloud() -> Cloud:
 
 @pytest.fixture
 def url(cloud: Cloud) -> Generator[str]:
-    with serving(cloud) as url:
+    with http_server(cloud) as url:
         yield url
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pymysql
 import pytest
+from fake_http import context
 from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.converters import escape_string
-from remotes import context
 
 from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.actuators.sql import hashed, literal, quoted

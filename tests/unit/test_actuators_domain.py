@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fake_http import Answer, Request, context, http_server
 from pydantic import ValidationError
-from remotes import Answer, Request, context, serving
 from test_actuators_identity import Identity, without_accents
 
 from openstack_operator.actuators import ACTUATORS, DOMAIN
@@ -59,7 +59,7 @@ def keystone() -> Domains:
 
 @pytest.fixture
 def url(keystone: Domains) -> Generator[str]:
-    with serving(keystone) as address:
+    with http_server(keystone) as address:
         yield f"{address}/v3"
 
 

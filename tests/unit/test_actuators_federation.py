@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from remotes import Answer, Request, context, serving
+from fake_http import Answer, Request, context, http_server
 from test_actuators_identity import GONE, Identity, without_accents
 
 from openstack_operator.actuators import ACTUATORS, IDENTITY_PROVIDER
@@ -85,7 +85,7 @@ def remote() -> Federation:
 
 @pytest.fixture
 def url(remote: Federation) -> Generator[str]:
-    with serving(remote) as url:
+    with http_server(remote) as url:
         yield f"{url}/v3"
 
 

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Any, cast
 
 import pytest
-from speaking import serving
+from tcp_server import tcp_server
 
 from openstack_operator.actuators import within
 from openstack_operator.actuators.http import Api
@@ -35,7 +35,7 @@ def speaking(speech: Speech) -> Generator[str]:
             if over.is_set():
                 break
 
-    with serving(speak) as port:
+    with tcp_server(speak) as port:
         try:
             yield f"http://127.0.0.1:{port}"
         finally:

@@ -12,7 +12,7 @@ from typing import Any
 from unicodedata import combining, normalize
 
 import pytest
-from remotes import Answer, Request, context, serving
+from fake_http import Answer, Request, context, http_server
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Drifted, SpecError, Transient
@@ -210,7 +210,7 @@ def keystone() -> Identity:
 
 @pytest.fixture
 def url(keystone: Identity) -> Generator[str]:
-    with serving(keystone) as address:
+    with http_server(keystone) as address:
         yield f"{address}/v3"
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from patience import PATIENCE
-from remotes import Answer, Request, context, serving
+from fake_http import Answer, Request, context, http_server
+from polling import TIMEOUT
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.actuators.http import IDLE, Api
@@ -129,7 +129,7 @@ def broker() -> Broker:
 
 @pytest.fixture
 def ctx(broker: Broker) -> Generator[Context[Any]]:
-    with serving(broker) as url:
+    with http_server(broker) as url:
         yield wanted(url)
 
 
@@ -171,7 +171,7 @@ def has_suspect(broker: Broker, ctx: Context[Any], now: float) -> None:
 
 def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broker, ctx: Context[Any]) -> None:
     broker.queues = queue("conductor", follower(), follower(), follower())
-    with serving(broker) as url:
+    with http_server(broker) as url:
         api = Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "adminpw"))
         for moment in (100.0, 101.0):
             with pytest.raises(Transient, match="a queue in nova-cell1 has no leader yet"):
@@ -192,7 +192,7 @@ def test_a_queue_that_never_began_is_deleted_when_it_is_seen_again(broker: Broke
 @pytest.mark.parametrize("then", [{}, queue("other"), queue("conductor", messages=0)], ids=("gone", "other", "alive"))
 def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict[str, Any]) -> None:
     broker.queues = queue("conductor", follower(), follower(), follower())
-    with serving(broker) as url:
+    with http_server(broker) as url:
         api = Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "adminpw"))
         with pytest.raises(Transient, match="a queue in nova-cell1 has no leader yet"):
             usable(api, "nova-cell1", lambda: 100.0)
@@ -270,7 +270,7 @@ def test_threads_share_what_is_suspect() -> None:
     class Names(list[str]):
         def __iter__(self) -> Iterator[str]:
             second.start()
-            assert turn.wait(PATIENCE), "the second one neither waits nor is done"
+            assert turn.wait(TIMEOUT), "the second one neither waits nor is done"
             return super().__iter__()
 
     suspects._lock = Asked()  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from speaking import serving
+from tcp_server import tcp_server
 
 from openstack_operator import pki
 from openstack_operator.actuators import sql, sql_connection
@@ -63,7 +63,11 @@ def outcome(speak: Callable[[Talk], object]) -> tuple[str, bytes]:
         talks.append(Talk(connection))
         speak(talks[-1])
 
-    with serving(one) as port, pytest.raises(Transient) as error, sql.connected("127.0.0.1", port, PASSWORD) as server:
+    with (
+        tcp_server(one) as port,
+        pytest.raises(Transient) as error,
+        sql.connected("127.0.0.1", port, PASSWORD) as server,
+    ):
         server.run("SELECT 1")
     return str(error.value), talks[0].heard
 
@@ -177,7 +181,11 @@ def asked_with_trust(speak: Callable[[Talk], object]) -> tuple[str, bytes]:
         talks.append(Talk(connection))
         speak(talks[-1])
 
-    with serving(one) as port, pytest.raises(Transient) as error, sql.connected("127.0.0.1", port, PASSWORD, AUTHORITY):
+    with (
+        tcp_server(one) as port,
+        pytest.raises(Transient) as error,
+        sql.connected("127.0.0.1", port, PASSWORD, AUTHORITY),
+    ):
         pass
     return str(error.value), talks[0].heard
 
@@ -235,5 +243,5 @@ def test_rows_come_through_tls(tmp_path: Path) -> None:
             talk.say(5, b"\xfe\x00\x00\x02\x00")
             talk.hear()
 
-    with serving(speak) as port, sql.connected("127.0.0.1", port, PASSWORD, ours.cert) as server:
+    with tcp_server(speak) as port, sql.connected("127.0.0.1", port, PASSWORD, ours.cert) as server:
         assert server.rows(1, "SELECT x") == [("abc",)]

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from urllib.error import HTTPError
 
 import pytest
-from barbican_stand import ENV, Stand, standing
 from barbican_vaults import Server
+from barbican_with_vault import ENV, BarbicanWithVault, barbican_with_vault
 from image_root import inside
-from patience import PATIENCE
+from polling import TIMEOUT
 from test_key_manager_served import USER, Keystone, serving
 
 from openstack_operator import agents
@@ -51,69 +51,69 @@ class Projects(Keystone):
         return self.say(200, {"project": {"id": project, "name": project, "enabled": True}})
 
 
-@pytest.fixture(name="stand")
-def _stand(release: Release) -> Iterator[Stand]:
+@pytest.fixture(name="barbican")
+def _barbican(release: Release) -> Iterator[BarbicanWithVault]:
     Projects.answers.clear()
     Projects.gone.clear()
     Projects.queries.clear()
     with ExitStack() as stack:
-        stand = stack.enter_context(
-            standing(release, Server("https://127.0.0.1:9", "", "r", "s", "secret", lambda _: False))
+        barbican = stack.enter_context(
+            barbican_with_vault(release, Server("https://127.0.0.1:9", "", "r", "s", "secret", lambda _: False))
         )
-        stand.keystone = f"http://127.0.0.1:{stack.enter_context(serving(Projects))}/v3"
-        stand.configure(None)
-        yield stand
+        barbican.keystone = f"http://127.0.0.1:{stack.enter_context(serving(Projects))}/v3"
+        barbican.configure(None)
+        yield barbican
 
 
-def purge(stand: Stand, days: int = 30) -> tuple[int, str]:
+def purge(barbican: BarbicanWithVault, days: int = 30) -> tuple[int, str]:
     """The exit code of the program of the CronJob and what it prints."""
     words = ("python3", "-c", agents.text("barbican/forget_projects.py"), str(days))
-    with inside(stand.root, USER, *words, env=ENV, output=subprocess.PIPE) as process:
-        output, _ = process.communicate(timeout=PATIENCE)
+    with inside(barbican.root, USER, *words, env=ENV, output=subprocess.PIPE) as process:
+        output, _ = process.communicate(timeout=TIMEOUT)
     return process.returncode, output
 
 
-def age(stand: Stand, by: timedelta, column: str = "since") -> None:
+def age(barbican: BarbicanWithVault, by: timedelta, column: str = "since") -> None:
     """Let time pass since projects were first gone, or since another column's time."""
     statement = f"UPDATE operator_gone_projects SET {column} = datetime({column}, '{-by.days} days') || '.000000'"
-    with sqlite3.connect(stand.root / "tmp/barbican.sqlite") as database:
+    with sqlite3.connect(barbican.root / "tmp/barbican.sqlite") as database:
         database.execute(statement)
     database.close()
 
 
-def read(stand: Stand, id_: str, token: str) -> int:
+def read(barbican: BarbicanWithVault, id_: str, token: str) -> int:
     """The status of a request for the payload."""
     try:
-        stand.ask(f"/v1/secrets/{id_}/payload", Accept="application/octet-stream", **{"X-Auth-Token": token})
+        barbican.ask(f"/v1/secrets/{id_}/payload", Accept="application/octet-stream", **{"X-Auth-Token": token})
     except HTTPError as error:
         return error.code
     return 200
 
 
-def store(stand: Stand, token: str) -> str:
+def store(barbican: BarbicanWithVault, token: str) -> str:
     body: dict[str, Any] = {"name": "a", "payload": "the payload", "payload_content_type": "text/plain"}
-    answer = json.loads(stand.ask("/v1/secrets", body, **{"X-Auth-Token": token}))
+    answer = json.loads(barbican.ask("/v1/secrets", body, **{"X-Auth-Token": token}))
     return str(answer["secret_ref"]).rpartition("/")[2]
 
 
-def test_secrets_of_a_deleted_project_go_and_those_of_others_stay(stand: Stand) -> None:
-    with stand.api():
-        guest, other = store(stand, "member"), store(stand, "stranger")
-        assert purge(stand)[0] == 0
+def test_secrets_of_a_deleted_project_go_and_those_of_others_stay(barbican: BarbicanWithVault) -> None:
+    with barbican.api():
+        guest, other = store(barbican, "member"), store(barbican, "stranger")
+        assert purge(barbican)[0] == 0
         Projects.gone.add("guests")
-        code, text = purge(stand)
+        code, text = purge(barbican)
         assert code == 0, text
         assert "projects: 2, gone: 1, removed: 0" in text
-        age(stand, 29 * DAY)
-        assert "removed: 0" in purge(stand)[1]
-        assert read(stand, guest, "member") == 200
-        age(stand, DAY)
-        code, text = purge(stand)
+        age(barbican, 29 * DAY)
+        assert "removed: 0" in purge(barbican)[1]
+        assert read(barbican, guest, "member") == 200
+        age(barbican, DAY)
+        code, text = purge(barbican)
         assert code == 0, text
         assert "project guests: its secrets are removed" in text
-        assert read(stand, guest, "member") == 404
-        assert read(stand, other, "stranger") == 200
-        assert "projects: 1, gone: 0, removed: 0" in purge(stand)[1]
+        assert read(barbican, guest, "member") == 404
+        assert read(barbican, other, "stranger") == 200
+        assert "projects: 1, gone: 0, removed: 0" in purge(barbican)[1]
         assert Projects.queries[0] == Projects.queries[-1] == OWN
 
 
@@ -131,49 +131,51 @@ UNCLEAR = (
 
 
 @pytest.mark.security
-def test_no_answer_but_a_plain_404_of_keystone_counts(stand: Stand) -> None:
-    with stand.api():
-        guest, other = store(stand, "member"), store(stand, "stranger")
+def test_no_answer_but_a_plain_404_of_keystone_counts(barbican: BarbicanWithVault) -> None:
+    with barbican.api():
+        guest, other = store(barbican, "member"), store(barbican, "stranger")
         # This one is gone, and stays as long as Keystone is not clear about the others.
         Projects.gone.add("others")
         for answer in UNCLEAR:
             Projects.answers["guests"] = answer
-            code, text = purge(stand, days=0)
+            code, text = purge(barbican, days=0)
             assert code == 1
             assert f"Keystone does not say which projects exist: {answer[0]}" in text
-        assert read(stand, guest, "member") == read(stand, other, "stranger") == 200
+        assert read(barbican, guest, "member") == read(barbican, other, "stranger") == 200
         Projects.answers.clear()
-        assert purge(stand, days=0)[0] == 0
-        assert read(stand, guest, "member") == 200
-        assert read(stand, other, "stranger") == 404
+        assert purge(barbican, days=0)[0] == 0
+        assert read(barbican, guest, "member") == 200
+        assert read(barbican, other, "stranger") == 404
 
 
 @pytest.mark.security
-def test_a_keystone_that_lost_everything_takes_no_secret(stand: Stand) -> None:
-    with stand.api():
-        guest = store(stand, "member")
+def test_a_keystone_that_lost_everything_takes_no_secret(barbican: BarbicanWithVault) -> None:
+    with barbican.api():
+        guest = store(barbican, "member")
         Projects.gone.update({"guests", OWN})
-        code, text = purge(stand, days=0)
+        code, text = purge(barbican, days=0)
         assert code == 1
         assert "it does not know the project of Barbican's own user" in text
-        stand.keystone = "http://127.0.0.1:9/v3"
-        stand.configure(None)
-        assert purge(stand, days=0)[0] == 1
-        assert read(stand, guest, "member") == 200
+        barbican.keystone = "http://127.0.0.1:9/v3"
+        barbican.configure(None)
+        assert purge(barbican, days=0)[0] == 1
+        assert read(barbican, guest, "member") == 200
 
 
 @pytest.mark.security
-def test_a_project_that_is_back_and_another_keystone_begin_anew(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
-    with stand.api():
-        guest = store(stand, "member")
+def test_a_project_that_is_back_and_another_keystone_begin_anew(
+    barbican: BarbicanWithVault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with barbican.api():
+        guest = store(barbican, "member")
         Projects.gone.add("guests")
-        purge(stand)
-        age(stand, 40 * DAY)
+        purge(barbican)
+        age(barbican, 40 * DAY)
         Projects.gone.clear()
-        assert "gone: 0" in purge(stand)[1]
+        assert "gone: 0" in purge(barbican)[1]
         Projects.gone.add("guests")
-        assert "gone: 1, removed: 0" in purge(stand)[1]
-        age(stand, 40 * DAY)
+        assert "gone: 1, removed: 0" in purge(barbican)[1]
+        age(barbican, 40 * DAY)
         token = Keystone.token
 
         def of_another(self: Keystone, subject: str) -> dict[str, Any]:
@@ -182,22 +184,22 @@ def test_a_project_that_is_back_and_another_keystone_begin_anew(stand: Stand, mo
             return body
 
         monkeypatch.setattr(Projects, "token", of_another)
-        assert "gone: 1, removed: 0" in purge(stand)[1]
+        assert "gone: 1, removed: 0" in purge(barbican)[1]
         monkeypatch.undo()
-        assert read(stand, guest, "member") == 200
+        assert read(barbican, guest, "member") == 200
 
 
 @pytest.mark.security
 @pytest.mark.parametrize("days", [3, -3], ids=["nobody asked", "the clock was ahead"])
-def test_days_without_an_answer_do_not_count(stand: Stand, days: int) -> None:
-    with stand.api():
-        guest = store(stand, "member")
+def test_days_without_an_answer_do_not_count(barbican: BarbicanWithVault, days: int) -> None:
+    with barbican.api():
+        guest = store(barbican, "member")
         Projects.gone.add("guests")
-        purge(stand)
-        age(stand, 40 * DAY)
-        age(stand, days * DAY, "last")
-        assert "gone: 1, removed: 0" in purge(stand)[1]
-        age(stand, 30 * DAY)
-        age(stand, DAY, "last")
-        assert "gone: 1, removed: 1" in purge(stand)[1]
-        assert read(stand, guest, "member") == 404
+        purge(barbican)
+        age(barbican, 40 * DAY)
+        age(barbican, days * DAY, "last")
+        assert "gone: 1, removed: 0" in purge(barbican)[1]
+        age(barbican, 30 * DAY)
+        age(barbican, DAY, "last")
+        assert "gone: 1, removed: 1" in purge(barbican)[1]
+        assert read(barbican, guest, "member") == 404

@@ -8,9 +8,9 @@ from dataclasses import replace
 from urllib.error import HTTPError
 
 import pytest
-from barbican_stand import WORKS, Stand, standing
 from barbican_vaults import RealVault, Server, real_vault
-from patience import until
+from barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
+from polling import until
 
 from openstack_operator.plan import Release
 from tests.vault import MOUNT, Administrator, certificate
@@ -22,11 +22,11 @@ def _vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RealVault
         yield vault
 
 
-@pytest.fixture(name="stand")
-def _stand(release: Release, vault: tuple[RealVault, Server]) -> Iterator[Stand]:
-    with standing(release, vault[1]) as stand:
-        stand.configure({})
-        yield stand
+@pytest.fixture(name="barbican")
+def _barbican(release: Release, vault: tuple[RealVault, Server]) -> Iterator[BarbicanWithVault]:
+    with barbican_with_vault(release, vault[1]) as barbican:
+        barbican.configure({})
+        yield barbican
 
 
 @pytest.fixture(name="administrator")
@@ -49,26 +49,26 @@ def path(where: str, *capabilities: str) -> str:
 
 
 def test_the_documented_policy_is_enough_and_each_part_of_it_is_needed(
-    stand: Stand, administrator: Administrator
+    barbican: BarbicanWithVault, administrator: Administrator
 ) -> None:
-    assert stand.check() == WORKS
+    assert barbican.check() == WORKS
     for lacking in ("create", "read", "delete"):
         rest = [each for each in ("create", "read", "update", "delete") if each != lacking]
-        server = role(administrator, stand.vault, f"no-{lacking}", path(f"{MOUNT}/data/*", *rest))
-        stand.configure({}, server)
-        assert "it refuses: check roleIdRef" in stand.check(), lacking
+        server = role(administrator, barbican.vault, f"no-{lacking}", path(f"{MOUNT}/data/*", *rest))
+        barbican.configure({}, server)
+        assert "it refuses: check roleIdRef" in barbican.check(), lacking
 
 
-def test_a_mount_without_an_engine_loses_no_secret(stand: Stand, administrator: Administrator) -> None:
+def test_a_mount_without_an_engine_loses_no_secret(barbican: BarbicanWithVault, administrator: Administrator) -> None:
     """castellan takes the answer 404 for success."""
-    server = role(administrator, stand.vault, "no-engine", path("no-engine/data/*", "create", "update", "read"))
-    stand.configure({}, replace(server, mount="no-engine"))
-    assert "is not there: check that the mount" in stand.check()
+    server = role(administrator, barbican.vault, "no-engine", path("no-engine/data/*", "create", "update", "read"))
+    barbican.configure({}, replace(server, mount="no-engine"))
+    assert "is not there: check that the mount" in barbican.check()
 
 
-def test_a_vault_with_a_certificate_of_another_authority_gets_no_login(stand: Stand) -> None:
-    stand.configure({}, replace(stand.vault, authorities=certificate("127.0.0.1")["ca.crt"]))
-    assert "cannot be reached" in stand.check()
+def test_a_vault_with_a_certificate_of_another_authority_gets_no_login(barbican: BarbicanWithVault) -> None:
+    barbican.configure({}, replace(barbican.vault, authorities=certificate("127.0.0.1")["ca.crt"]))
+    assert "cannot be reached" in barbican.check()
 
 
 def accessors(administrator: Administrator) -> set[str]:
@@ -76,14 +76,14 @@ def accessors(administrator: Administrator) -> set[str]:
     return set(json.loads(administrator.run("list", "-format=json", "auth/token/accessors")))
 
 
-def test_barbican_logs_in_again_when_its_token_ends(stand: Stand, administrator: Administrator) -> None:
+def test_barbican_logs_in_again_when_its_token_ends(barbican: BarbicanWithVault, administrator: Administrator) -> None:
     policy = path(f"{MOUNT}/data/*", "create", "update", "read", "delete")
-    stand.configure({}, role(administrator, stand.vault, "short", policy, "token_ttl=20s", "token_max_ttl=20s"))
-    with stand.api():
+    barbican.configure({}, role(administrator, barbican.vault, "short", policy, "token_ttl=20s", "token_max_ttl=20s"))
+    with barbican.api():
         before = accessors(administrator)
-        id_ = stand.store(b"payload")
+        id_ = barbican.store(b"payload")
         until("the token to end", lambda: not accessors(administrator) - before)
-        assert stand.read(id_) == b"payload"
+        assert barbican.read(id_) == b"payload"
 
 
 def fails(call: Callable[[], object]) -> None:
@@ -95,39 +95,41 @@ def fails(call: Callable[[], object]) -> None:
 
 
 def test_a_vault_that_is_sealed_or_was_killed_fails_requests_until_it_is_unsealed(
-    stand: Stand, vault: tuple[RealVault, Server], administrator: Administrator
+    barbican: BarbicanWithVault, vault: tuple[RealVault, Server], administrator: Administrator
 ) -> None:
     def restart() -> None:
         vault[0].kill()
         vault[0].start()
 
-    with stand.api():
-        id_ = stand.store(b"payload")
+    with barbican.api():
+        id_ = barbican.store(b"payload")
         for stop in (administrator.seal, restart):
             stop()
             try:
-                fails(lambda: stand.read(id_))
-                fails(lambda: stand.store(b"another payload"))
-                assert "is sealed" in stand.check()
+                fails(lambda: barbican.read(id_))
+                fails(lambda: barbican.store(b"another payload"))
+                assert "is sealed" in barbican.check()
             finally:
                 administrator.unseal()
-            assert stand.read(id_) == b"payload"
-    assert stand.check() == WORKS
+            assert barbican.read(id_) == b"payload"
+    assert barbican.check() == WORKS
 
 
-def test_a_secret_that_vault_refuses_is_not_said_to_be_stored(stand: Stand, administrator: Administrator) -> None:
+def test_a_secret_that_vault_refuses_is_not_said_to_be_stored(
+    barbican: BarbicanWithVault, administrator: Administrator
+) -> None:
     """castellan takes the answer 429 of a quota for success."""
     quota = "sys/quotas/rate-limit/barbican"
     ids = list[str]()
 
     def store() -> None:
         for _ in range(5):
-            ids.append(stand.store(b"payload"))
+            ids.append(barbican.store(b"payload"))
 
-    with stand.api():
+    with barbican.api():
         administrator.run("write", quota, f"path={MOUNT}/", "rate=1", "interval=1h")
         try:
             fails(store)
         finally:
             administrator.run("delete", quota)
-        assert [stand.read(id_) for id_ in ids] == [b"payload"] * len(ids)
+        assert [barbican.read(id_) for id_ in ids] == [b"payload"] * len(ids)

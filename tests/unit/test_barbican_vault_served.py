@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from barbican_stand import WORKS, Stand, standing
 from barbican_vaults import Server, real_vault, small_vault
+from barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
 
 from openstack_operator.plan import Release
 
@@ -21,38 +21,38 @@ def _real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(name="stand", params=["small", "real"])
-def _stand(
+@pytest.fixture(name="barbican", params=["small", "real"])
+def _barbican(
     release: Release, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stand]:
+) -> Iterator[BarbicanWithVault]:
     with ExitStack() as stack:
         if request.param == "real":
             vault = request.getfixturevalue("real")
         else:
             vault = stack.enter_context(small_vault(tmp_path_factory.mktemp("vault")))
-        yield stack.enter_context(standing(release, vault))
+        yield stack.enter_context(barbican_with_vault(release, vault))
 
 
-def test_secrets_move_to_a_vault_and_old_ones_stay_readable(stand: Stand) -> None:
-    with stand.api():
-        ids = {b"old payload": stand.store(b"old payload")}
-    stand.configure({})
-    assert stand.check() == WORKS
+def test_secrets_move_to_a_vault_and_old_ones_stay_readable(barbican: BarbicanWithVault) -> None:
+    with barbican.api():
+        ids = {b"old payload": barbican.store(b"old payload")}
+    barbican.configure({})
+    assert barbican.check() == WORKS
     new = bytes(range(256))
-    with stand.api():
-        ids[new] = stand.store(new)
-        assert {payload: stand.read(id_) for payload, id_ in ids.items()} == {each: each for each in ids}
-        assert stand.vault.has(new)
-        assert not stand.vault.has(b"old payload")
-    assert new not in (stand.root / "tmp/barbican.sqlite").read_bytes()
+    with barbican.api():
+        ids[new] = barbican.store(new)
+        assert {payload: barbican.read(id_) for payload, id_ in ids.items()} == {each: each for each in ids}
+        assert barbican.vault.has(new)
+        assert not barbican.vault.has(b"old payload")
+    assert new not in (barbican.root / "tmp/barbican.sqlite").read_bytes()
     # Back to the database, with the Vault for what is there.
-    stand.configure({"newSecrets": "database"})
-    with stand.api():
-        ids[b"last payload"] = stand.store(b"last payload")
-        assert {payload: stand.read(id_) for payload, id_ in ids.items()} == {each: each for each in ids}
-        assert not stand.vault.has(b"last payload")
-        stand.delete(ids[new])
-        assert not stand.vault.has(new)
+    barbican.configure({"newSecrets": "database"})
+    with barbican.api():
+        ids[b"last payload"] = barbican.store(b"last payload")
+        assert {payload: barbican.read(id_) for payload, id_ in ids.items()} == {each: each for each in ids}
+        assert not barbican.vault.has(b"last payload")
+        barbican.delete(ids[new])
+        assert not barbican.vault.has(new)
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,10 @@ def test_secrets_move_to_a_vault_and_old_ones_stay_readable(stand: Stand) -> Non
         ({"url": "https://127.0.0.1:9"}, "cannot be reached"),
     ],
 )
-def test_a_vault_that_cannot_be_used_is_not_used(stand: Stand, change: dict[str, Any], text: str) -> None:
-    stand.configure({}, replace(stand.vault, **change))
-    said = stand.check()
+def test_a_vault_that_cannot_be_used_is_not_used(
+    barbican: BarbicanWithVault, change: dict[str, Any], text: str
+) -> None:
+    barbican.configure({}, replace(barbican.vault, **change))
+    said = barbican.check()
     assert re.search(text, said), said
     assert change.get("secret", "-") not in said

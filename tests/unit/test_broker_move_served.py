@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from image_root import image_root, inside, listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 from rpc_programs import PROGRAM
 
 from openstack_operator import oslo
@@ -151,7 +151,7 @@ def end(process: subprocess.Popen[str]) -> None:
     """Let a program end as Kubernetes does."""
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     subprocess.run(["kill", "-TERM", child], check=True)
-    process.wait(PATIENCE)
+    process.wait(TIMEOUT)
 
 
 @pytest.fixture

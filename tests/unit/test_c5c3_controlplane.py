@@ -15,8 +15,8 @@ from openstack_operator.plan import READY, UnsupportedError, progressing
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.controlplane import c5c3
 from openstack_operator.yaml_text import load
+from tests.field_effects import RELEASES, Leaves, changes, check, resulting_leaves, row, with_field
 from tests.fields import HANDED_ON, KINDS, ROOT, description
-from tests.world import RELEASES, Leaves, changes, check, given, row, world
 
 OURS, THEIRS = "OpenStackControlPlane", "ControlPlane"
 BASE: Mapping[str, dict[str, Any]] = {
@@ -66,7 +66,7 @@ def in_both(
     for door in (OURS, THEIRS):
         spec = BASE[door]
         for each, told in (base or {}).items():
-            spec = given(spec, at(door, each), told)
+            spec = with_field(spec, at(door, each), told)
         yield row(door, at(door, field), value, expected, *also, base=spec, says=says)
 
 
@@ -133,7 +133,7 @@ HIGHLY_AVAILABLE: Leaves = {
             "spec.horizon.replicas",
             2,
             {"Horizon/horizon spec.replicas": 2},
-            base=given(BASE[OURS], "spec.horizon.enabled", True),
+            base=with_field(BASE[OURS], "spec.horizon.enabled", True),
         ),
         *of_all("region", "North", "region", "OVNNetwork/"),
         *of_all("release", "2099.1", "release", "MariaDB/", "RabbitMQ/", "Memcached/", "OVNNetwork/"),
@@ -205,7 +205,7 @@ HIGHLY_AVAILABLE: Leaves = {
             False,
             {child("valkey"): None, "ValkeyReady": None},
             child("valkey"),
-            base=given(BASE[THEIRS], "spec.infrastructure.valkey", {"replicas": 1}),
+            base=with_field(BASE[THEIRS], "spec.infrastructure.valkey", {"replicas": 1}),
         ),
         row(
             THEIRS,
@@ -306,7 +306,7 @@ MONITORED = (*EVERYWHERE, "rabbitmq", "mariadb", "memcached", "ovn")
 )
 def test_monitoring(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
     check(kind, base, path, value, expected, also)
-    made = world(kind, given(base, path, value))
+    made = resulting_leaves(kind, with_field(base, path, value))
     assert all(f"{sort}/{kind.lower()}{name} " in made for sort, name in MADE)
 
 
@@ -482,7 +482,7 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
             "apiVersion": KINDS[door].api_version,
             "kind": door,
             "metadata": {"name": "cloud"},
-            "spec": given(BASE[door], path, {"enabled": True, **spec}),
+            "spec": with_field(BASE[door], path, {"enabled": True, **spec}),
         }
         (made,) = [
             obj
@@ -511,7 +511,7 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
 )
 def test_what_is_not_supported_is_refused(door: str, path: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
-        world(door, given(BASE[door], path, value))
+        resulting_leaves(door, with_field(BASE[door], path, value))
     assert "answered with a condition" in description(door, path)
 
 
@@ -527,7 +527,9 @@ KORC = [
 def test_keystones_catalog_is_what_is_said_of_k_orc(door: str, provider: str) -> None:
     store = {"name": "openbao", "kind": "SecretStore", "key": "openstack/k-orc"}
     korc = {"enabled": True, "bootstrapResources": ["domains", "projects"], "secretStoreRef": store}
-    found = changes(world(door, BASE[door]), world(door, given(BASE[door], "spec.korc", korc)))
+    found = changes(
+        resulting_leaves(door, BASE[door]), resulting_leaves(door, with_field(BASE[door], "spec.korc", korc))
+    )
     assert found.pop("KORCReady")
     told = "Keystone/keystone spec.catalog"
     assert {path.removeprefix(told): value for path, value in found.items()} == {

@@ -12,7 +12,7 @@ from openstack_operator import pki
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.plan import Object
 from openstack_operator.testing import NOW
-from tests.world import Leaves, check, pods, row
+from tests.field_effects import Leaves, check, pods, row
 
 KIND, POD_OF = "Cortex", "Deployment/cortex-api"
 IMAGE = {"image": {"repository": "registry.example.org/cortex"}}

@@ -9,8 +9,8 @@ from openstack_operator.cli.render import Id, OfflineCluster
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object
 from openstack_operator.registry import ACTUATORS, SERVICES
+from tests.field_effects import RELEASES, Leaves, changes, resulting_leaves
 from tests.fields import KINDS
-from tests.world import RELEASES, Leaves, changes, world
 
 PKI = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "PKI", "metadata": {"name": "internal"}}
 HOST = "openstack.svc.cluster.local"
@@ -44,7 +44,7 @@ def test_an_api_has_the_name_of_its_resource(kind: str) -> None:
     short, own = (found(objects, "Service", name)["spec"] for name in (low, f"{low}-api"))
     assert short == own
     assert short["ports"] == [{"name": "http", "port": PORTS[kind], "protocol": "TCP"}]
-    assert world(kind, {})["endpoint"].startswith(f"http://{low}.{HOST}:{PORTS[kind]}")
+    assert resulting_leaves(kind, {})["endpoint"].startswith(f"http://{low}.{HOST}:{PORTS[kind]}")
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
@@ -59,7 +59,7 @@ def test_the_clouds_pki_certifies_both_names(kind: str) -> None:
     certified = names(found(planned(kind, PKI), "Secret", f"{low}-api-tls"))
     assert {f"{name}.{HOST}" for name in (low, f"{low}-api")} < {*certified}
     assert {low, f"{low}.openstack", f"{low}.openstack.svc"} < {*certified}
-    assert world(kind, {}, PKI)["endpoint"].startswith(f"https://{low}.{HOST}:{PORTS[kind]}")
+    assert resulting_leaves(kind, {}, PKI)["endpoint"].startswith(f"https://{low}.{HOST}:{PORTS[kind]}")
 
 
 def test_another_component_has_its_own_names_only() -> None:
@@ -71,12 +71,12 @@ def test_another_component_has_its_own_names_only() -> None:
 @pytest.mark.parametrize("kind", [*KIND_NAMES, "Cortex"])
 def test_a_pki_of_the_cloud_is_taken_as_if_it_was_named(kind: str) -> None:
     named = {"tls": {"pkiRef": {"name": "internal"}}}
-    assert changes(world(kind, {}, PKI), world(kind, named, PKI)) == {}
+    assert changes(resulting_leaves(kind, {}, PKI), resulting_leaves(kind, named, PKI)) == {}
 
 
 @pytest.mark.parametrize("kind", [*KIND_NAMES, "Cortex"])
 def test_plain_text_can_be_asked_for(kind: str) -> None:
-    assert changes(world(kind, {}), world(kind, {"tls": {}}, PKI)) == {}
+    assert changes(resulting_leaves(kind, {}), resulting_leaves(kind, {"tls": {}}, PKI)) == {}
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
@@ -88,12 +88,12 @@ def test_our_own_kinds_take_no_pki_by_themselves(kind: str) -> None:
 def test_a_keystone_by_its_address_is_trusted_by_the_pki() -> None:
     """Manifests name no authority: the one of the cloud is meant."""
     identity = {"authUrl": f"https://keystone.{HOST}:5000/v3", "appCredentialRef": {"secretName": "app"}}
-    made: Leaves = world("Placement", {"keystone": identity}, PKI)
+    made: Leaves = resulting_leaves("Placement", {"keystone": identity}, PKI)
     place = "Secret/placement-config placement.conf [keystone_authtoken]"
     assert made[f"{place} cafile"] == "/etc/openstack-trust/internal-bundle/ca.crt"
 
 
 def test_a_cloud_without_encryption_says_so_to_each_of_its_services() -> None:
     """Else they would take the certificate of a PKI that comes later, before their clients trust it."""
-    made = world("ControlPlane", {"global": {"tls": {"enabled": False}}})
+    made = resulting_leaves("ControlPlane", {"global": {"tls": {"enabled": False}}})
     assert made["Keystone/keystone spec.tls"] == {}

@@ -13,8 +13,8 @@ from _pytest.mark import ParameterSet
 from openstack_operator import pki
 from openstack_operator.plan import MissingReference, Object, SpecError
 from openstack_operator.testing import NOW
+from tests.field_effects import OWN_IMAGE, POD, Leaves, changes, check, pods, resulting_leaves, row, version
 from tests.fields import description
-from tests.world import OWN, POD, Leaves, changes, check, pods, row, version, world
 
 KIND = "OVNCluster"
 NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/ovn-northd", "Deployment/ovn-relay"
@@ -48,8 +48,8 @@ def switch(variable: str, value: str) -> Leaves:
 def on_nodes(field: str) -> ParameterSet:
     """Settings of the pods of the switch that hold on each node."""
     expected: Mapping[str, Leaves] = {
-        "image": both("pod.containers[ovs-vswitchd].image", OWN)
-        | both("pod.containers[ovs-db].image", OWN)
+        "image": both("pod.containers[ovs-vswitchd].image", OWN_IMAGE)
+        | both("pod.containers[ovs-db].image", OWN_IMAGE)
         | versions(*SWITCHES),
         "resources": both("pod.containers[ovs-vswitchd].resources.requests.cpu", "7m")
         | both("pod.containers[ovs-vswitchd].resources.requests.memory", "70Mi")
@@ -158,8 +158,8 @@ CONTROLLER = f"{CONTROLLERS} pod.containers[ovn-controller]"
             KIND,
             "spec.ovnImage",
             IMAGES,
-            {f"{name} pod.containers[main].image": OWN for name in (NB, SB, NORTHD, RELAY)}
-            | {f"{CONTROLLER}.image": OWN}
+            {f"{name} pod.containers[main].image": OWN_IMAGE for name in (NB, SB, NORTHD, RELAY)}
+            | {f"{CONTROLLER}.image": OWN_IMAGE}
             | versions(NB, SB, NORTHD, RELAY, CONTROLLERS),
             f"{NORTHD} annotations.openstack.k8s.io/ovn-schemas",
             base={"relay": {"replicas": 1}},
@@ -168,8 +168,8 @@ CONTROLLER = f"{CONTROLLERS} pod.containers[ovn-controller]"
             KIND,
             "spec.ovsImage",
             IMAGES,
-            both("pod.containers[ovs-vswitchd].image", OWN)
-            | both("pod.containers[ovs-db].image", OWN)
+            both("pod.containers[ovs-vswitchd].image", OWN_IMAGE)
+            | both("pod.containers[ovs-db].image", OWN_IMAGE)
             | versions(*SWITCHES),
         ),
         row(
@@ -264,9 +264,11 @@ def test_what_runs_once_on_every_node_needs_no_more(
 
 @pytest.mark.proves(KIND, "spec.encapType")
 def test_packets_travel_by_geneve_and_nothing_else_may_be_written() -> None:
-    assert {value for field, value in world(KIND, {}).items() if "env[OVN_ENCAP_TYPE].value" in field} == {"geneve"}
+    assert {value for field, value in resulting_leaves(KIND, {}).items() if "env[OVN_ENCAP_TYPE].value" in field} == {
+        "geneve"
+    }
     with pytest.raises(SpecError, match=r"^spec\.encapType: Input should be 'geneve'"):
-        world(KIND, {"encapType": "vxlan"})
+        resulting_leaves(KIND, {"encapType": "vxlan"})
 
 
 BY = pki.authority("drawn", "openstack/own", NOW)
@@ -330,8 +332,11 @@ def test_encryption(kind: str, base: Any, path: str, value: Any, expected: Leave
 
 @pytest.mark.proves(KIND, "spec.tls.certSecretRef.name")
 def test_a_certificate_of_the_users_own_is_shown_by_all() -> None:
-    found = changes(world(KIND, {}), world(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}}, MINE))
+    found = changes(
+        resulting_leaves(KIND, {}),
+        resulting_leaves(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}}, MINE),
+    )
     assert {field: found[field] for field in BY_TLS} == BY_TLS
     assert found["Secret/ovn-tls tls.crt"] == PAIR.cert
     with pytest.raises(MissingReference, match=r"spec\.tls\.certSecretRef\.name: there is no Secret 'mine'"):
-        world(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}})
+        resulting_leaves(KIND, {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}})

@@ -10,8 +10,8 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from openstack_operator.plan import Object, SpecError, UnsupportedError
+from tests.field_effects import Leaves, changes, check, resulting_leaves, row, version, with_field
 from tests.fields import description
-from tests.world import Leaves, changes, check, given, row, version, world
 
 IMAGE = {"repository": "registry.example.org/own", "tag": "9.1"}
 OWN = "registry.example.org/own:9.1"
@@ -66,7 +66,7 @@ def several(kind: str, path: str, workload: str) -> ParameterSet:
 
 
 def test_and_nothing_changes_by_itself() -> None:
-    assert changes(world("Nova", {}), world("Nova", {})) == {}
+    assert changes(resulting_leaves("Nova", {}), resulting_leaves("Nova", {})) == {}
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_it_logs_in_to_that_keystone(
 )
 def test_each_of_its_programs_logs_in_to_that_keystone(kind: str) -> None:
     """It calls others, too: no option names an account that is made, in any file."""
-    found = world(kind, given(BASE.get(kind, {}), "spec.keystone", IDENTITY))
+    found = resulting_leaves(kind, with_field(BASE.get(kind, {}), "spec.keystone", IDENTITY))
     types = {value for field, value in found.items() if field.endswith("] auth_type")}
     assert types == {"v3applicationcredential"}
     urls = {value for field, value in found.items() if field.endswith("] auth_url")}
@@ -446,7 +446,7 @@ def test_glance(kind: str, base: Any, path: str, value: Any, expected: Leaves, a
 )
 def test_a_cephstorage_says_itself_which_pool_it_has(kind: str, base: dict[str, Any], path: str) -> None:
     with pytest.raises(SpecError, match=r"rbd\.pool: CephStorage 'ceph' keeps .*; write that, or leave the pool unset"):
-        world(kind, given(base, path, "another"))
+        resulting_leaves(kind, with_field(base, path, "another"))
 
 
 @pytest.mark.parametrize(
@@ -483,7 +483,7 @@ def test_where_a_cephclient_is_matters_to_nobody(
 def test_what_is_not_supported_is_refused(kind: str, path: str, value: Any, message: str) -> None:
     """Which makes its Ready condition False, reason Unsupported, with this message."""
     with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
-        world(kind, given({}, path, value))
+        resulting_leaves(kind, with_field({}, path, value))
     assert "answered with a condition" in description(kind, path)
 
 
@@ -550,7 +550,7 @@ def test_neutron(kind: str, base: Any, path: str, value: Any, expected: Leaves, 
 @pytest.mark.proves("Neutron", "spec.ml2.mechanismDrivers[]", says="not supported")
 def test_drivers_that_need_agents_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"spec\.ml2\.mechanismDrivers: sriovnicswitch is not supported"):
-        world("Neutron", {"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}})
+        resulting_leaves("Neutron", {"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}})
 
 
 ASKED = {"enabled": True, "endpoint": "https://cortex.example.org:8080"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from test_c5c3_services import BY_SECRET, MINE
 
-from tests.world import conditions_without, world
+from tests.field_effects import conditions_without, resulting_leaves
 
 HOST = "openstack.svc.cluster.local"
 IN_CEPH = {"backends": [{"name": "a", "type": "ceph", "rbd": BY_SECRET["storage"]["rbd"]}]}
@@ -69,7 +69,7 @@ def test_a_condition_says_what_it_is_named_after(kind: str, condition: str, spec
     ],
 )
 def test_an_endpoint_is_where_clients_call(kind: str, endpoint: str) -> None:
-    found = world(kind, {})
+    found = resulting_leaves(kind, {})
     assert found["endpoint"] == endpoint
     name, port = endpoint.removeprefix("http://").partition(".")[0], int(endpoint.rsplit(":", 1)[1].partition("/")[0])
     ports = [

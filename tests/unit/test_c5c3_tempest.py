@@ -12,8 +12,8 @@ import yaml
 from openstack_operator.api import ALLOWED_HOSTS
 from openstack_operator.plan import Object, SpecError
 from openstack_operator.release_files import ReleaseFiles
+from tests.field_effects import POD, RELEASES, Leaves, check, pods, resulting_leaves, row, version
 from tests.fields import description
-from tests.world import POD, RELEASES, Leaves, check, pods, row, version, world
 
 KIND, RUN = "Tempest", "CronJob/tempest-run"
 NIGHTLY = {"schedule": "0 2 * * *"}
@@ -207,8 +207,8 @@ def test_programs_are_those_of_the_release(kind: str, base: dict[str, Any], tmp_
     (tmp_path / "2099.1.yaml").write_text(
         known.replace(":build", ":next").replace('release: "2025.1"', 'release: "2099.1"')
     )
-    found = world(kind, {**base, "release": "2099.1"}, releases=ReleaseFiles(tmp_path))
+    found = resulting_leaves(kind, {**base, "release": "2099.1"}, releases=ReleaseFiles(tmp_path))
     assert {value.rpartition(":")[2] for field, value in found.items() if field.endswith("].image")} == {"next"}
     with pytest.raises(SpecError, match=r"spec\.release: there is no release '2098.1'; choose from"):
-        world(kind, {**base, "release": "2098.1"}, releases=RELEASES)
+        resulting_leaves(kind, {**base, "release": "2098.1"}, releases=RELEASES)
     assert yaml.safe_load(known)["release"] == "2025.1"

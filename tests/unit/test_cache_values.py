@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import patching
+import debian_patches
 import pytest
 from dogpile.cache.api import CachedValue
 
@@ -55,7 +55,7 @@ def test_a_value_that_somebody_put_into_memcached_runs_no_code(root: Path, packa
     assert attacked.returncode == 1
     assert "AssertionError" in attacked.stderr or "AttributeError" in attacked.stderr
     for name in PATCHES:
-        patching.apply(name, packages)
+        debian_patches.apply(name, packages)
     attacked = attack(root, packages, client)
     assert (attacked.returncode, attacked.stderr) == (0, "")
 

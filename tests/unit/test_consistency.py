@@ -19,7 +19,7 @@ from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.keystone.keys import due
 from openstack_operator.testing import NOW
-from tests.world import RELEASES, SERVED
+from tests.field_effects import EXTERNAL_HANDLES, RELEASES
 
 RULES = evaluator()
 BY_KIND = {resource.handle: resource for resource in RESOURCES}
@@ -197,7 +197,7 @@ def manifest(kind: str, spec: Mapping[str, Any]) -> Object:
 def test_fields_that_do_not_go_together_are_named_with_their_numbers(
     kind: str, spec: dict[str, Any], field: str, words: str
 ) -> None:
-    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
+    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=EXTERNAL_HANDLES)
     planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == NAME)
     assert planned.plan
     verdict = planned.plan.outcome.extra_conditions[FIELDS_INCONSISTENT]
@@ -224,7 +224,7 @@ FINE: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("kind", "spec"), FINE)
 def test_fields_that_go_together_are_not_named(kind: str, spec: dict[str, Any]) -> None:
-    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=SERVED)
+    paper = OfflineCluster(SERVICES, ACTUATORS, RELEASES, served=EXTERNAL_HANDLES)
     planned = next(each for each in paper.render([manifest(kind, spec)], "openstack") if each.id.name == NAME)
     assert planned.plan
     assert FIELDS_INCONSISTENT not in planned.plan.outcome.extra_conditions

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from tools.localcluster.kubernetes import ROOT
 from tools.localcluster.ports import free_port
@@ -38,7 +38,7 @@ class Cortex:
     process: subprocess.Popen[bytes]
 
     def request(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, str]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
@@ -71,7 +71,7 @@ def cortex(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cortex]:
     found = started(tmp_path_factory.mktemp("cortex"), {"nova": SEED, "cinder": {}})
     yield found
     found.process.terminate()
-    assert found.process.wait(PATIENCE) == 0
+    assert found.process.wait(TIMEOUT) == 0
 
 
 def question(spec: dict[str, Any] | None = None, **states: dict[str, Any]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def counted(cortex: Cortex) -> dict[str, int]:
 def test_told_to_end_it_answers_what_it_was_asked(tmp_path: Path) -> None:
     cortex = started(tmp_path, {"nova": SEED})
     body = json.dumps(GOOD).encode()
-    with socket.create_connection(("127.0.0.1", cortex.port), timeout=PATIENCE) as connection:
+    with socket.create_connection(("127.0.0.1", cortex.port), timeout=TIMEOUT) as connection:
         head = f"POST {PATH} HTTP/1.1\r\nHost: cortex\r\nContent-Length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body[:10])
         # It has taken the connection once it answers a later one.
@@ -222,7 +222,7 @@ def test_told_to_end_it_answers_what_it_was_asked(tmp_path: Path) -> None:
         until("it to take no more", lambda: not _takes(cortex.port))
         connection.sendall(body[10:])
         assert b'{"hosts": ["a"]}' in b"".join(iter(lambda: connection.recv(4096), b""))
-    assert cortex.process.wait(PATIENCE) == 0
+    assert cortex.process.wait(TIMEOUT) == 0
 
 
 def _takes(port: int) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Object, Plan, Release, key
@@ -310,7 +310,7 @@ def _results(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Gene
             "PROXY_RUN": shlex.join(front["command"]),
             **{each["name"]: each["value"] for each in worker["containers"][0]["env"] if "BUNDLE" in each["name"]},
         }
-        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", SCRIPT)
+        command = ("unshare", "--net", "timeout", f"{TIMEOUT:.0f}", "sh", "-c", SCRIPT)
         with inside(Path("/"), ROOT, *command, env=variables, output=subprocess.PIPE) as process:
             assert process.stdout
             results: dict[str, Any] = {}

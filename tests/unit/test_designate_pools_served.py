@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import agents, kube
 from openstack_operator.plan import Object, Plan, Release, key
@@ -320,7 +320,7 @@ def _results(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Gene
             "POOLS": agents.text("designate/pools.py"),
             "NAMED_RUN": " ".join(pod["containers"][0]["command"]),
         }
-        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", SCRIPT)
+        command = ("unshare", "--net", "timeout", f"{TIMEOUT:.0f}", "sh", "-c", SCRIPT)
         results: dict[str, Any] = {}
         with inside(Path("/"), ROOT, *command, env=variables, output=subprocess.PIPE) as process:
             assert process.stdout

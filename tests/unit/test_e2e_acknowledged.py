@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from patience import until
+from polling import until
 from requests import Request, Response
 
 from tests.e2e.on_tempest import acknowledged

@@ -16,7 +16,7 @@ from openstack_operator.parts.run.environment import IMAGE_ENVIRONMENT, environm
 from openstack_operator.plan import Object, OptionsError
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.yaml_text import load
-from tests.world import RELEASES, given
+from tests.field_effects import RELEASES, with_field
 
 ROOT = Path(__file__).parent.parent.parent
 CASES = sorted(
@@ -66,7 +66,7 @@ def test_no_config_sets_what_a_pod_has_in_its_environment(case: Path) -> None:
         allowed = service.internal_overrides
         for section, names in environment(planned.plan).items():
             for name in names.keys() - allowed.get(section, {}).keys():
-                written = given(manifests[index].get("spec") or {}, "spec.config", {section: {name: "true"}})
+                written = with_field(manifests[index].get("spec") or {}, "spec.config", {section: {name: "true"}})
                 changed = [*manifests[:index], {**manifests[index], "spec": written}, *manifests[index + 1 :]]
                 assert refused(changed) == [f"spec.config.{section}.{name}"]
 
@@ -74,7 +74,7 @@ def test_no_config_sets_what_a_pod_has_in_its_environment(case: Path) -> None:
 @pytest.mark.parametrize("name", NODE_OPTIONS)
 @pytest.mark.parametrize("field", ["compute.config", "config"])
 def test_options_of_a_node_are_refused_for_the_whole_cloud(name: str, field: str) -> None:
-    spec = given({}, f"spec.nova.{field}", sections({name: NODE_OPTIONS[name]}))
+    spec = with_field({}, f"spec.nova.{field}", sections({name: NODE_OPTIONS[name]}))
     cloud = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}}
     # The resource of the cloud's Nova is the one that is refused.
     assert refused([{**cloud, "spec": spec}]) == [f"spec.{field}.{name}"]
@@ -91,7 +91,7 @@ def test_spellings_that_programs_read_are_refused() -> None:
 def test_an_internal_program_may_replace_what_users_choose_for_the_others() -> None:
     manifests = load(ROOT / "src/openstack_operator/services/glance/cases/ceph.yaml")
     glance = next(each for each in manifests if each["kind"] == "Glance")
-    glance["spec"] = given(glance["spec"], "spec.config", {"DEFAULT": {"show_multiple_locations": True}})
+    glance["spec"] = with_field(glance["spec"], "spec.config", {"DEFAULT": {"show_multiple_locations": True}})
     planned = next(
         each
         for each in OfflineCluster(SERVICES, ACTUATORS, RELEASES).render(manifests, "openstack")

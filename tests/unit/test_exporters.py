@@ -21,7 +21,7 @@ from openstack_operator.services.ovnnetwork.service import plan as ovn
 from openstack_operator.services.valkey.model import VALKEY
 from openstack_operator.services.valkey.service import plan as valkey
 from openstack_operator.testing import NOW, context
-from tests.world import changes, world
+from tests.field_effects import changes, resulting_leaves
 
 WATCHED: dict[str, Any] = {"monitoring": {"enabled": True}}
 TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}
@@ -178,7 +178,7 @@ USERS = {"ovn-exporter": 0, "nova-libvirt-exporter": 64060}
 @pytest.mark.parametrize(*OF_NODES)
 def test_metrics_of_a_node_come_from_a_pod_of_their_own(kind: str, daemons: str, tls: dict[str, Any]) -> None:
     """It restarts no program of the node, is not on its network, and reads sockets without being privileged."""
-    found = changes(world(kind, {}), world(kind, WATCHED))
+    found = changes(resulting_leaves(kind, {}), resulting_leaves(kind, WATCHED))
     assert {field.partition(" ")[0] for field in found if field.startswith("DaemonSet/")} == {f"DaemonSet/{daemons}"}
     pod = f"DaemonSet/{daemons} pod"
     assert f"{pod}.hostNetwork" not in found
@@ -198,7 +198,7 @@ def test_nodes_get_no_certificate_of_the_clouds_authority_for_metrics(
     kind: str, daemons: str, tls: dict[str, Any]
 ) -> None:
     """Clients of OVN's databases know these by their authority alone, and a node must not pose as a database."""
-    found = world(kind, tls | WATCHED)
+    found = resulting_leaves(kind, tls | WATCHED)
     endpoint = f"PodMonitor/{daemons} spec.podMetricsEndpoints[0]"
     assert found[f"{endpoint}.scheme"] == "https"
     assert found[f"{endpoint}.tlsConfig.ca.secret.name"] == f"{daemons}-tls"
@@ -209,13 +209,14 @@ def test_nodes_get_no_certificate_of_the_clouds_authority_for_metrics(
 
 @pytest.mark.parametrize(*OF_NODES)
 def test_a_resource_is_ready_without_the_exporters_of_its_nodes(kind: str, daemons: str, tls: dict[str, Any]) -> None:
-    assert world(kind, WATCHED)[f"DaemonSet/{daemons} annotations.openstack.k8s.io/beside"] == "true"
+    assert resulting_leaves(kind, WATCHED)[f"DaemonSet/{daemons} annotations.openstack.k8s.io/beside"] == "true"
 
 
 @pytest.mark.proves("OVNCluster", "spec.monitoring.enabled", "spec.monitoring.labels")
 def test_an_ovn_of_c5c3_has_metrics_with_the_labels_of_its_spec() -> None:
     found = changes(
-        world("OVNCluster", {}), world("OVNCluster", {"monitoring": {"enabled": True, "labels": {"a": "b"}}})
+        resulting_leaves("OVNCluster", {}),
+        resulting_leaves("OVNCluster", {"monitoring": {"enabled": True, "labels": {"a": "b"}}}),
     )
     monitors = {field.removesuffix(" labels.a") for field in found if field.endswith(" labels.a")}
     assert monitors == {f"PodMonitor/ovn-{name}" for name in ("nb", "sb", "northd", "exporter")}

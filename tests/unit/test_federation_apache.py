@@ -10,7 +10,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from federated import FORGED, answered, answers, certified, files, image, inside, uwsgi, written
+from federation_image import (
+    FORGED,
+    fake_uwsgi,
+    get_json,
+    image,
+    image_process,
+    mounted_files,
+    tls_context,
+    wait_until_listening,
+    write_files,
+)
 
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
@@ -47,14 +57,14 @@ class Place:
 
     def asked(self, path: str, headers: Mapping[str, str] | None = None) -> tuple[int, dict[str, str]]:
         """Status and the variables Keystone got; none where nobody asked it."""
-        return answered(self.browser, self.url + path, headers)
+        return get_json(self.browser, self.url + path, headers)
 
 
 @pytest.fixture(scope="module", params=["jwksURL", "introspectionURL"])
 def place(
     request: pytest.FixtureRequest, image: Path, release: Release, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Place]:
-    tls, trust = certified(tmp_path_factory.mktemp("sso"))
+    tls, trust = tls_context(tmp_path_factory.mktemp("sso"))
     with ExitStack() as stack:
         known = Provider("", CLIENT, SECRET, CLAIMS)
         server = stack.enter_context(serving(known, ("127.0.0.1", 0), tls))
@@ -67,20 +77,20 @@ def place(
             "bearerTokens": {request.param: checked[request.param]},
         }
         provider = {"name": "sso", "protocol": "openid", "openid": openid, "mapping": MAPPING}
-        found = files(
+        found = mounted_files(
             release, [{**provider, "caSecretRef": {"name": "sso"}}], {"sso": {"secret": SECRET, "ca.crt": trust}}
         )
-        backend, port = stack.enter_context(uwsgi()), free_port()
-        written(image, found, {"5001": backend, "5011": free_port()})
+        backend, port = stack.enter_context(fake_uwsgi()), free_port()
+        write_files(image, found, {"5001": backend, "5011": free_port()})
         command = release["keystone-federation"].command
-        process = stack.enter_context(inside(image, *command, LISTEN=f"0.0.0.0:{port}"))
-        answers(port, process)
+        process = stack.enter_context(image_process(image, *command, LISTEN=f"0.0.0.0:{port}"))
+        wait_until_listening(port, process)
         yield Place(f"http://localhost:{port}", known, trust, image, process)
 
 
 def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     browser = place.browser
-    status, env = answered(browser, f"{place.url}{WEBSSO}?origin=x", FORGED)
+    status, env = get_json(browser, f"{place.url}{WEBSSO}?origin=x", FORGED)
     assert status == 200
     assert env["PATH_INFO"] == WEBSSO
     assert env["QUERY_STRING"] == "origin=x"
@@ -96,7 +106,7 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     assert back.startswith(place.url)
     # The next time nobody is sent anywhere.
     seen = len(browser.seen)
-    assert answered(browser, f"{place.url}{WEBSSO}?origin=x")[1]["OIDC-preferred_username"] == "ada"
+    assert get_json(browser, f"{place.url}{WEBSSO}?origin=x")[1]["OIDC-preferred_username"] == "ada"
     assert len(browser.seen) == seen
 
 
@@ -139,7 +149,7 @@ def test_a_program_brings_a_token(place: Place) -> None:
     assert "HTTP_AUTHORIZATION" not in env
     # Browsers are led to the provider, and a token is nothing there.
     browser = place.browser
-    answered(browser, f"{place.url}{WEBSSO}", {"Authorization": f"Bearer {token}"})
+    get_json(browser, f"{place.url}{WEBSSO}", {"Authorization": f"Bearer {token}"})
     assert browser.seen
 
 

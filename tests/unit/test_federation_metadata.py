@@ -9,9 +9,9 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from campus import PROVIDER, SSO, WEBSSO, Campus, Place, placed
-from federated import FORGED, certified, image
-from patience import until
+from federation_image import FORGED, image, tls_context
+from polling import until
+from saml_provider import PROVIDER, SSO, WEBSSO, FederatedKeystone, SamlProvider, federated_keystone
 
 from openstack_operator.plan import Release
 from tests.e2e.on_federation.provider import Browser
@@ -74,7 +74,7 @@ def published(port: int, **more: Any) -> dict[str, Any]:
     return {**PROVIDER, "saml2": {**saml2, "metadataURL": f"https://127.0.0.1:{port}/metadata", **more}}
 
 
-def is_known(place: Place) -> bool:
+def is_known(place: FederatedKeystone) -> bool:
     """Whether users are sent to the provider, as its metadata says where it is."""
     browser = Browser(stops=SSO)
     browser.get(f"http://localhost:{place.port}{WEBSSO}?origin=x", FORGED)
@@ -86,26 +86,26 @@ def is_known(place: Place) -> bool:
 def test_metadata_of_a_server_with_the_right_certificate_counts(
     image: Path, release: Release, tmp_path: Path, *, signed: bool
 ) -> None:
-    campus = Campus()
-    tls, authority = certified(tmp_path)
-    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": campus.certificate}}
-    with Published(campus.signed_metadata if signed else campus.metadata, tls) as server:
+    idp = SamlProvider()
+    tls, authority = tls_context(tmp_path)
+    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": idp.certificate}}
+    with Published(idp.signed_metadata if signed else idp.metadata, tls) as server:
         how = {"metadataCertificateSecretRef": {"name": "signer"}} if signed else {}
         provider = {**published(server.port, **how), "caSecretRef": {"name": "ca"}}
-        with placed(image, release, campus, provider, secrets) as place:
+        with federated_keystone(image, release, idp, provider, secrets) as place:
             until("the provider to be known", lambda: is_known(place))
 
 
 def test_metadata_of_a_server_by_another_authority_counts_for_nothing(
     image: Path, release: Release, tmp_path: Path
 ) -> None:
-    tls, _ = certified(tmp_path)
+    tls, _ = tls_context(tmp_path)
     (tmp_path / "other").mkdir()
-    campus, others = Campus(), {"ca": {"ca.crt": certified(tmp_path / "other", seed="c")[1]}}
+    idp, others = SamlProvider(), {"ca": {"ca.crt": tls_context(tmp_path / "other", seed="c")[1]}}
     for trusted in ({"caSecretRef": {"name": "ca"}}, {}):
         with (
-            Published(campus.metadata, tls) as server,
-            placed(image, release, campus, {**published(server.port), **trusted}, others) as place,
+            Published(idp.metadata, tls) as server,
+            federated_keystone(image, release, idp, {**published(server.port), **trusted}, others) as place,
         ):
             until("somebody to ask for it", lambda server=server: server.refused)
             assert not is_known(place)
@@ -116,11 +116,11 @@ def test_metadata_of_a_server_by_another_authority_counts_for_nothing(
 def test_metadata_that_is_not_signed_by_whom_it_must_counts_for_nothing(
     image: Path, release: Release, tmp_path: Path, signer: str
 ) -> None:
-    tls, authority = certified(tmp_path)
-    campus = Campus()
-    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": Campus().certificate}}
-    with Published(campus.metadata if signer == "nobody" else campus.signed_metadata, tls) as server:
+    tls, authority = tls_context(tmp_path)
+    idp = SamlProvider()
+    secrets = {"ca": {"ca.crt": authority}, "signer": {"tls.crt": SamlProvider().certificate}}
+    with Published(idp.metadata if signer == "nobody" else idp.signed_metadata, tls) as server:
         provider = published(server.port, metadataCertificateSecretRef={"name": "signer"})
-        with placed(image, release, campus, {**provider, "caSecretRef": {"name": "ca"}}, secrets) as place:
+        with federated_keystone(image, release, idp, {**provider, "caSecretRef": {"name": "ca"}}, secrets) as place:
             until("somebody to ask for it", lambda: server.asked)
             assert not is_known(place)

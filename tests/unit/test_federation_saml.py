@@ -11,8 +11,18 @@ from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
-from campus import AUTH, ENTITY, PROVIDER, SAMLP, SSO, WEBSSO, Campus, Place, placed
-from federated import FORGED, answered, image
+from federation_image import FORGED, get_json, image
+from saml_provider import (
+    AUTH,
+    ENTITY,
+    PROVIDER,
+    SAMLP,
+    SSO,
+    WEBSSO,
+    FederatedKeystone,
+    SamlProvider,
+    federated_keystone,
+)
 
 from openstack_operator.plan import Release
 from tests.e2e.on_federation.provider import Browser
@@ -21,13 +31,13 @@ __all__ = ["image"]
 
 
 @pytest.fixture(scope="module")
-def place(image: Path, release: Release) -> Iterator[Place]:
-    campus = Campus()
-    with placed(image, release, campus, PROVIDER, {"campus": {"metadata.xml": campus.metadata}}) as found:
+def place(image: Path, release: Release) -> Iterator[FederatedKeystone]:
+    idp = SamlProvider()
+    with federated_keystone(image, release, idp, PROVIDER, {"campus": {"metadata.xml": idp.metadata}}) as found:
         yield found
 
 
-def sent(place: Place, browser: Browser, path: str) -> tuple[ET.Element, str]:
+def sent(place: FederatedKeystone, browser: Browser, path: str) -> tuple[ET.Element, str]:
     """What a browser that comes there is sent to the provider with: the request, and its state."""
     status, _, _ = browser.get(f"http://localhost:{place.port}{path}", FORGED)
     assert status == 302
@@ -36,11 +46,11 @@ def sent(place: Place, browser: Browser, path: str) -> tuple[ET.Element, str]:
     return ET.fromstring(zlib.decompress(base64.b64decode(asked["SAMLRequest"]), -15)), asked["RelayState"]
 
 
-def logged_in(place: Place, **changes: str) -> tuple[int, dict[str, str]]:
+def logged_in(place: FederatedKeystone, **changes: str) -> tuple[int, dict[str, str]]:
     """Status and the variables Keystone got, where the response was changed on its way."""
     browser = Browser(stops=SSO)
     request, state = sent(place, browser, f"{WEBSSO}?origin=x")
-    response = place.campus.answer(request, f"http://localhost:{place.port}/shibboleth", "ada@example.org")
+    response = place.idp.answer(request, f"http://localhost:{place.port}/shibboleth", "ada@example.org")
     text = base64.b64decode(response).decode()
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -51,7 +61,7 @@ def logged_in(place: Place, **changes: str) -> tuple[int, dict[str, str]]:
     return status, json.loads(text) if told.get("Content-Type") == "application/json" else {}
 
 
-def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
+def test_who_logs_in_is_who_the_provider_says(place: FederatedKeystone) -> None:
     status, env = logged_in(place)
     assert (status, env.get("PATH_INFO"), env.get("QUERY_STRING")) == (200, WEBSSO, "origin=x")
     assert env["Shib-Identity-Provider"] == ENTITY
@@ -62,27 +72,27 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
 
 
 @pytest.mark.security
-def test_nobody_else_is_believed(place: Place) -> None:
+def test_nobody_else_is_believed(place: FederatedKeystone) -> None:
     forged = logged_in(place, **{"ada@example.org": "root@example.org"})
     assert forged[0] >= 400 or not forged[1]
-    stranger, place.campus = place.campus, Campus()
+    stranger, place.idp = place.idp, SamlProvider()
     try:
         status, env = logged_in(place)
     finally:
-        place.campus = stranger
+        place.idp = stranger
     assert "mail" not in env
     assert status >= 400 or not env
 
 
 @pytest.mark.security
 @pytest.mark.parametrize("path", ["/v3/auth/tokens", "/v3", "/v3/%4fS-FEDERATION/x", "//v3/auth/tokens"])
-def test_nobody_says_themselves_who_they_are(place: Place, path: str) -> None:
-    status, env = answered(Browser(), f"http://localhost:{place.port}{path}", {"mail": "forged", **FORGED})
+def test_nobody_says_themselves_who_they_are(place: FederatedKeystone, path: str) -> None:
+    status, env = get_json(Browser(), f"http://localhost:{place.port}{path}", {"mail": "forged", **FORGED})
     assert status == 200
     assert not [name for name, value in env.items() if value == "forged" and not name.startswith("HTTP_OIDC_PRE")]
 
 
-def test_the_provider_is_told_of_this_keystone(place: Place) -> None:
+def test_the_provider_is_told_of_this_keystone(place: FederatedKeystone) -> None:
     status, text, _ = Browser().get(f"http://localhost:{place.port}/Shibboleth.sso/Metadata")
     assert status == 200
     assert ET.fromstring(text).get("entityID") == f"http://localhost:{place.port}/shibboleth"

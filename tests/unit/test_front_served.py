@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from image_root import image_root, listens
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import pki
 from openstack_operator.plan import Release
@@ -67,7 +67,7 @@ def proxy(haproxy: list[str], release: Release, folder: Path, api: int, **spec: 
 
 def ask(port: int) -> tuple[http.client.HTTPResponse, dict[str, Any]]:
     """Return an answer with its error."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)) as connection:
         connection.request("GET", "/v3/users", headers={"Connection": "close"})
         with connection.getresponse() as answer:
             return answer, json.loads(answer.read())["error"]
@@ -86,7 +86,7 @@ def ends_connections() -> Generator[int]:
         thread = Thread(target=serve)
         thread.start()
         yield server.getsockname()[1]
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])

@@ -25,7 +25,7 @@ from urllib.parse import urlencode
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release, key
@@ -173,7 +173,7 @@ class Browser:
         raise AssertionError(f"redirects without an end, to {path}")
 
     def _once(self, method: str, path: str, body: str | None, headers: Mapping[str, str]) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
         sent = {"Host": "localhost", "Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
         form = {"Content-Type": "application/x-www-form-urlencoded"} if body is not None else {}
         connection.request(method, path, body, {**sent, **form, **headers})
@@ -277,7 +277,7 @@ def _stand(release: Release) -> Iterator[Stand]:
 
 
 def ready(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             # As kubelet: by an address, which is no name of the dashboard's.
@@ -379,7 +379,7 @@ def test_a_theme_is_made_of_a_users_files(release: Release) -> None:
         command = release["horizon-api"].commands["prepare"]
         env = {"STATIC_FOLDER": static, "BASE_THEME": "default", "HOME": "/tmp", "LANG": "C.UTF-8"}
         with inside(root, USER, *command, env=env) as process:
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         with dashboard(root, release, free_port(), static) as browser:
             page = browser.get("/auth/login/")
             styles = re.findall(r'href="(/static/dashboard/css/[^"]+)"', page.text)

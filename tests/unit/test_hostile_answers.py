@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pymysql
 import pytest
+from fake_http import Answer, HttpService, Request, http_server
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from remotes import Answer, Remote, Request, serving
 from test_actuators_cinder import BACKEND, QUOTA, TYPE, Cloud, pool, wanting
 from test_actuators_database import DATABASE, MariaDB
 from test_actuators_database import wanted as wanted_database
@@ -97,7 +97,7 @@ class Hostile:
     def __init__(self) -> None:
         self.begin(Broker(), Change(0, 0, None, always=False))
 
-    def begin(self, remote: Remote, change: Change) -> None:
+    def begin(self, remote: HttpService, change: Change) -> None:
         self.remote, self.change, self.count = remote, change, 0
 
     def answer(self, request: Request) -> Answer:
@@ -137,7 +137,7 @@ def cloud() -> Cloud:
 
 
 Wanted = Callable[[str], Context[Any]]
-CASES: dict[str, tuple[Actuator, Callable[[], Remote], Wanted]] = {
+CASES: dict[str, tuple[Actuator, Callable[[], HttpService], Wanted]] = {
     "RabbitMQ": (VHOST, broker, lambda url: clustered(wanted_vhost(url))),
     "RabbitMQ without a disk": (VHOST, alarmed, wanted_vhost),
     "user": (USER, Federation, lambda url: wanted_user(f"{url}/v3")),
@@ -176,14 +176,14 @@ def test_any_answer_is_an_outcome(case: str) -> None:
         hostile.begin(remote(), change)
         passes(entry, wanted(url))
 
-    with serving(hostile) as url:
+    with http_server(hostile) as url:
         attempt()
 
 
 class Quoting(Hostile):
     """A remote that refuses what it is asked after some requests, and says why in each way that there is."""
 
-    def __init__(self, remote: Remote, status: int, after: int) -> None:
+    def __init__(self, remote: HttpService, status: int, after: int) -> None:
         self.remote, self.status, self.after = remote, status, after
 
     def answer(self, request: Request) -> Answer:
@@ -199,7 +199,7 @@ class Quoting(Hostile):
 def test_no_words_of_a_refusal_are_told(case: str, status: int) -> None:
     entry, remote, wanted = CASES[case]
     for after in range(4):
-        with serving(Quoting(remote(), status, after)) as url:
+        with http_server(Quoting(remote(), status, after)) as url:
             passes(entry, wanted(url))
 
 
@@ -228,7 +228,7 @@ def test_no_names_of_an_answer_are_told(case: str) -> None:
     entry, remote, wanted = CASES[case]
     server = Naming()
     server.begin(remote(), Change(0, 0, None, always=False))
-    with serving(server) as url:
+    with http_server(server) as url:
         passes(entry, wanted(url))
 
 
@@ -257,7 +257,7 @@ def test_what_does_not_answer_as_it_should_is_said_to(case: str, server: str, va
     # What an account on a broker says of itself asks nobody.
     work = entry.ensure if case == "RabbitMQ" else entry.observe or entry.ensure
     server_behind = remote()
-    with serving(hostile) as url:
+    with http_server(hostile) as url:
         if case == "RabbitMQ":
             # What is not there yet is made without a look at any answer.
             hostile.begin(server_behind, Change(99, 0, None, always=False))
@@ -274,7 +274,7 @@ def test_a_token_that_is_none_is_no_fault(token: str) -> None:
             return super().token(auth)._replace(headers={"X-Subject-Token": token})
 
     with (
-        serving(Strange()) as url,
+        http_server(Strange()) as url,
         pytest.raises(Transient, match="the address of Keystone does not answer as Keystone does"),
     ):
         USER.ensure(wanted_user(f"{url}/v3"))

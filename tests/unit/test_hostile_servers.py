@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from speaking import serving
+from tcp_server import tcp_server
 
 from openstack_operator import pki
 from openstack_operator.actuators import http, ovsdb, sql, sql_connection, within
@@ -58,7 +58,7 @@ class Server:
 @contextmanager
 def attacked(speech: Callable[[], Iterator[bytes]], tls: ssl.SSLContext | None = None) -> Generator[tuple[Server, int]]:
     server = Server(speech, tls)
-    with serving(server.speak) as port:
+    with tcp_server(server.speak) as port:
         yield server, port
 
 
@@ -237,7 +237,7 @@ def test_a_look_reads_no_more_than_a_bound_however_many_requests_it_makes() -> N
             Api("other", url, seconds=60).call("GET", "/again")
             calls += 1
 
-    with serving(speak) as port:
+    with tcp_server(speak) as port:
         url = f"http://127.0.0.1:{port}"
         with pytest.raises(Transient, match="longer than 64 MiB"):
             within(600, endless)(None)  # type: ignore[arg-type]
@@ -283,7 +283,7 @@ def test_text_before_tls_is_no_text_of_it(files: tuple[dict[str, str], ssl.SSLCo
         with files[1].wrap_socket(connection, server_side=True) as secured:
             secured.sendall(b"secret")
 
-    with serving(speak) as port:
+    with tcp_server(speak) as port:
         channel = Channel.connect("127.0.0.1", port, 60)
         assert channel.read_exactly(5) == b"hello"
         with pytest.raises(OSError, match=r"(?i)wrong version|record"):

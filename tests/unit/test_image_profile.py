@@ -9,8 +9,8 @@ import pytest
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.plan import IMAGE_PROFILE, READY, State, Verdict, conditions
 from openstack_operator.registry import SERVICES
+from tests.field_effects import RELEASES
 from tests.fields import KINDS
-from tests.world import RELEASES
 
 OTHER = {"repository": "registry.example.org/own/keystone", "tag": "28.0.0"}
 MIRRORED = {"repository": "registry.example.org/openstack-operator/keystone", "tag": "1"}

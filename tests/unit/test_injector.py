@@ -18,7 +18,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import PATIENCE, eventually
+from polling import TIMEOUT, eventually
 from structlog.testing import capture_logs
 
 from openstack_operator import pki
@@ -226,7 +226,7 @@ class Hook:
 
     def client(self) -> httpx.AsyncClient:
         trust = ssl.create_default_context(cafile=str(self.folder / "ca.crt"))
-        return httpx.AsyncClient(base_url=self.url, verify=trust, trust_env=False, timeout=PATIENCE)
+        return httpx.AsyncClient(base_url=self.url, verify=trust, trust_env=False, timeout=TIMEOUT)
 
 
 def written(folder: Path, draw: str) -> None:
@@ -259,7 +259,7 @@ async def serving(hook: Hook) -> None:
 
 async def shown(hook: Hook) -> int:
     """The status of an answer under the certificate in the folder, once that is shown."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with suppress(httpx.ConnectError):
                 async with hook.client() as client:

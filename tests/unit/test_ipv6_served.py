@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 from test_front import CONTRACTS, objects
 
 from openstack_operator.plan import Release
@@ -36,7 +36,7 @@ pytestmark = [
 
 def answers(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), timeout=PATIENCE).close()
+        socket.create_connection((host, port), timeout=TIMEOUT).close()
     except OSError:
         return False
     return True
@@ -156,7 +156,7 @@ def test_a_database_of_ovn(release: Release) -> None:
     with image_root("ovn") as root:
         (root / "etc/hosts").write_text("::1 localhost ovn-sb-0.test\n", encoding="utf-8")
         (root / "etc/resolv.conf").write_text("nameserver ::1\n", encoding="utf-8")
-        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", OVN)
+        command = ("unshare", "--net", "timeout", f"{TIMEOUT:.0f}", "sh", "-c", OVN)
         names = {
             "OVN_ADDRESS": "ovn-sb-0.test",
             "OVN_LISTEN": env["OVN_LISTEN"],

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release, key
@@ -224,7 +224,7 @@ class Stand:
         """What a program of an image prints."""
         env = {"HOME": "/tmp", "LANG": "C.UTF-8"}
         with inside(self.root(image), 0, *words, env=env, output=subprocess.PIPE) as process:
-            output, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 0, output
         return output
 
@@ -265,7 +265,7 @@ def _stand(release: Release) -> Iterator[Stand]:
         conf.chmod(0o644)
         env = {"HOME": "/tmp", "LANG": "C.UTF-8"}
         with inside(root, USER, "barbican-manage", "db", "upgrade", env=env) as schema:
-            assert schema.wait(PATIENCE) == 0
+            assert schema.wait(TIMEOUT) == 0
         words = [
             word.format(listen=f"127.0.0.1:{port}", processes=1, threads=4) for word in release["barbican-api"].command
         ]
@@ -274,9 +274,9 @@ def _stand(release: Release) -> Iterator[Stand]:
 
 
 def ready(port: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
             connection.request("GET", "/healthcheck")
             assert connection.getresponse().status == 200

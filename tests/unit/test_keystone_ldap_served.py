@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from directory import GROUPS, PEOPLE, READER, Directory, directory
 from image_root import image_root, inside
-from patience import PATIENCE
-from speaking import serving
+from ldap_server import GROUPS, PEOPLE, READER, LdapServer, ldap_server
+from polling import TIMEOUT
+from tcp_server import tcp_server
 from test_key_manager_served import ready
 
 from openstack_operator import agents, kube
@@ -61,7 +61,7 @@ class Stand:
     def run(self, *words: str, **env: str) -> tuple[int, str]:
         """Return status and output of a program."""
         with inside(self.root, USER, *words, env={**ENV, **env}, output=subprocess.PIPE) as process:
-            output, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=TIMEOUT)
         return process.returncode, output
 
     def make_domains(self, *names: str) -> tuple[int, str]:
@@ -75,7 +75,7 @@ class Stand:
         sent = {"Content-Type": "application/json", **headers}
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v3{path}", data, sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 return answer.status, json.loads(answer.read() or b"null"), answer.headers.get("X-Subject-Token", "")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read()), ""
@@ -104,11 +104,11 @@ def _domain(name: str, url: str, authorities: str) -> dict[str, Any]:
 def _stand(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
     with ExitStack() as stack:
 
-        def of(name: str, **people: str) -> Directory:
-            return stack.enter_context(directory(tmp_path_factory.mktemp(name), people, READERS))
+        def of(name: str, **people: str) -> LdapServer:
+            return stack.enter_context(ldap_server(tmp_path_factory.mktemp(name), people, READERS))
 
         company, partner, stranger = of("company", ada="lovelace"), of("partner", eve="e v e"), of("stranger", bob="b")
-        silent = stack.enter_context(serving(lambda connection: connection.recv(1 << 16) and connection.recv(1)))
+        silent = stack.enter_context(tcp_server(lambda connection: connection.recv(1 << 16) and connection.recv(1)))
         root = stack.enter_context(image_root("keystone"))
         domains = [
             _domain("Company", company.ldaps, "company"),
@@ -230,7 +230,7 @@ except ldap.TIMEOUT:
 
 
 def test_an_answer_that_does_not_come_is_not_awaited_without_end(stand: Stand) -> None:
-    with serving(lambda connection: connection.recv(1 << 16) and connection.recv(1)) as silent:
+    with tcp_server(lambda connection: connection.recv(1 << 16) and connection.recv(1)) as silent:
         words = ("python3", "-c", BIND, f"ldap://127.0.0.1:{silent}")
         assert stand.run(*words, **stand.env) == (0, "no answer in time\n")
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from tools.localcluster import (
     archives,
@@ -283,7 +283,7 @@ supervise(
     finally:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
         for child in children:
             os.kill(int(child), signal.SIGKILL)
     assert process.returncode == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.registry import SERVICES
-from tests.world import changes, world
+from tests.field_effects import changes, resulting_leaves
 
 TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}
 JSON: dict[str, Any] = {"logging": {"format": "json"}}
@@ -18,21 +18,25 @@ CONFIG = "pod.containers[front].env[CONFIG].value"
 
 @pytest.mark.parametrize("kind", ["Keystone", "Glance", "Placement", "Nova", "Neutron", "Cinder"])
 def test_programs_of_openstack_log_json(kind: str) -> None:
-    found = changes(world(kind, {}), world(kind, JSON))
-    files = {field.partition(" [")[0] for field in world(kind, {}) if field.endswith(" [DEFAULT] use_stderr")}
+    found = changes(resulting_leaves(kind, {}), resulting_leaves(kind, JSON))
+    files = {
+        field.partition(" [")[0] for field in resulting_leaves(kind, {}) if field.endswith(" [DEFAULT] use_stderr")
+    }
     assert files
     assert {field.partition(" [")[0] for field in found if field.endswith(" [DEFAULT] use_json")} == files
     assert not [field for field in found if not field.endswith(" [DEFAULT] use_json")]
 
 
 def test_an_option_of_the_users_wins() -> None:
-    found = world("Keystone", {**JSON, "config": {"DEFAULT": {"use_json": False}}})
+    found = resulting_leaves("Keystone", {**JSON, "config": {"DEFAULT": {"use_json": False}}})
     assert found["Secret/keystone-config keystone.conf [DEFAULT] use_json"] == "false"
 
 
 @pytest.mark.parametrize("kind", ["Keystone", "Nova"])
 def test_a_proxy_writes_one_object_for_each_request_that_failed(kind: str) -> None:
-    configs = {field: value for field, value in world(kind, {**TLS, **JSON}).items() if field.endswith(CONFIG)}
+    configs = {
+        field: value for field, value in resulting_leaves(kind, {**TLS, **JSON}).items() if field.endswith(CONFIG)
+    }
     assert configs
     for config in configs.values():
         (form,) = set(re.findall(r"log-format '(.*)'", config))

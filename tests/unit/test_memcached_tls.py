@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
-import patching
+import debian_patches
 import pytest
 from image_root import image_root, listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from openstack_operator import pki
 from openstack_operator.services.memcached.clients import DEMANDS
@@ -70,7 +70,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         else:
             shutil.copytree(Path(spec.origin).parent, folder / name)
     shutil.copy(images / "cache_tls", folder / "cache_tls.py")
-    patching.apply("python-memcached/01-tls", folder)
+    debian_patches.apply("python-memcached/01-tls", folder)
     return folder
 
 
@@ -91,7 +91,7 @@ def port() -> Iterator[int]:
             yield number
         finally:
             program.terminate()
-            program.wait(PATIENCE)
+            program.wait(TIMEOUT)
 
 
 def issue(by: pki.Pair, name: str, *, calls: bool = False, drawn: str = "drawn") -> pki.Pair:

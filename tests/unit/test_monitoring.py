@@ -29,7 +29,7 @@ from openstack_operator.services.rabbitmq.model import RABBITMQ
 from openstack_operator.services.rabbitmq.service import plan as rabbitmq
 from openstack_operator.testing import NOW, context
 from openstack_operator.yaml_text import load
-from tests.world import Leaves, changes, given, world
+from tests.field_effects import Leaves, changes, resulting_leaves, with_field
 
 TLS: dict[str, Any] = {"tls": {"pkiRef": {"name": "internal"}}}
 WATCHED: dict[str, Any] = {"monitoring": {"enabled": True}}
@@ -41,7 +41,7 @@ PROMETHEUS = ["prometheus", "prometheus-agent"]
 
 def told(kind: str, spec: dict[str, Any], **changed: Any) -> Leaves:
     """What `monitoring.enabled` changes."""
-    return changes(world(kind, spec, **changed), world(kind, spec | WATCHED, **changed))
+    return changes(resulting_leaves(kind, spec, **changed), resulting_leaves(kind, spec | WATCHED, **changed))
 
 
 def monitors(found: Leaves) -> set[str]:
@@ -75,7 +75,7 @@ def test_what_has_nothing_before_it_is_left_alone() -> None:
 
 
 def test_a_monitor_selects_the_pods_whose_port_it_names() -> None:
-    found = world("Keystone", TLS | WATCHED)
+    found = resulting_leaves("Keystone", TLS | WATCHED)
     wanted = "PodMonitor/keystone-api spec.selector.matchLabels."
     labels = {field.removeprefix(wanted): value for field, value in found.items() if field.startswith(wanted)}
     pods = "Deployment/keystone-api spec.template.metadata.labels."
@@ -290,14 +290,16 @@ def test_each_alert_has_a_page_that_its_annotation_names(root: Path) -> None:
 
 def test_a_cloud_says_where_the_pages_are() -> None:
     there = {"monitoring": {"enabled": True, "runbookUrl": "https://docs.example.org/{alert}"}}
-    found = world("OpenStackControlPlane", there)
+    found = resulting_leaves("OpenStackControlPlane", there)
     annotation = ".annotations.runbook_url"
     links = {value for field, value in found.items() if field.endswith(annotation)}
     assert links == {f"https://docs.example.org/{alert.name}" for alert in ALERTS}
 
 
 def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:
-    config = world("Keystone", TLS | WATCHED)["Deployment/keystone-api pod.containers[front].env[CONFIG].value"]
+    config = resulting_leaves("Keystone", TLS | WATCHED)[
+        "Deployment/keystone-api pod.containers[front].env[CONFIG].value"
+    ]
     (proxy,) = set(re.findall(r'proxy="(\w+)"', alerts()["OpenStackAPIFails"]))
     assert f"\nbackend {proxy}\n" in config
 
@@ -314,7 +316,7 @@ def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:
 def test_what_is_missing_is_said_and_the_rest_is_made(
     kind: str, path: str, served: tuple[str, ...], missing: str
 ) -> None:
-    found = world(kind, given({}, f"{path}.monitoring.enabled", True), served=served)
+    found = resulting_leaves(kind, with_field({}, f"{path}.monitoring.enabled", True), served=served)
     assert found["MonitoringReady"] == f"the cluster does not have {missing}, of Prometheus' operator"
     made = {f"{name.partition('/')[0]}.monitoring.coreos.com" for name in found if name.startswith(("PodM", "Prom"))}
     # PodMonitors are the services' own.

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import pymysql
 import pytest
+from fake_http import context
 from image_root import image_root, inside
-from patience import until
+from polling import until
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
-from remotes import context
 from test_nova_consoles import files, made, passwords, planned
 
 from openstack_operator.actuators import ACTUATORS

@@ -33,8 +33,8 @@ from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.testing import context, granted
 from openstack_operator.yaml_text import load
+from tests.field_effects import RELEASES
 from tests.planning import release_of
-from tests.world import RELEASES
 
 GPU: Mapping[str, Any] = {
     "name": "gpu",

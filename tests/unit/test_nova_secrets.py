@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import kube
 from openstack_operator.plan import Object, Plan
@@ -125,7 +125,7 @@ def run(tmp_path: Path) -> Generator[Any]:
 def test_it_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
     result = planned(KEYS[0])
     process = run(result, keys(result))
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(TIMEOUT) == 0
     assert process.stdout.read() == "libvirt: no answer\n"
     known = {each.name for each in (tmp_path / "there").iterdir()} - {"asked"}
     assert known == {name.partition(".")[0] for name in keys(result)}
@@ -139,4 +139,4 @@ def test_keys_of_before_are_not_taken_for_those_of_now(run: Any, tmp_path: Path)
     assert list((tmp_path / "there").iterdir()) == []
     for name, text in keys(after).items():
         (tmp_path / "given" / name).write_text(text)
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(TIMEOUT) == 0

@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import pymysql
 import pytest
 from image_root import image_root, inside, listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from openstack_operator import agents, kube
 from openstack_operator.plan import Node, Object, Release, key
@@ -232,7 +232,7 @@ class Stand:
                 self.root, USER, "sh", "-c", 'exec "$@" 2>&1', "sh", *command, env={**ENV, **env}, output=log.fileno()
             ) as process,
         ):
-            return process.wait(PATIENCE)
+            return process.wait(TIMEOUT)
 
     def prepare(self, *nodes: str, **amphora: Any) -> None:
         """Run the Job that makes the network."""
@@ -549,7 +549,7 @@ def join(words: str) -> tuple[int, str]:
         command = ("unshare", "--net", "sh", "-c", f"{_SWITCH} exit 0", "sh", *agents.shell("octavia/join_network.sh"))
         log = root / "tmp/log"
         with log.open("w") as output, inside(root, 0, *command, env=env, output=output.fileno()) as process:
-            return process.wait(PATIENCE), log.read_text()
+            return process.wait(TIMEOUT), log.read_text()
 
 
 def test_a_pod_joins_the_network_by_the_switch_of_its_node() -> None:

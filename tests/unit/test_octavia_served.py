@@ -20,7 +20,7 @@ from typing import Any
 import pymysql
 import pytest
 from image_root import image_root, inside, listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Release, key
@@ -204,7 +204,7 @@ class Stand:
             method=method,
         )
         try:
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
                 text = answer.read()
                 return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else text.decode()
         except urllib.error.HTTPError as error:
@@ -363,7 +363,7 @@ def octavia(release: Release) -> Generator[Stand]:
         query("CREATE DATABASE octavia")
         query("GRANT ALL ON octavia.* TO octavia@'%' IDENTIFIED BY 'drawn'")
         with inside(root, USER, *release["octavia-api"].commands["manage"], "upgrade", "head", env=ENV) as process:
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         log = root / "tmp/log"
         output = stack.enter_context(log.open("w")).fileno()
         agent = stack.enter_context(ExitStack())
@@ -552,7 +552,7 @@ def test_lost_rows_of_ovn_come_back(own_stand: Stand, release: Release) -> None:
         for name, expected in (("elsewhere", 1), (network, 0), (network, 0)):
             stand.ctl("nb", "set", "Logical_Switch", stand.switch, f"name={name}")
             with inside(root, USER, *command, env=ENV) as process:
-                assert process.wait(PATIENCE) == expected
+                assert process.wait(TIMEOUT) == expected
     assert stand.look(f"loadbalancers/{web.id}")["provisioning_status"] == "ACTIVE"
     test_a_load_balancer_becomes_rows_of_ovn(stand, web)
     until("OVN to watch the member", lambda: "10.0.0.5" in stand.ctl("sb", "--bare", "list", "Service_Monitor"))
@@ -567,7 +567,7 @@ def test_what_was_deleted_is_purged(stand: Stand) -> None:
     purge = ("python3", "-c", agents.text("octavia/purge.py"))
     for expected in ([("DELETED",)], []):
         with inside(stand.root, USER, *purge, env=ENV) as process:
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         assert stand.sql(row) == expected
         stand.sql(f"UPDATE octavia.load_balancer SET updated_at = '2020-01-01' WHERE id = '{balancer}'")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator import pki
 from openstack_operator.testing import NOW
@@ -80,7 +80,7 @@ def _results() -> dict[str, tuple[int, str]]:
     with image_root("ovn") as root:
         write(root)
         # A script that waits for what does not come ends, and lacks results.
-        command = ("unshare", "--net", "timeout", f"{PATIENCE:.0f}", "sh", "-c", SCRIPT)
+        command = ("unshare", "--net", "timeout", f"{TIMEOUT:.0f}", "sh", "-c", SCRIPT)
         with inside(root, ROOT, *command, env={"HOME": "/tmp"}, output=subprocess.PIPE) as process:
             assert process.stdout
             results: dict[str, tuple[int, str]] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from tools.localcluster.kubernetes import ROOT
 
@@ -58,7 +58,7 @@ class Caller:
         command = [sys.executable, "-c", CALL, str(SCRIPT), str(self.folder), str(self.folder / "real"), *words]
         # Not through pipes: the process that stays holds them open.
         with (self.folder / "errors").open("w") as errors:
-            done = subprocess.run(command, stdout=errors, stderr=errors, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run(command, stdout=errors, stderr=errors, text=True, timeout=TIMEOUT, check=False)
         return subprocess.CompletedProcess(command, done.returncode, stderr=(self.folder / "errors").read_text())
 
     def daemon(self, context: str) -> dict[str, Any]:

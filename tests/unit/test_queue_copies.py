@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from remotes import Answer, Request, serving
+from fake_http import Answer, Request, http_server
 
 from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.queue_copies import check_drained, copy_queues
@@ -76,7 +76,7 @@ def brokers() -> Iterator[tuple[Broker, Broker, Api, Api]]:
         ],
     )
     green = Broker()
-    with serving(blue) as of_blue, serving(green) as of_green:
+    with http_server(blue) as of_blue, http_server(green) as of_green:
         apis = [Api("RabbitMQ", f"{url}/api", seconds=60, auth=("admin", "pw")) for url in (of_blue, of_green)]
         yield blue, green, apis[0], apis[1]
 

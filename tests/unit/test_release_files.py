@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from patience import eventually
+from polling import eventually
 from structlog.testing import capture_logs
 
 from openstack_operator.plan import SpecError

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator.kube import INSTANCE, IRREPLACEABLE, KIND
 from openstack_operator.runtime.cache.budget import BYTES, Budget, Listing, size
@@ -222,7 +222,7 @@ asyncio.run(main())
 async def test_a_flooded_namespace_takes_no_more_than_its_share() -> None:
     """Half a gigabyte in one namespace. The process that lists it grows by some pages, and serves another namespace."""
     api = Flooded()
-    async with api.serving() as url, asyncio.timeout(PATIENCE):
+    async with api.serving() as url, asyncio.timeout(TIMEOUT):
         command = [sys.executable, "-c", _OPERATOR, url]
         process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
         output, _ = await process.communicate()

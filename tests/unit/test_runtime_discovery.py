@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from faulty_api import Answer, FaultyApi
-from patience import eventually
+from polling import eventually
 
 from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.cache.informer import Informer

@@ -14,7 +14,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 from faulty_api import FaultyApi
-from patience import eventually
+from polling import eventually
 
 from openstack_operator.plan import SpecError, Transient
 from openstack_operator.runtime.cache.entries import Change

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 import httpx2 as httpx
 import pytest
-from patience import PATIENCE, eventually
+from polling import TIMEOUT, eventually
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
@@ -90,7 +90,7 @@ async def test_pods_that_connect_without_end_take_few_connections_and_keep_no_pr
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Each connection takes memory of the operator, and each byte of a request that does not end."""
-    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(health, "_PATIENCE", TIMEOUT)
     answers = Health(lambda: True)
     async with serving(answers) as (port, client):
         writers: list[asyncio.StreamWriter] = []
@@ -121,7 +121,7 @@ async def test_pods_that_connect_without_end_take_few_connections_and_keep_no_pr
     ids=["header", "request line", "no request", "empty", "short"],
 )
 async def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch, request_text: bytes):
-    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(health, "_PATIENCE", TIMEOUT)
     async with serving(Health(lambda: True)) as (port, client):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(request_text)
@@ -132,7 +132,7 @@ async def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch, request_te
 
 
 async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(health, "_PATIENCE", PATIENCE)
+    monkeypatch.setattr(health, "_PATIENCE", TIMEOUT)
     async with serving(Health(lambda: True, metrics.exposition(Large()))) as (port, client):
         clients = [await mute(port) for _ in range(6)]
         assert (await client.get("/metrics")).status_code == 503

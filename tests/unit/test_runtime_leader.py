@@ -13,7 +13,7 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from faulty_api import Answer, FaultyApi
-from patience import PATIENCE, eventually
+from polling import TIMEOUT, eventually
 
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
@@ -121,7 +121,7 @@ async def led(api: FaultyApi, client: Client, renewals: int) -> list[str]:
     async def work() -> None:
         await eventually(f"{renewals} requests", lambda: len(api.requests) >= renewals)
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         await Leader(client, "x", "me", every=0.01, retry=0.01).lead(work)
     return [request.split()[0] for request in api.requests[:renewals]]
 
@@ -273,7 +273,7 @@ async def test_others_wait_longer_than_who_leads_acts():
 
 def busy_until(done: Callable[[], bool]) -> None:
     """Keeps this thread, and the event loop in it, until that is so."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     while not done():
         assert time.monotonic() < end, "nothing was renewed"
         time.sleep(0.001)

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from patience import eventually
+from polling import eventually
 
 from openstack_operator.kube import MANAGED_BY, RECREATED
 from openstack_operator.plan import Object

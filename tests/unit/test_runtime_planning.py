@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from patience import eventually
+from polling import eventually
 
 from openstack_operator.plan import Plan, SpecError
 from openstack_operator.runtime.reconcile import planning

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from patience import PATIENCE
+from polling import TIMEOUT
 
 from openstack_operator.runtime.serve.queue import LONGEST_DELAY, WorkQueue
 
@@ -100,7 +100,7 @@ async def test_the_earliest_of_several_times_counts():
     queue.add_after("a", 3600)
     queue.add_after("a", 0.01)
     queue.add_after("a", 1800)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await queue.get() == "a"
 
 
@@ -125,7 +125,7 @@ async def test_a_dropped_key_does_not_come_back():
     queue.drop("a")
     # A later time of another key comes after it.
     queue.add_after("b", 0.02)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await queue.get() == "b"
     assert len(queue) == 0
 
@@ -179,7 +179,7 @@ async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
     await asyncio.sleep(0)
     assert not task.done()
     queue.task_done("a0")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         assert await task == "a1"
 
 

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from patience import eventually
+from polling import eventually
 
 from openstack_operator.actuators import CHASSIS as OVN_CHASSIS
 from openstack_operator.kube import NODES_FIELD

@@ -16,7 +16,7 @@ from openstack_operator.services.memcached.service import plan as memcached
 from openstack_operator.services.placement.model import PLACEMENT
 from openstack_operator.services.placement.service import plan as placement
 from openstack_operator.testing import context, granted
-from tests.world import RELEASES
+from tests.field_effects import RELEASES
 
 SCALED = [each for each in RESOURCES if each.scale]
 CONTRACTS = {

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
-from patience import eventually
-from reviewing import BAD, EXTRA, GOOD, OTHER, READER, Reviews
+from polling import eventually
+from review_api import BAD, EXTRA, GOOD, OTHER, READER, ReviewApi
 from structlog.testing import capture_logs
 
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
@@ -35,8 +35,8 @@ class Clock:
 
 
 @pytest.fixture
-def api() -> Reviews:
-    return Reviews()
+def api() -> ReviewApi:
+    return ReviewApi()
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def scrapers(api: Reviews, clock: Clock) -> Scrapers:
+def scrapers(api: ReviewApi, clock: Clock) -> Scrapers:
     return Scrapers(api.client(), clock, patience=300)
 
 
@@ -53,13 +53,13 @@ def scrapers(api: Reviews, clock: Clock) -> Scrapers:
     ("token", "expected", "questions"), [(GOOD, None, 2), (OTHER, FORBIDDEN, 2), (BAD, UNAUTHORIZED, 1)]
 )
 async def test_the_api_server_decides(
-    api: Reviews, scrapers: Scrapers, token: str, expected: Refusal | None, questions: int
+    api: ReviewApi, scrapers: Scrapers, token: str, expected: Refusal | None, questions: int
 ):
     assert await scrapers.refusal(token) == expected
     assert len(api.specs) == questions
 
 
-async def test_all_that_is_known_of_an_account_counts(api: Reviews, scrapers: Scrapers):
+async def test_all_that_is_known_of_an_account_counts(api: ReviewApi, scrapers: Scrapers):
     """Bindings are of groups, too, and authorizers look at what is extra."""
     await scrapers.refusal(GOOD)
     assert api.specs == [
@@ -75,12 +75,12 @@ async def test_all_that_is_known_of_an_account_counts(api: Reviews, scrapers: Sc
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\nb", "é", "x" * 9000, "=", "a=b"])
-async def test_what_is_no_token_is_not_reviewed(api: Reviews, scrapers: Scrapers, token: str):
+async def test_what_is_no_token_is_not_reviewed(api: ReviewApi, scrapers: Scrapers, token: str):
     assert await scrapers.refusal(token) == UNAUTHORIZED
     assert api.specs == []
 
 
-async def test_answers_count_for_ten_seconds(api: Reviews, scrapers: Scrapers, clock: Clock):
+async def test_answers_count_for_ten_seconds(api: ReviewApi, scrapers: Scrapers, clock: Clock):
     expected = {GOOD: None, OTHER: FORBIDDEN, BAD: UNAUTHORIZED}
     for _ in range(3):
         assert {token: await scrapers.refusal(token) for token in expected} == expected
@@ -93,7 +93,7 @@ async def test_answers_count_for_ten_seconds(api: Reviews, scrapers: Scrapers, c
     assert len(api.tokens) == 5
 
 
-async def test_tokens_are_not_kept_and_answers_are_few(api: Reviews, scrapers: Scrapers, clock: Clock):
+async def test_tokens_are_not_kept_and_answers_are_few(api: ReviewApi, scrapers: Scrapers, clock: Clock):
     for number in range(600):
         clock.now += 0.2
         name = f"token-{number}"
@@ -105,7 +105,7 @@ async def test_tokens_are_not_kept_and_answers_are_few(api: Reviews, scrapers: S
 
 
 async def test_invented_tokens_make_few_reviews_at_once_and_keep_no_reader_out(
-    api: Reviews, scrapers: Scrapers, clock: Clock
+    api: ReviewApi, scrapers: Scrapers, clock: Clock
 ):
     assert await scrapers.refusal(GOOD) is None
     clock.now += 60
@@ -120,7 +120,7 @@ async def test_invented_tokens_make_few_reviews_at_once_and_keep_no_reader_out(
     assert await reader is None
 
 
-async def test_invented_tokens_make_few_reviews_a_second(api: Reviews, scrapers: Scrapers, clock: Clock):
+async def test_invented_tokens_make_few_reviews_a_second(api: ReviewApi, scrapers: Scrapers, clock: Clock):
     assert await scrapers.refusal(GOOD) is None
     answers = [await scrapers.refusal(f"invented-{number}") for number in range(50)]
     assert (answers.count(UNAUTHORIZED), answers.count(BUSY)) == (19, 31)
@@ -132,7 +132,7 @@ async def test_invented_tokens_make_few_reviews_a_second(api: Reviews, scrapers:
     assert await scrapers.refusal(GOOD) is None
 
 
-async def test_an_api_server_that_does_not_answer_lets_nobody_in(api: Reviews, clock: Clock):
+async def test_an_api_server_that_does_not_answer_lets_nobody_in(api: ReviewApi, clock: Clock):
     scrapers = Scrapers(api.client(), clock, patience=300)
     assert await scrapers.refusal(GOOD) is None
     clock.now += 11
@@ -146,17 +146,17 @@ async def test_an_api_server_that_does_not_answer_lets_nobody_in(api: Reviews, c
     assert GOOD not in str(logs)
 
 
-async def test_a_kept_connection_that_ended_is_no_failure(api: Reviews, scrapers: Scrapers):
+async def test_a_kept_connection_that_ended_is_no_failure(api: ReviewApi, scrapers: Scrapers):
     api.broken = 1
     assert await scrapers.refusal(GOOD) is None
 
 
-async def test_an_api_server_that_takes_too_long_is_not_waited_for(api: Reviews, clock: Clock):
+async def test_an_api_server_that_takes_too_long_is_not_waited_for(api: ReviewApi, clock: Clock):
     api.waiting = asyncio.Event()
     assert await Scrapers(api.client(), clock, patience=0.01).refusal(GOOD) == UNANSWERED
 
 
-async def test_an_operator_without_the_right_says_so_once(api: Reviews, scrapers: Scrapers):
+async def test_an_operator_without_the_right_says_so_once(api: ReviewApi, scrapers: Scrapers):
     api.fault = 403, NOT_ALLOWED
     with capture_logs() as logs:
         assert [await scrapers.refusal(GOOD) for _ in range(3)] == [NO_RIGHT] * 3
@@ -164,7 +164,7 @@ async def test_an_operator_without_the_right_says_so_once(api: Reviews, scrapers
     assert [log["event"] for log in logs] == ["the operator has no right to check tokens"]
 
 
-async def test_a_replica_that_does_not_lead_checks_tokens(api: Reviews, clock: Clock):
+async def test_a_replica_that_does_not_lead_checks_tokens(api: ReviewApi, clock: Clock):
     def fence() -> None:
         raise LeadershipLostError
 

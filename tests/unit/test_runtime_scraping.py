@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from cryptography import x509
-from patience import PATIENCE, eventually
-from reviewing import BAD, GOOD, OTHER, Reviews
+from polling import TIMEOUT, eventually
+from review_api import BAD, GOOD, OTHER, ReviewApi
 
 from openstack_operator import pki
 from openstack_operator.runtime.serve import scraping
@@ -34,7 +34,7 @@ TEXT = b"metrics 1\n"
 class Site:
     """A server on loopback, and the API server that it asks."""
 
-    api: Reviews
+    api: ReviewApi
     server: MetricsServer
     port: int
 
@@ -42,7 +42,7 @@ class Site:
     async def client(self) -> AsyncGenerator[httpx.AsyncClient]:
         """Looks at no certificate, as Prometheus with insecureSkipVerify."""
         base = f"https://{HOST}:{self.port}"
-        async with httpx.AsyncClient(base_url=base, verify=False, trust_env=False, timeout=PATIENCE) as client:
+        async with httpx.AsyncClient(base_url=base, verify=False, trust_env=False, timeout=TIMEOUT) as client:
             yield client
 
     async def get(self, *authorization: str, path: str = "/metrics", method: str = "GET") -> httpx.Response:
@@ -67,9 +67,9 @@ def unchecked() -> ssl.SSLContext:
 async def serving(
     text: Callable[[], bytes] = lambda: TEXT, certificate: ServingCertificate | None = None
 ) -> AsyncGenerator[Site]:
-    port, api = free_port(), Reviews()
+    port, api = free_port(), ReviewApi()
     certificate = certificate or ServingCertificate(None, ["operator"])
-    server = MetricsServer(text, Scrapers(api.client(), patience=PATIENCE), certificate, look=0.02)
+    server = MetricsServer(text, Scrapers(api.client(), patience=TIMEOUT), certificate, look=0.02)
     task = asyncio.ensure_future(server.serve((HOST, port)))
     await eventually("a certificate", lambda: certificate.context or task.done())
     yield Site(api, server, port)
@@ -206,7 +206,7 @@ async def connect_from(address: str, port: int) -> tuple[asyncio.StreamReader, a
     ],
 )
 def test_metrics_are_at_one_port(ports: Ports, expected: list[str]):
-    servers = serve(ports, Reviews().client(), lambda: True, lambda: TEXT)
+    servers = serve(ports, ReviewApi().client(), lambda: True, lambda: TEXT)
     assert [getattr(server, "__qualname__", "") for server in servers] == expected
     for server in servers:
         server.close()
@@ -216,9 +216,9 @@ def test_metrics_are_at_one_port(ports: Ports, expected: list[str]):
 @pytest.mark.parametrize(("insecure", "status"), [(False, 404), (True, 200)])
 async def test_the_port_for_health_has_metrics_only_where_that_is_said(insecure: bool, status: int):
     ports = Ports(health=(HOST, free_port()), insecure=insecure)
-    (server,) = serve(ports, Reviews().client(), lambda: True, lambda: TEXT)
+    (server,) = serve(ports, ReviewApi().client(), lambda: True, lambda: TEXT)
     task = asyncio.ensure_future(server)
-    async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+    async with httpx.AsyncClient(trust_env=False, timeout=TIMEOUT) as client, asyncio.timeout(TIMEOUT):
         while True:
             with contextlib.suppress(httpx.ConnectError):
                 assert ports.health
@@ -253,7 +253,7 @@ async def test_files_are_served_and_read_anew(tmp_path: Path):
     async with serving(certificate=ServingCertificate(tmp_path, [])) as site:
         assert await shown(site) == x509.load_pem_x509_certificate(first.cert.encode())
         second = written(tmp_path, "second")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await shown(site) != x509.load_pem_x509_certificate(second.cert.encode()):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from patience import until
+from polling import until
 
 from tests import suites
 from tests.suites import INTERRUPTED, NEVER, RUNNING, UNKNOWN, Run

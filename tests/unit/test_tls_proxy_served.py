@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 
 import pytest
 from image_root import image_root, inside, listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from openstack_operator import pki
 from openstack_operator.parts.expose.front import SERVES, Clients, Queue, front
@@ -51,7 +51,7 @@ class Api:
                     with api.lock:
                         api.at_once += 1
                         api.most_at_once = max(api.most_at_once, api.at_once)
-                    assert api.may_answer.wait(PATIENCE)
+                    assert api.may_answer.wait(TIMEOUT)
                     with api.lock:
                         api.at_once -= 1
                 self.send_response(500 if api.is_broken else 200)
@@ -72,7 +72,7 @@ def ask(port: int, path: str = SERVES) -> int:
     unverified = ssl.create_default_context()
     unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
     try:
-        with urllib.request.urlopen(f"https://{POD}:{port}{path}", timeout=PATIENCE, context=unverified) as answer:
+        with urllib.request.urlopen(f"https://{POD}:{port}{path}", timeout=TIMEOUT, context=unverified) as answer:
             return answer.status
     except urllib.error.HTTPError as error:
         return error.code
@@ -124,7 +124,7 @@ def test_an_api_serves_while_it_is_busy_and_does_not_when_it_is_broken(proxied: 
         assert [ask(port) for _ in range(50)] == [200] * 50
         api.may_answer.set()
         for client in clients:
-            client.join(PATIENCE)
+            client.join(TIMEOUT)
         assert api.most_at_once == 1
         assert ask(port, "/v3") == 200
         api.is_broken = True

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 300.0
+TIMEOUT = 300.0
 """Seconds after which a test is taken for hung: a busy machine may need a hundred times what a test takes alone."""
 
 
@@ -34,12 +34,12 @@ async def eventually(what: str, look: Callable[[], T | None]) -> T:
 
 def _pause(what: str, waited: float) -> float:
     """Seconds until the next look. Looks take the CPU that what is waited for needs, so they become fewer."""
-    assert waited < PATIENCE, f"{what}: not within {PATIENCE:.0f} s"
+    assert waited < TIMEOUT, f"{what}: not within {TIMEOUT:.0f} s"
     return min(0.02 + waited / 10, 0.2)
 
 
 @contextmanager
-def processor_time(seconds: float = 30.0) -> Generator[None]:
+def cpu_time_limit(seconds: float = 30.0) -> Generator[None]:
     """What is done inside takes no more of the processor, however busy the machine is; it is taken for hung then."""
 
     def over(*_: object) -> None:

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import again
+from tests import second_try
 
 pytestmark = pytest.mark.seconds
 
 PLUGIN = """
-from tests import again
+from tests import second_try
 
 def pytest_configure(config):
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(again.Failures())
+        config.pluginmanager.register(second_try.Failures())
 """
 FLAKY = """
 from pathlib import Path
@@ -43,7 +43,7 @@ def trial(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def status(trial: Path, *tests: str) -> int:
     (trial / "test_it.py").write_text("".join(tests))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
-    return again.run(command, trial / "flaky.md", root=trial)
+    return second_try.run(command, trial / "flaky.md", root=trial)
 
 
 def recorded(trial: Path) -> list[str]:
@@ -68,7 +68,9 @@ def test_without_failures_nothing_is_tried_again(trial: Path, capfd: pytest.Capt
 
 
 def test_many_failures_are_no_accident(trial: Path) -> None:
-    many = [FLAKY.replace("alone", str(number)).replace("tried", f"tried-{number}") for number in range(again.MOST + 1)]
+    many = [
+        FLAKY.replace("alone", str(number)).replace("tried", f"tried-{number}") for number in range(second_try.MOST + 1)
+    ]
     assert status(trial, *many) == 1
     assert recorded(trial) == []
 

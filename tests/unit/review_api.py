@@ -22,7 +22,7 @@ READER: dict[str, Any] = {
 
 
 @dataclass
-class Reviews:
+class ReviewApi:
     """GOOD is the token of one who may read metrics, OTHER of one who may not; it knows no other one."""
 
     users: dict[str, dict[str, Any]] = field(

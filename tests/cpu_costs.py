@@ -1,4 +1,4 @@
-"""CPU seconds that tests take, with the programs that they start: `python -m tests.costs tests/unit`.
+"""CPU seconds that tests take, with the programs that they start: `python -m tests.cpu_costs tests/unit`.
 
 Seconds on a clock say as much about what else a machine does. Takes pytest's arguments; what a fixture takes counts for
 the first test that asks for it, and what a server does at rest for whichever test runs.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from images.venv import use_venv
 
 if __name__ == "__main__":
-    use_venv("tests.costs")
+    use_venv("tests.cpu_costs")
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""A second try for tests that failed: `python -m tests.again COMMAND` runs a command of pytest, and what failed alone.
+"""A second try for tests that failed: `python -m tests.second_try COMMAND` runs a command of pytest.
+
+What failed in it runs once more, alone.
 
 A test that passes alone is flaky: it is printed and written into docs/evidence/flaky.md, and does not make the run red.
 A test that fails twice does. Many failures are no accident and are not tried again.
@@ -9,7 +11,7 @@ from __future__ import annotations
 from images.venv import use_venv
 
 if __name__ == "__main__":
-    use_venv("tests.again")
+    use_venv("tests.second_try")
 
 import json
 import os

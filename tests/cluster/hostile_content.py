@@ -16,7 +16,7 @@ import msgspec
 from openstack_operator import api
 from openstack_operator.runtime.kubernetes.kinds import Kind
 
-from .harness import PATIENCE, Cluster
+from .harness import TIMEOUT, Cluster
 
 Path = tuple[str, ...]
 """Names of fields from the spec on; `[]` is an entry of a list, `*` a value of a map."""
@@ -312,7 +312,7 @@ async def write(cluster: Cluster, resource: api.Resource[Any], attack: Attack) -
     content = msgspec.json.encode(body)
     http: httpx.AsyncClient = cluster.client._http  # pyright: ignore[reportPrivateUsage]
     headers = {"Content-Type": "application/json"}
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             try:
                 answer = await http.post(kind.path(cluster.namespace), content=content, headers=headers)

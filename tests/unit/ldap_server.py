@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from image_root import listens
-from patience import PATIENCE, until
+from polling import TIMEOUT, until
 
 from openstack_operator import pki
 from tools.localcluster.ports import free_port
@@ -42,7 +42,7 @@ access to * by dn.exact="{reader}" read by * none
 
 
 @dataclass(frozen=True)
-class Directory:
+class LdapServer:
     """A directory that answers."""
 
     ldaps: str
@@ -64,7 +64,7 @@ def _person(uid: str, password: str) -> str:
 
 
 @contextmanager
-def directory(folder: Path, people: Mapping[str, str], password: str) -> Generator[Directory]:
+def ldap_server(folder: Path, people: Mapping[str, str], password: str) -> Generator[LdapServer]:
     """A directory with the passwords of people, all of whom are in the group `staff`; only READER may look, with that
     password. Skips the test where there is no slapd.
     """
@@ -89,7 +89,7 @@ def directory(folder: Path, people: Mapping[str, str], password: str) -> Generat
         ),
     ]
     add = [SLAPADD, "-f", str(conf)]
-    subprocess.run(add, input="".join(entries), text=True, check=True, timeout=PATIENCE)
+    subprocess.run(add, input="".join(entries), text=True, check=True, timeout=TIMEOUT)
     ports = free_port(), free_port()
     urls = f"ldaps://127.0.0.1:{ports[0]}", f"ldap://127.0.0.1:{ports[1]}"
     with (folder / "log").open("wb") as log:
@@ -97,7 +97,7 @@ def directory(folder: Path, people: Mapping[str, str], password: str) -> Generat
     try:
         until("slapd to listen", lambda: server.poll() is not None or listens(ports[1]))
         assert server.poll() is None, (folder / "log").read_text()
-        yield Directory(*urls, authority.cert)
+        yield LdapServer(*urls, authority.cert)
     finally:
         server.kill()
-        server.wait(PATIENCE)
+        server.wait(TIMEOUT)

@@ -10,10 +10,10 @@ from openstack_operator.kubeconfig import connection
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.transport import Transport
 
-from .harness import PATIENCE
+from .harness import TIMEOUT
 
 
-class Mortal(httpx.AsyncBaseTransport):
+class CrashingTransport(httpx.AsyncBaseTransport):
     """Lets so many writes through; the answer to the last, and every later write, is kept back for ever.
 
     No optional kind is discovered, as where the operator alone is installed: each would cost each of hundreds of lives
@@ -48,11 +48,11 @@ class Mortal(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-def mortal(writes: int) -> tuple[Client, Mortal]:
+def crashing_client(writes: int) -> tuple[Client, CrashingTransport]:
     """A connection to the tests' API server that ends after so many writes."""
     way = connection()
-    transport = Mortal(Transport(way), writes)
+    transport = CrashingTransport(Transport(way), writes)
     http = httpx.AsyncClient(
-        base_url=way.server, headers=dict(way.headers), transport=transport, timeout=PATIENCE, trust_env=False
+        base_url=way.server, headers=dict(way.headers), transport=transport, timeout=TIMEOUT, trust_env=False
     )
     return Client(http), transport

@@ -59,7 +59,7 @@ class ApiServer:
 
 
 @contextmanager
-def restorable(home: Path, data: Path) -> Generator[ApiServer]:
+def restorable_api_server(home: Path, data: Path) -> Generator[ApiServer]:
     """One at work, which clients of this process connect to; `data` is what its etcd begins with."""
     server, before = ApiServer(home, data), os.environ.get("KUBECONFIG")
     os.environ["KUBECONFIG"] = str(server.kubeconfig)

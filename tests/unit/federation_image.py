@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from image_root import image_root
-from patience import PATIENCE, until
-from speaking import serving
+from polling import TIMEOUT, until
+from tcp_server import tcp_server
 
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release
@@ -42,9 +42,9 @@ FORGED = {
 
 
 @contextmanager
-def uwsgi() -> Generator[int]:
+def fake_uwsgi() -> Generator[int]:
     """The port of a server that speaks uWSGI's protocol, and answers with the variables it got."""
-    with serving(_answer) as port:
+    with tcp_server(_answer) as port:
         yield port
 
 
@@ -71,12 +71,12 @@ def image() -> Iterator[Path]:
         yield root
 
 
-def answered(browser: Browser, url: str, headers: Mapping[str, str] | None = None) -> tuple[int, dict[str, str]]:
+def get_json(browser: Browser, url: str, headers: Mapping[str, str] | None = None) -> tuple[int, dict[str, str]]:
     status, text, told = browser.get(url, headers)
     return status, json.loads(text) if told.get("Content-Type") == "application/json" else {}
 
 
-def files(
+def mounted_files(
     release: Release, providers: list[dict[str, Any]], secrets: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
     """What a Keystone with these providers mounts there."""
@@ -87,7 +87,7 @@ def files(
 
 
 @contextmanager
-def inside(root: Path, *command: str, **env: str) -> Generator[subprocess.Popen[bytes]]:
+def image_process(root: Path, *command: str, **env: str) -> Generator[subprocess.Popen[bytes]]:
     """A program as a pod runs it: in the image's root, as its user."""
     script = (
         'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot --userspec=42456:42456 "$0" "$@"'
@@ -103,12 +103,12 @@ def inside(root: Path, *command: str, **env: str) -> Generator[subprocess.Popen[
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         finally:
             process.kill()
 
 
-def written(root: Path, found: Mapping[str, str], ports: Mapping[str, int]) -> None:
+def write_files(root: Path, found: Mapping[str, str], ports: Mapping[str, int]) -> None:
     """The files are there, for its user alone, with ports that are free here."""
     for folder in (apache.FOLDER, apache.RUN):
         shutil.rmtree(root / folder[1:], ignore_errors=True)
@@ -124,7 +124,7 @@ def written(root: Path, found: Mapping[str, str], ports: Mapping[str, int]) -> N
         os.chown(path, 0, 42456)
 
 
-def answers(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_until_listening(port: int, process: subprocess.Popen[bytes]) -> None:
     """Somebody listens there."""
     # A server that starts tells nobody when it listens.
     until("it to listen or to end", lambda: _listens(port) or process.poll() is not None)
@@ -136,7 +136,7 @@ def _listens(port: int) -> bool:
         return not tried.connect_ex(("127.0.0.1", port))
 
 
-def certified(tmp_path: Path, seed: str = "a") -> tuple[ssl.SSLContext, str]:
+def tls_context(tmp_path: Path, seed: str = "a") -> tuple[ssl.SSLContext, str]:
     """A server's own context, and the authority by which it is checked; another `seed` gives another authority."""
     now = datetime.now(UTC)
     by = pki.authority(seed * 32, "test", now, timedelta(days=2))

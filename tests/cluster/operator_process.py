@@ -14,14 +14,14 @@ from openstack_operator.serve import Settings, serve
 ROOT = Path(__file__).parent.parent.parent
 
 
-def agrees(_: Context[Any]) -> tuple[str, ...]:
+def change_nothing(_: Context[Any]) -> tuple[str, ...]:
     """Nothing had to be changed."""
     return ()
 
 
 if __name__ == "__main__":
     namespace = sys.argv[1]
-    remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+    remotes = [replace(actuator, ensure=change_nothing, remove=change_nothing) for actuator in ACTUATORS]
     settings = Settings(
         namespaces=(namespace,),
         lease_namespace=namespace,

@@ -30,7 +30,7 @@ _PERIOD = 1.0
 
 
 @asynccontextmanager
-async def played(cluster: Cluster, *skip: str) -> AsyncGenerator[set[str]]:
+async def external_operators(cluster: Cluster, *skip: str) -> AsyncGenerator[set[str]]:
     """Everything of their kinds becomes ready, but what has one of these handles. What K-ORC was seen to need Keystone
     for when that was gone comes out, by handle and name.
     """

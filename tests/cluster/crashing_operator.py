@@ -29,15 +29,15 @@ from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import Simulator
 from openstack_operator.yaml_text import load
 
-from .harness import PATIENCE, Cluster, at_rest, eventually, running
-from .mortal import mortal
+from .crashing_client import crashing_client
+from .harness import TIMEOUT, Cluster, at_rest, eventually, running
 
 ROOT = Path(__file__).parent.parent.parent
-IMMORTAL = 10**9
+NO_CRASH = 10**9
 POINTS = os.environ.get("OPENSTACK_OPERATOR_CRASH_POINTS", "4")
 """How many crash points get a deployment of their own; `all` takes each of the minimal cloud."""
 MINIMAL, HA = (ROOT / "deploy" / "samples" / f"controlplane_{name}.yaml" for name in ("minimal", "ha"))
-LIVES = (1,) if POINTS == "all" else (1, 2, 3, 5, 8, 13)
+WRITES_OF_LIVES = (1,) if POINTS == "all" else (1, 2, 3, 5, 8, 13)
 """Writes of one life after the other in a chain of lives. `make chaos` has the operator killed after every single one;
 each life costs a list and a connection for each kind, and there are hundreds of writes."""
 
@@ -46,7 +46,7 @@ _TIME = re.compile(r"\b\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(:\d\dZ)?)?\b")
 """Of a certificate or a key: two clouds are not made in the same minute, nor always on the same day."""
 
 
-def agrees(_: Context[Any]) -> tuple[str, ...]:
+def change_nothing(_: Context[Any]) -> tuple[str, ...]:
     """Nothing had to be changed."""
     return ()
 
@@ -68,15 +68,15 @@ class Cloud:
 
     async def life(self, writes: int) -> bool:
         """One life of the operator; returns whether it saw the cloud ready and at rest before it died."""
-        client, fate = mortal(writes)
-        remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
+        client, fate = crashing_client(writes)
+        remotes = [replace(actuator, ensure=change_nothing, remove=change_nothing) for actuator in ACTUATORS]
         patience = Patience(initial=0.1, later=0.1, retrying=0.1, missing=0.1)
         releases = ReleaseFiles(ROOT / "releases")
         manager = Manager(client, SERVICES, remotes, releases, [self.cluster.namespace], patience=patience)
         async with running(manager.run()):
             died = asyncio.ensure_future(fate.dead.wait())
             rested = asyncio.ensure_future(self._rest(manager))
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await asyncio.wait((died, rested), return_when=asyncio.FIRST_COMPLETED)
             for task in (died, rested):
                 task.cancel()
@@ -177,12 +177,12 @@ async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Clo
     await client.close()
 
 
-async def kill_again_and_again(chain: Cloud, calm_writes: int) -> int:
+async def crash_repeatedly(chain: Cloud, calm_writes: int) -> int:
     """Let lives follow each other, each with some more writes, that end before the answer to the last one, until one
     lasts. Return their number.
     """
     lives = 1
-    for writes in itertools.cycle(LIVES):
+    for writes in itertools.cycle(WRITES_OF_LIVES):
         if await chain.life(writes):
             break
         lives += 1
@@ -190,7 +190,7 @@ async def kill_again_and_again(chain: Cloud, calm_writes: int) -> int:
     return lives
 
 
-def crash_points(writes: int, most: int = IMMORTAL) -> list[int]:
+def crash_points(writes: int, most: int = NO_CRASH) -> list[int]:
     """Return the writes after which a deployment of its own ends: spread evenly, or each, but not more than `most`."""
     count = min(writes, most) if POINTS == "all" else int(POINTS)
     return [1 + index * writes // count for index in range(count)]
@@ -199,16 +199,16 @@ def crash_points(writes: int, most: int = IMMORTAL) -> list[int]:
 _undisturbed: dict[Path, tuple[int, dict[str, Any]]] = {}
 
 
-async def undisturbed(cluster: Cluster, sample: Path) -> tuple[int, dict[str, Any]]:
+async def deploy_without_crash(cluster: Cluster, sample: Path) -> tuple[int, dict[str, Any]]:
     """The writes that a deployment of the sample takes when nothing happens, and its objects; made once."""
     if sample not in _undisturbed:
         async with cloud(cluster, "calm", sample) as calm:
-            assert await calm.life(IMMORTAL)
+            assert await calm.life(NO_CRASH)
             _undisturbed[sample] = calm.writes, await calm.objects()
     return _undisturbed[sample]
 
 
-def drawn_twice(found: Cloud) -> list[tuple[str, str]]:
+def changed_secrets(found: Cloud) -> list[tuple[str, str]]:
     """Keys of Secrets that had more than one value. The record of a raft's first member goes on to say `formed`, and
     Neutron's agent is told how Nova serves metadata, which comes later.
     """

@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
-from federated import answers, files, inside, uwsgi, written
+from federation_image import fake_uwsgi, image_process, mounted_files, wait_until_listening, write_files
 
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
@@ -42,7 +42,7 @@ PROVIDER: dict[str, Any] = {
 }
 
 
-class Campus:
+class SamlProvider:
     """A provider that signs what it says."""
 
     def __init__(self) -> None:
@@ -129,27 +129,27 @@ class Campus:
 
 
 @dataclass
-class Place:
+class FederatedKeystone:
     """Two pods of one Keystone, each with its Apache and its shibd."""
 
-    campus: Campus
+    idp: SamlProvider
     port: int
 
 
 @contextmanager
-def placed(
-    image: Path, release: Release, campus: Campus, provider: dict[str, Any], secrets: dict[str, dict[str, str]]
-) -> Generator[Place]:
+def federated_keystone(
+    image: Path, release: Release, idp: SamlProvider, provider: dict[str, Any], secrets: dict[str, dict[str, str]]
+) -> Generator[FederatedKeystone]:
     """Apache and shibd that let in users of that provider."""
     port = free_port()
     here = f"http://localhost:{port}"
-    found = files(release, [provider], secrets)
+    found = mounted_files(release, [provider], secrets)
     inside_of = "http://keystone-api.openstack.svc.cluster.local:5000"
     component = release["keystone-federation"]
     with ExitStack() as stack:
-        backend = stack.enter_context(uwsgi())
-        written(image, {name: text.replace(inside_of, here) for name, text in found.items()}, {"5001": backend})
-        stack.enter_context(inside(image, *component.commands["shibd"]))
-        process = stack.enter_context(inside(image, *component.command, LISTEN=f"0.0.0.0:{port}"))
-        answers(port, process)
-        yield Place(campus, port)
+        backend = stack.enter_context(fake_uwsgi())
+        write_files(image, {name: text.replace(inside_of, here) for name, text in found.items()}, {"5001": backend})
+        stack.enter_context(image_process(image, *component.commands["shibd"]))
+        process = stack.enter_context(image_process(image, *component.command, LISTEN=f"0.0.0.0:{port}"))
+        wait_until_listening(port, process)
+        yield FederatedKeystone(idp, port)

@@ -32,14 +32,14 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-class Remote(Protocol):
+class HttpService(Protocol):
     """Answers requests."""
 
     def answer(self, request: Request) -> Answer: ...
 
 
 @contextmanager
-def serving(remote: Remote) -> Generator[str]:
+def http_server(remote: HttpService) -> Generator[str]:
     """The URL under which the remote answers, until the end."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -18,7 +18,7 @@ from openstack_operator.runtime.kubernetes.transport import Transport
 ORDER = itertools.count()
 
 
-class Sent(NamedTuple):
+class RecordedRequest(NamedTuple):
     """A request that has come in whole."""
 
     number: int
@@ -34,11 +34,11 @@ class Sent(NamedTuple):
         return self.method != "GET" and "/leases" not in self.path
 
 
-class Window:
+class RecordingProxy:
     """Plain HTTP on loopback before a real API server."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
-        self.sent: list[Sent] = []
+        self.sent: list[RecordedRequest] = []
         self._http = http
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,7 +49,7 @@ class Window:
                 begun = next(ORDER)
                 headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
-                self.sent.append(Sent(next(ORDER), begun, method, path))
+                self.sent.append(RecordedRequest(next(ORDER), begun, method, path))
                 kept = {name: value for name, value in headers.items() if name in ("accept", "content-type")}
                 async with self._http.stream(method, path, content=body, headers=kept) as answer:
                     await self._answer(answer, writer)
@@ -71,13 +71,13 @@ class Window:
 
 
 @asynccontextmanager
-async def window(kubeconfig: Path, directory: Path) -> AsyncGenerator[tuple[Window, Path]]:
+async def recording_proxy(kubeconfig: Path, directory: Path) -> AsyncGenerator[tuple[RecordingProxy, Path]]:
     """A window and the kubeconfig of those who look through it."""
     way = connection(files=[kubeconfig])
     async with httpx.AsyncClient(
         base_url=way.server, transport=Transport(way), headers=dict(way.headers), timeout=None, trust_env=False
     ) as http:
-        seen = Window(http)
+        seen = RecordingProxy(http)
         server = await asyncio.start_server(seen.serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         path = directory / f"window-{port}.kubeconfig"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from images.venv import use_venv
 
 if __name__ == "__main__":
-    use_venv("tests.proofs")
+    use_venv("tests.field_proofs")
 
 import contextlib
 import io
@@ -26,7 +26,9 @@ from tests.fields import PAGE, ROOT, Proof, page
 
 def proofs() -> list[Proof]:
     """All of them, of each test as often as it is parametrized."""
-    done = subprocess.run([sys.executable, "-m", "tests.proofs"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.field_proofs"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise RuntimeError(f"tests cannot be collected: {done.stderr}{done.stdout}")
     return [Proof(*each) for each in json.loads(done.stdout)]
@@ -53,8 +55,8 @@ def _of_one(item: pytest.Item) -> bool:
 
 def _marked() -> Iterator[str]:
     """Files that may have markers, since to import all would take a while."""
-    for path in sorted((ROOT / "tests").glob("*/test_*.py")):
-        if re.search(r"proves|tests\.world", path.read_text(encoding="utf-8")):
+    for path in sorted((ROOT / "tests").glob("*/**/test_*.py")):
+        if re.search(r"proves|tests\.field_effects", path.read_text(encoding="utf-8")):
             yield str(path)
 
 

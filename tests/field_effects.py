@@ -24,7 +24,7 @@ from openstack_operator.registry import ACTUATORS, EXTERNAL_KINDS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from tests.fields import KINDS, written
 
-SERVED = tuple(each.handle for each in EXTERNAL_KINDS)
+EXTERNAL_HANDLES = tuple(each.handle for each in EXTERNAL_KINDS)
 RELEASES = ReleaseFiles(Path(__file__).parent.parent / "releases")
 
 _RUNNING = {*WORKLOADS, "CronJob"}
@@ -34,7 +34,7 @@ Leaves = dict[str, Any]
 [DEFAULT] debug`, `endpoint`, `GlanceReady`."""
 
 
-def given(spec: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
+def with_field(spec: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """The spec with a field as users write its path (`spec.backends[].rbd.pool`) set; of a list, in each entry there
     is, or else in a first one.
     """
@@ -51,8 +51,12 @@ def _set(node: Any, parts: list[str], value: Any) -> Any:
     return {**inner, head: _set(inner.get(head), rest, value)}
 
 
-def world(
-    kind: str, spec: Mapping[str, Any], *beside: Object, served: Iterable[str] = SERVED, releases: Releases = RELEASES
+def resulting_leaves(
+    kind: str,
+    spec: Mapping[str, Any],
+    *beside: Object,
+    served: Iterable[str] = EXTERNAL_HANDLES,
+    releases: Releases = RELEASES,
 ) -> Leaves:
     """All that a resource of c5c3's group of that kind becomes, among `beside`: objects, status and what is said."""
     found = _planned(kind, spec, *beside, served=served, releases=releases)
@@ -92,7 +96,11 @@ def conditions_without(kind: str, spec: Mapping[str, Any], *beside: Object, miss
 
 
 def _planned(
-    kind: str, spec: Mapping[str, Any], *beside: Object, served: Iterable[str] = SERVED, releases: Releases = RELEASES
+    kind: str,
+    spec: Mapping[str, Any],
+    *beside: Object,
+    served: Iterable[str] = EXTERNAL_HANDLES,
+    releases: Releases = RELEASES,
 ) -> Planned:
     resource = KINDS[kind]
     called = {"name": "ovn" if kind == "OVNCluster" else kind.lower()}
@@ -131,7 +139,7 @@ def row(
     begins as one of `also`. `base` is what the spec has besides.
     """
     own = dict(base or {})
-    paths = dict.fromkeys(written({"kind": kind, "spec": given({}, path, value)}))
+    paths = dict.fromkeys(written({"kind": kind, "spec": with_field({}, path, value)}))
     proves = pytest.mark.proves(kind, *paths, **({"says": says} if says else {}))
     return pytest.param(kind, own, path, value, expected, also, marks=proves, id=f"{kind} {path}")
 
@@ -147,7 +155,7 @@ POD: Mapping[str, Any] = {
     "priorityClassName": "own",
 }
 """Settings of pods, each with a value that nobody has by default."""
-OWN = f"registry.example.org/own:9.1@sha256:{'a' * 64}"
+OWN_IMAGE = f"registry.example.org/own:9.1@sha256:{'a' * 64}"
 
 
 def version(workload: str, tag: str = "9.1") -> Leaves:
@@ -162,7 +170,7 @@ def pods(
     """Rows for the settings of the pods of a workload that `base` gives several of."""
     pod, own = f"{workload} pod", f"{workload} pod.containers[{container}]"
     expected: Mapping[str, Leaves] = {
-        "image": {f"{own}.image": OWN, **version(workload)},
+        "image": {f"{own}.image": OWN_IMAGE, **version(workload)},
         "resources": {f"{own}.resources.{path}": value for path, value in _flat("", POD["resources"])},
         "nodeSelector": {f"{pod}.nodeSelector.own": "yes", f"{pod}.nodeSelector.openstack-control-plane": None},
         "tolerations": {f"{pod}.tolerations[0].key": "own"},
@@ -190,7 +198,9 @@ def check(
     releases: Releases = RELEASES,
 ) -> None:
     """Asserts that a field changes what a row says."""
-    before, after = (world(kind, spec, *beside, releases=releases) for spec in (base, given(base, path, value)))
+    before, after = (
+        resulting_leaves(kind, spec, *beside, releases=releases) for spec in (base, with_field(base, path, value))
+    )
     found = changes(before, after)
     for field, wanted in expected.items():
         assert field in found, f"{path} does not change {field}, but {sorted(found)}"

@@ -14,7 +14,7 @@ from typing import Any
 
 from barbican_vaults import Server
 from image_root import image_root, inside
-from patience import PATIENCE
+from polling import TIMEOUT
 from test_key_manager_served import USER, Keystone, alone, ready, serving
 
 from openstack_operator import agents, kube
@@ -29,7 +29,7 @@ WORKS = "Vault: a secret was written, read and deleted"
 
 
 @dataclass
-class Stand:
+class BarbicanWithVault:
     """A Barbican that changes its configuration."""
 
     root: Path
@@ -83,7 +83,7 @@ class Stand:
         """What the program of the job says of the Vault; all that it says, if that is nothing of the Vault."""
         words = ("python3", "-c", agents.text("barbican/check_vault.py"))
         with inside(self.root, USER, *words, env=ENV, output=subprocess.PIPE) as process:
-            output, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=TIMEOUT)
         text = next((line for line in output.splitlines() if line.startswith("Vault: ")), output)
         assert (process.returncode == 0) == (text == WORKS), output
         return text
@@ -94,7 +94,7 @@ class Stand:
         sent = {"X-Auth-Token": "member", "Content-Type": "application/json", **headers}
         where = f"http://127.0.0.1:{self.port}{path}"
         request = urllib.request.Request(where, data, sent, method=method)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
             content: bytes = answer.read()
         return content
 
@@ -112,13 +112,13 @@ class Stand:
 
 
 @contextmanager
-def standing(release: Release, vault: Server) -> Generator[Stand]:
+def barbican_with_vault(release: Release, vault: Server) -> Generator[BarbicanWithVault]:
     """A Barbican with its schema, told of no Vault yet."""
     with ExitStack() as stack:
         root = stack.enter_context(image_root("barbican"))
         keystone = f"http://127.0.0.1:{stack.enter_context(serving(Keystone))}/v3"
-        stand = Stand(root, release, keystone, vault)
-        stand.configure(None)
+        barbican = BarbicanWithVault(root, release, keystone, vault)
+        barbican.configure(None)
         with inside(root, USER, "barbican-manage", "db", "upgrade", env=ENV) as schema:
-            assert schema.wait(PATIENCE) == 0
-        yield stand
+            assert schema.wait(TIMEOUT) == 0
+        yield barbican

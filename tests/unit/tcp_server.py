@@ -9,7 +9,7 @@ from threading import Thread
 
 
 @contextmanager
-def serving(speak: Callable[[socket.socket], object]) -> Generator[int]:
+def tcp_server(speak: Callable[[socket.socket], object]) -> Generator[int]:
     """The port of a server that speaks to one client after the other, until they or the test end."""
     listening = socket.create_server(("127.0.0.1", 0))
 
