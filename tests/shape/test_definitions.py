@@ -20,7 +20,7 @@ ANNOTATIONS = 262_144
 `--server-side` takes as many as the object has."""
 MARGIN = 12_000
 CLOUD = 500_000
-"""Bytes of the definition of a cloud, which is applied by the server (decision 0168). etcd takes 1.5 MB."""
+"""Bytes of the definition of a cloud, which is applied by the server (decision 0084). etcd takes 1.5 MB."""
 CLOUDS = ("OpenStackControlPlane", "ControlPlane")
 
 

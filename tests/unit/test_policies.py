@@ -256,7 +256,7 @@ def _by_nature(who: Pods, target: Pods, port: int) -> bool:
     if place in APIS or target.kind == "valkey" or target.component.endswith("novncproxy"):
         return port in {APIS.get(place), 6379, 6380, 26379, 26380, 6080}
     if place == ("glance", "internal-api"):
-        # Open to all pods of the cloud (decision 0066).
+        # Open to all pods of the cloud (decision 0061).
         return port == 9292
     same = (who.kind, who.owner) == (target.kind, target.owner)
     if same and target.kind == "ovnnetwork" and PLAIN.get(port, port) in {6641, 6642}:

@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
 def build(config: Path) -> int:
     """Start the generator; return its exit status, which is 1 for a warning."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
-    # Its end of life is in decision 0093; a warning in each build helps nobody.
+    # Its end of life is in decision 0089; a warning in each build helps nobody.
     return subprocess.run(command, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, check=False).returncode
 
 

@@ -44,7 +44,7 @@ def pod_extras(
     ctx: Context[Any], own_labels: Collection[str], own_variables: Collection[str], *, is_root_on_node: bool
 ) -> PodExtras:
     """Return the additions to a pod that has these labels and variables of the operator. One that is root on its node
-    gets resources alone: all else may need the verb `run-on-nodes` (decision 0125). Raises SpecError.
+    gets resources alone: all else may need the verb `run-on-nodes` (decision 0058). Raises SpecError.
     """
     resources = ctx.spec.default_resources if isinstance(ctx.spec, UsesPodExtras) else None
     if is_root_on_node:

@@ -1,6 +1,6 @@
 """Permission for other resources to use an object, in an annotation of the object itself.
 
-Gateway API has a ReferenceGrant for that, an object of its own (decision 0085).
+Gateway API has a ReferenceGrant for that, an object of its own (decision 0055).
 """
 
 from __future__ import annotations

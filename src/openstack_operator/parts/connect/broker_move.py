@@ -1,7 +1,7 @@
 """The move of a service from one broker to another: servers first, then clients, then programs bound to a host.
 
 Programs that answer RPC and share only a database are copied: the copies serve the first broker until no program of the
-service uses it. Nothing is stored; all is read from live objects (decision 0104).
+service uses it. Nothing is stored; all is read from live objects (decision 0100).
 """
 
 from __future__ import annotations

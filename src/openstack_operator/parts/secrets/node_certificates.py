@@ -16,7 +16,7 @@ ON_NODE = "openstack.k8s.io/on-node"
 """Annotation of a node's Secret: digest of the files that its node is to have."""
 STORED_ON_NODE = "openstack.k8s.io/stored-on-node"
 """Annotation of a node's Secret: digest of the files that its node has. A PKI replaces no authority before both are the
-same for each node (decision 0023)."""
+same for each node (decision 0022)."""
 
 _LIFE = timedelta(days=90)
 """A node that left cannot use its certificate for longer: no program reads a list of revoked ones."""

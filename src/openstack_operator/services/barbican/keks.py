@@ -40,7 +40,7 @@ def stored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
 
 def next_state(ctx: Context[BarbicanSpec], configure: Callable[[KeyRing], parts.Config]) -> KeyState:
     """Return the keys, one step further if the previous step is done; a step is done once no pod lacks its keys, and
-    the last one once the job has encrypted the keys of all projects again (docs/decisions/0070-barbicans-key.md).
+    the last one once the job has encrypted the keys of all projects again (docs/decisions/0070-barbican.md).
     `configure` returns the configuration with the keys it is given.
     """
     stored = stored_ring(ctx) or _restored_ring(ctx)

@@ -32,7 +32,7 @@ DEFAULTS: Sections = {
     # mount of a Secret: the container has only one user.
     "DEFAULT": {"default_log_levels": ",".join((*_LEVELS, "keystone.common.fernet_utils=ERROR"))},
     # All that bcrypt takes; with more, each login is a warning that says so. Ten rounds take a fourth of the CPU of
-    # Keystone's twelve, and after a power cut all programs log in at once (docs/decisions/0016).
+    # Keystone's twelve, and after a power cut all programs log in at once (docs/decisions/0063).
     "identity": {"max_password_length": 72, "password_hash_rounds": 10},
 }
 

@@ -1,5 +1,5 @@
 """Groups of compute nodes: a DaemonSet of nova-compute for each group of a cell, and one for all its other nodes
-(decision 0155).
+(decision 0035).
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def chassis(
 
 
 def _is_split(ctx: Context[OVNNetworkSpec]) -> bool:
-    """Return True while a pod of a switch still has the controller, as operators before decision 0107 made it. It loses
-    it whatever else is missing, so that the controller's own pods must not wait then.
+    """Return True while a pod of a switch still has the controller, as earlier operators made it (decision 0100). It
+    loses it whatever else is missing, so that the controller's own pods must not wait then.
     """
     lives = [ctx.live("DaemonSet", component) for component in ("gateway", "chassis")]
     pods = [(((live or {}).get("spec") or {}).get("template") or {}).get("spec") or {} for live in lives]
