@@ -33,7 +33,7 @@ def row(id_: str, key: str, plugin: str = PLUGIN) -> dict[str, str | None]:
     return {"id": id_, "plugin_name": plugin, "plugin_meta": Fernet(key).encrypt(id_.encode()).decode()}
 
 
-def test_every_key_is_encrypted_with_the_first_one_and_stays_what_it_is(tmp_path: Path) -> None:
+def test_keys_are_encrypted_with_the_first_one_and_keep_their_value(tmp_path: Path) -> None:
     path = tmp_path / "rows"
     rows = [row("a", OLD), row("b", NEW), {"id": "unbound", "plugin_name": PLUGIN, "plugin_meta": None}]
     done = run(path, [*rows, row("other", FOREIGN, "Vault")])
@@ -89,7 +89,7 @@ def test_a_vault_is_tried_with_a_secret_that_goes_again() -> None:
     assert manager.stored == {}
 
 
-def test_what_a_vault_answers_is_not_in_the_log() -> None:
+def test_answers_of_a_vault_are_not_in_the_log() -> None:
     class Forbidden(RuntimeError):
         """castellan's, by its name."""
 

@@ -213,7 +213,7 @@ def test_a_device_of_another_group_is_left_alone(machine: Machine, release: Rele
     assert group.run(status=1) == ["vgs cinder-local", "pvcreate -y /dev/vdb"]
 
 
-def test_where_no_program_may_become_root_sudo_runs_it_as_it_is(machine: Machine, release: Release) -> None:
+def test_sudo_runs_programs_unchanged_without_host_access(machine: Machine, release: Release) -> None:
     made = planned(
         release, {"name": "array", "driver": "cinder.volume.drivers.pure.PureISCSIDriver", "hostAccess": False}
     )

@@ -262,7 +262,7 @@ def test_addresses_of_ipv6_are_in_brackets(tmp_path: Path) -> None:
         assert server.zones["new"]["masters"] == ["[2001:db8::1]:5354", "10.0.0.2:5354"]
 
 
-def test_a_server_that_refuses_fails_the_job_without_its_key_in_the_log(tmp_path: Path) -> None:
+def test_a_server_that_refuses_fails_the_job_and_hides_its_key(tmp_path: Path) -> None:
     with power_dns() as server:
         server.refused = "a."
         done, _ = run(tmp_path, "zones", [], zone("a."), pools=[server.pool])

@@ -119,7 +119,7 @@ def test_founders_begin_a_cluster_together(machine: Machine, member: Object) -> 
     assert machine.calls("etcdctl") == []
 
 
-def test_it_waits_until_the_others_can_resolve_its_name(machine: Machine, member: Object) -> None:
+def test_a_member_waits_until_the_others_can_resolve_its_name(machine: Machine, member: Object) -> None:
     machine.program("getent", f'[ "$(wc -l < {machine.home}/calls/getent)" = 3 ]')
     start(machine, member)
     assert machine.calls("getent") == [f"hosts {HOSTS[1]}"] * 3
@@ -183,7 +183,7 @@ def test_the_others_learn_another_url_before_it_starts(machine: Machine, member:
     assert changes(machine) == [f"etcd-server-2: update id1 --peer-urls={URL}"]
 
 
-def test_it_tells_itself_another_url_if_no_other_member_answers(machine: Machine, member: Object) -> None:
+def test_a_member_announces_its_new_url_itself_if_no_other_answers(machine: Machine, member: Object) -> None:
     write_data(machine)
     machine.program("etcd", f"touch {machine.home}/cluster/{HOSTS[1]}")
     start(machine, member, ETCD_INITIAL_ADVERTISE_PEER_URLS=NEW_URL)
@@ -191,7 +191,7 @@ def test_it_tells_itself_another_url_if_no_other_member_answers(machine: Machine
     assert (machine.home / "state/peer-url").read_text(encoding="utf-8").strip() == NEW_URL
 
 
-def test_it_tells_nothing_if_its_url_is_the_first_one(machine: Machine, member: Object) -> None:
+def test_a_member_announces_nothing_if_its_url_has_not_changed(machine: Machine, member: Object) -> None:
     start(machine, member, ETCD_INITIAL_ADVERTISE_PEER_URLS=NEW_URL)
     write_data(machine)
     start(machine, member, ETCD_INITIAL_ADVERTISE_PEER_URLS=NEW_URL)

@@ -57,7 +57,7 @@ def session_for_read():
 LDAP = {"url": "ldaps://ldap.example.org", "userTreeDN": "ou=people"}
 
 
-def test_domains_are_made_once_and_users_in_the_database_are_not_shut_out(machine: Machine, release: Release) -> None:
+def test_domains_are_made_once_and_database_users_still_log_in(machine: Machine, release: Release) -> None:
     for name, text in _KEYSTONE.items():
         machine.module(f"keystone/{name}.py", text)
     spec = {"domains": [{"name": "Company", "ldap": LDAP}, {"name": "Old", "ldap": LDAP}]}

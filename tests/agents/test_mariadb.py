@@ -175,7 +175,7 @@ def wait(condition: Callable[[], object], members: Sequence[Member]) -> None:
         time.sleep(0.05)
 
 
-def test_one_member_makes_the_first_database_and_the_others_join_it(cluster: Cluster) -> None:
+def test_first_member_makes_the_database_and_the_others_join_it(cluster: Cluster) -> None:
     cluster.start(1, 2)
     first, *others = cluster.members
     wait(lambda: all(member.ask()[0] for member in others), others)
@@ -273,7 +273,7 @@ def joined(cluster: Cluster, version: str, note: str) -> Member:
     return member
 
 
-def test_a_member_of_a_new_version_serves_once_its_system_tables_are_of_it(cluster: Cluster) -> None:
+def test_a_member_of_a_new_version_serves_after_upgrading_its_system_tables(cluster: Cluster) -> None:
     member = joined(cluster, NEW, "10.11.19-MariaDB\n")
     member.start()
     wait(lambda: member.read("upgrades"), [member])
@@ -305,7 +305,7 @@ def test_a_server_does_not_read_data_of_a_newer_version(cluster: Cluster) -> Non
     assert not member.starts, "no program of the old version has touched them"
 
 
-def test_a_member_with_the_data_of_another_takes_the_version_that_the_others_have(cluster: Cluster) -> None:
+def test_a_member_with_foreign_data_takes_the_version_of_the_others(cluster: Cluster) -> None:
     cluster.members[0].write("version", NEW)
     cluster.members[0].write("data/mysql_upgrade_info", "11.8.9-MariaDB\n")
     member = joined(cluster, NEW, "")
@@ -370,7 +370,7 @@ def test_a_member_that_starts_the_cluster_returns_no_vote(cluster: Cluster) -> N
     assert member.ask("/other")[0] == 404
 
 
-def test_a_member_that_ends_sees_idle_clients_off_and_waits_for_busy_ones(cluster: Cluster) -> None:
+def test_a_stopping_member_ends_idle_clients_and_waits_for_busy_ones(cluster: Cluster) -> None:
     cluster.write_record(seed="", uuid=HISTORY, force="mariadb-server-0", token="order")
     member = cluster.members[0]
     member.give_data(5)

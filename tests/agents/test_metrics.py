@@ -75,7 +75,7 @@ def test_a_page_has_help_type_and_escaped_labels() -> None:
     )
 
 
-def test_a_program_that_does_not_answer_is_down_and_the_others_are_not(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_program_is_down_and_the_others_are_up(capfd: pytest.CaptureFixture[str]) -> None:
     def silent(made: Page) -> None:
         made.add("a_value", 1)
         raise OSError("no such file")
@@ -100,7 +100,7 @@ def test_an_answer_without_an_expected_field_costs_no_other_metrics(capfd: pytes
 
 
 @pytest.mark.security
-def test_there_is_one_path_and_a_page_is_not_made_for_each_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_have_one_path_and_a_page_is_shared_by_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "FRESH", 3600.0)
     made: list[int] = []
 
@@ -323,7 +323,7 @@ def assert_documented(text: str, metrics: Metrics) -> None:
 
 
 @pytest.mark.parametrize(("status", "value"), [("active", 1), ("standby", 0), ("paused", 0)])
-def test_one_northd_works(sockets: Path, status: str, value: int) -> None:
+def test_northd_metrics_show_whether_it_is_active(sockets: Path, status: str, value: int) -> None:
     answers = {
         "status": f"Status: {status}\n",
         "nb-connection-status": "connected\n",

@@ -107,7 +107,7 @@ def is_open(client: socket.socket) -> bool:
         client.settimeout(TIMEOUT)
 
 
-def test_a_client_that_sends_a_byte_a_second_ends_after_seconds_as_a_whole() -> None:
+def test_a_client_sending_a_byte_a_second_ends_at_the_limit() -> None:
     with exporter() as made, made.connect() as client:
         while made.clock.now < 1000 + SECONDS - 1:
             made.clock.now += 1
@@ -141,7 +141,7 @@ def test_slow_clients_in_any_number_keep_no_prometheus_away() -> None:
             each.close()
 
 
-def test_who_has_many_connections_ends_their_own() -> None:
+def test_a_client_with_many_connections_ends_its_own_alone() -> None:
     with exporter() as made:
         prometheus = made.connect(PROMETHEUS, b"GET /metrics HTTP/1.0\r\n")
         slow = [made.connect() for _ in range(3 * CLIENTS)]
@@ -172,7 +172,7 @@ def test_clients_that_wait_for_a_page_make_room_too() -> None:
             each.close()
 
 
-def test_who_waits_shares_a_failure_too(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_waiting_client_shares_the_failure_of_a_page(capfd: pytest.CaptureFixture[str]) -> None:
     def make() -> bytes:
         raise OSError("silent")
 
@@ -221,7 +221,7 @@ def program(send: Callable[[socket.socket], object]) -> Generator[int]:
         thread.join(TIMEOUT)
 
 
-def test_a_program_that_sends_a_byte_a_second_is_silent_after_seconds_as_a_whole() -> None:
+def test_a_program_sending_a_byte_a_second_is_silent_at_the_limit() -> None:
     clock = Clock()
     near, far = socket.socketpair()
     with near, far:

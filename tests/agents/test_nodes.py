@@ -107,7 +107,7 @@ def test_a_program_that_gives_no_name_leaves_no_file(initiator: InitiatorNode) -
     assert not initiator.name_file.exists()
 
 
-def test_one_program_serves_the_initiator_of_a_node(initiator: InitiatorNode) -> None:
+def test_iscsid_starts_once_no_other_serves_the_node(initiator: InitiatorNode) -> None:
     initiator.sockets.write_text(LISTENING.format(7, "@ISCSIADM_ABSTRACT_NAMESPACE"))
     initiator.program("sleep", f"[ $(grep -c sleep {initiator.record}) -lt 3 ] || : > {initiator.sockets}")
     initiator.start_program()

@@ -75,7 +75,7 @@ def run(nova: Nova, machine: Machine, tmp_path: Path, release: Release) -> Run:
     return run
 
 
-def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> None:
+def test_drain_ends_at_once_if_nothing_is_under_way(nova: Nova, run: Run) -> None:
     nova.migrations = [["completed", "error", "finished", "confirmed"]]
     nova.tasks = [[None, None]]
     assert run() == ""
@@ -84,7 +84,7 @@ def test_it_ends_at_once_where_nothing_is_under_way(nova: Nova, run: Run) -> Non
         assert parse_qs(urlsplit(path).query)["host"] == ["node1"]
 
 
-def test_it_waits_for_migrations_and_for_servers_with_a_task(nova: Nova, run: Run, machine: Machine) -> None:
+def test_drain_waits_for_migrations_and_servers_with_a_task(nova: Nova, run: Run, machine: Machine) -> None:
     nova.migrations = [["running"], ["post-migrating"], []]
     nova.tasks = [[None], [None], ["spawning"], [None]]
     assert run() == ""
@@ -99,7 +99,7 @@ def test_a_deletion_is_not_waited_for(nova: Nova, run: Run) -> None:
     assert len(nova.asked) == 2
 
 
-def test_one_answer_that_fails_is_asked_for_again(nova: Nova, run: Run) -> None:
+def test_drain_asks_again_after_an_answer_that_failed(nova: Nova, run: Run) -> None:
     nova.migrations = [None, None, ["preparing"], None, None, []]
     assert "ServiceUnavailable" in run()
     assert len(nova.migrations) == 1

@@ -52,7 +52,7 @@ def probe(machine: Machine, agent: Object, kind: str) -> str:
     return result.stdout
 
 
-def test_it_is_ready_when_it_listens_at_all_sockets(machine: Machine, agent: Object) -> None:
+def test_driver_agent_is_ready_when_all_its_sockets_listen(machine: Machine, agent: Object) -> None:
     lines(machine, "unix", *(LISTENING.format(name) for name in SOCKETS))
     assert probe(machine, agent, "readinessProbe") == ""
     for missing in SOCKETS:
@@ -63,7 +63,7 @@ def test_it_is_ready_when_it_listens_at_all_sockets(machine: Machine, agent: Obj
     assert probe(machine, agent, "readinessProbe")
 
 
-def test_its_start_ends_when_both_databases_are_connected(machine: Machine, agent: Object) -> None:
+def test_driver_agent_has_started_when_both_databases_are_connected(machine: Machine, agent: Object) -> None:
     lines(machine, "unix", *(LISTENING.format(name) for name in SOCKETS))
     lines(machine, "tcp", CONNECTED.format(16641))
     assert "port 16642" in probe(machine, agent, "startupProbe")
@@ -73,7 +73,7 @@ def test_its_start_ends_when_both_databases_are_connected(machine: Machine, agen
     assert "port 16641" in probe(machine, agent, "startupProbe")
 
 
-def test_it_is_restarted_when_one_of_its_processes_is_gone(machine: Machine, agent: Object) -> None:
+def test_driver_agent_is_restarted_when_a_process_of_it_is_gone(machine: Machine, agent: Object) -> None:
     for number, name in enumerate(PROCESSES, 7):
         machine.write(f"processes/{number}/cmdline", f"octavia-driver-agent - {name}\0\0")
     machine.write("processes/99/cmdline", "grep\0-aqs\0^octavia-driver-agent - provider_agent\0")
@@ -87,7 +87,7 @@ def test_it_is_restarted_when_one_of_its_processes_is_gone(machine: Machine, age
 
 
 @pytest.mark.parametrize("line", [ANYWHERE, LOOPBACK, IPV6])
-def test_it_ends_after_the_api_of_its_pod(machine: Machine, agent: Object, line: str) -> None:
+def test_driver_agent_ends_after_the_api_of_its_pod(machine: Machine, agent: Object, line: str) -> None:
     lines(machine, "tcp6" if line == IPV6 else "tcp", line)
     machine.program("sleep", f'[ "$1" = 5 ] || rm {machine.home}/tables/*')
     hook = machine.run(agent, command=agent["lifecycle"]["preStop"]["exec"]["command"])
@@ -95,7 +95,7 @@ def test_it_ends_after_the_api_of_its_pod(machine: Machine, agent: Object, line:
     assert machine.calls("sleep") == ["5", "0.2"]
 
 
-def test_it_does_not_wait_for_an_api_that_has_ended(machine: Machine, agent: Object) -> None:
+def test_driver_agent_does_not_wait_for_an_api_that_has_ended(machine: Machine, agent: Object) -> None:
     lines(machine, "tcp", ANYWHERE.replace(" 0A ", " 06 "))
     machine.run(agent, command=agent["lifecycle"]["preStop"]["exec"]["command"])
     assert machine.calls("sleep") == ["5"]

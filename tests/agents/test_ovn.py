@@ -150,7 +150,7 @@ def test_a_member_that_is_not_listed_leaves(member: Member, scheme: str) -> None
     assert member.requests == ["leave"]
 
 
-def test_a_member_is_ready_while_it_leaves_and_not_once_it_has_left(member: Member) -> None:
+def test_a_leaving_member_is_ready_until_it_has_left(member: Member) -> None:
     member.record_hosts(A, B)
     member.answer(status(own(), server(A), server(B), state="leaving cluster"), UNKNOWN)
     assert member.is_ready()

@@ -186,7 +186,7 @@ def test_a_node_that_is_too_old_fails_by_name(check: Check) -> None:
     )
 
 
-def test_a_node_without_a_version_is_too_old_and_other_programs_have_none(check: Check) -> None:
+def test_a_compute_node_without_a_version_is_too_old(check: Check) -> None:
     status, lines, _ = nova(
         check,
         f"('node-1', 'nova-compute', 'a', NULL, '{NOW}', '{YESTERDAY}', 0)",

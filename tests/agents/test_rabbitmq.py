@@ -171,7 +171,9 @@ def test_another_member_waits_for_one_that_has_started(machine: Machine, member:
     assert machine.calls("rabbitmqctl") == [forget(HOSTS[0], HOSTS[1])]
 
 
-def test_one_of_the_others_forgets_it(machine: Machine, member: Object, members: Members) -> None:
+def test_a_member_without_data_is_forgotten_by_another_member(
+    machine: Machine, member: Object, members: Members
+) -> None:
     for host in (HOSTS[0], HOSTS[2]):
         members.listen(host, members.epmd, members.distribution)
     machine.program("rabbitmqctl", f'[ "$2" != rabbit@{HOSTS[0]} ]')

@@ -144,7 +144,7 @@ def test_the_newest_epoch_counts(machine: Machine, server: Object) -> None:
     assert machine.calls("sleep") == []
 
 
-def test_what_one_sentinel_knows_counts_more_than_that_others_know_nothing(machine: Machine, server: Object) -> None:
+def test_a_primary_known_to_one_sentinel_outweighs_others_that_know_none(machine: Machine, server: Object) -> None:
     sentinels(machine, UNKNOWN, UNKNOWN, naming(HOSTS[2], 1))
     assert primary(machine, server) == HOSTS[2]
 
@@ -158,7 +158,7 @@ def test_what_one_sentinel_knows_counts_more_than_that_others_know_nothing(machi
     ],
     ids=["a majority that names one", "one that names one", "the only one"],
 )
-def test_it_does_not_wait_for_all_without_end(
+def test_a_server_waits_for_sentinels_only_for_a_limited_time(
     machine: Machine, server: Object, answers: tuple[str | None, ...], rounds: int
 ) -> None:
     sentinels(machine, *answers)
@@ -166,7 +166,7 @@ def test_it_does_not_wait_for_all_without_end(
     assert machine.calls("sleep") == ["0.5"] * rounds
 
 
-def test_it_waits_for_a_sentinel_that_names_a_primary(machine: Machine, server: Object) -> None:
+def test_a_server_waits_for_a_sentinel_that_names_a_primary(machine: Machine, server: Object) -> None:
     """Two that know nothing may be those that have lost their disks."""
     sentinels(machine, None, UNKNOWN, UNKNOWN)
     machine.write("rounds/50", copied(machine, HOSTS[0], naming(HOSTS[0], 1)))

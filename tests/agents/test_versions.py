@@ -51,7 +51,7 @@ def server(machine: Machine, release: Release) -> Server:
 
 
 @pytest.mark.parametrize("note", ["10.11.19-MariaDB", ""])
-def test_a_server_with_older_system_tables_upgrades_them_and_is_not_ready_before(server: Server, note: str) -> None:
+def test_a_server_upgrades_older_system_tables_before_it_is_ready(server: Server, note: str) -> None:
     server.holds(note)
     server.machine.program("mariadb-start", f"[ -e {server.mark} ] && touch $STATE/marked; /bin/sleep 2")
     assert server.run()[0] == 0

@@ -181,7 +181,7 @@ def test_uwsgi_alone_ends_the_connection_without_an_answer(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("path", ["/any", "/started", "/first", "/%ff", "/named"])
-def test_an_unexpected_error_is_a_500_with_json_and_the_id_by_which_the_log_has_it(server: Server, path: str) -> None:
+def test_an_unexpected_error_is_json_with_the_request_id_of_the_log(server: Server, path: str) -> None:
     answer = server.ask(path)
     assert answer.status == 500
     assert "x-lost" not in answer.headers

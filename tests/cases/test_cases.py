@@ -57,7 +57,7 @@ def test_at_most_three_cases_a_service() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
-def test_what_was_drawn_comes_back_when_somebody_deletes_its_secret(case: Path) -> None:
+def test_irreplaceable_passwords_return_when_their_secret_is_deleted(case: Path) -> None:
     paper = OfflineCluster(SERVICES, ACTUATORS, ReleaseFiles(ROOT / "releases"), password="drawn")
     planned = next(paper.render(load(case), "openstack"))
     drawn = base64.b64encode(b"drawn").decode()

@@ -55,7 +55,7 @@ async def test_an_account_waits_for_its_server_to_be_ready(cluster: Cluster):
         assert not cluster.remote.accounts
 
 
-async def test_what_the_remote_side_refuses_is_the_users_to_change(cluster: Cluster):
+async def test_a_refusal_by_the_remote_side_is_an_invalid_spec(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.ACCOUNT, "account", user="refused")
@@ -86,7 +86,7 @@ async def test_an_account_whose_server_is_gone_is_let_go(cluster: Cluster):
         assert cluster.remote.removed == []
 
 
-async def test_what_is_seen_out_there_is_in_the_status_and_stays_while_nobody_can_look(cluster: Cluster):
+async def test_observed_facts_are_in_the_status_and_stay_during_an_outage(cluster: Cluster):
     async with cluster.simulator(), cluster.operator(interval=0.2):
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.ACCOUNT, "account")

@@ -95,7 +95,7 @@ async def test_a_large_cloud_hears_everything_that_is_not_supported(cluster: Clu
         assert not [obj for service in BUILT for obj in await listed(cluster, Kind.of(RESOURCE[service.kind]))]
 
 
-async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluster: Cluster, root: Path) -> None:
+async def test_a_rule_of_the_kind_names_the_field_of_the_cloud(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         glance = {"expose": {"type": "Gateway", "host": "images.example.org"}}
         await cluster.create(CONTROL_PLANE, "cloud", **{**SMALL, "glance": glance})
@@ -103,9 +103,7 @@ async def test_a_rule_that_only_the_kind_has_names_the_field_of_the_cloud(cluste
         await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
 
 
-async def test_what_may_not_change_is_refused_by_the_kind_and_everything_running_stays(
-    cluster: Cluster, root: Path
-) -> None:
+async def test_an_immutable_change_is_refused_by_the_kind_and_workloads_stay(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
@@ -116,7 +114,7 @@ async def test_what_may_not_change_is_refused_by_the_kind_and_everything_running
         assert (await cluster.get(RESOURCE["Placement"], "placement") or {})["spec"] == before
 
 
-async def test_what_the_cloud_says_of_all_reaches_every_service_but_where_a_template_differs(
+async def test_settings_of_the_cloud_reach_services_unless_a_template_differs(
     cluster: Cluster, root: Path, tmp_path: Path
 ) -> None:
     newer = yaml.safe_load((root / "releases" / "2025.1.yaml").read_text()) | {"release": "2025.2"}
@@ -191,9 +189,7 @@ async def test_a_wrong_value_of_an_option_touches_nothing_that_runs(cluster: Clu
         await valid(CONTROL_PLANE.kind, "cloud", "True", "spec.placement.config.DEFAULT.debgu")
 
 
-async def test_a_secret_that_goes_and_a_reference_into_nowhere_touch_nothing_that_runs(
-    cluster: Cluster, root: Path
-) -> None:
+async def test_a_missing_secret_or_reference_leaves_workloads_as_they_are(cluster: Cluster, root: Path) -> None:
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": cluster.meta("mine"), "stringData": {"other": "x"}}
     keystone = {"bootstrap": {"adminPasswordSecretRef": {"name": "mine"}}}
     async with operator(cluster, root):
@@ -230,7 +226,7 @@ async def test_a_secret_that_goes_and_a_reference_into_nowhere_touch_nothing_tha
         assert before == await cluster.get(DEPLOYMENT, "keystone-api")
 
 
-async def test_what_only_the_services_own_kind_refuses_is_said_by_the_cloud(cluster: Cluster, root: Path) -> None:
+async def test_a_refusal_by_a_services_kind_is_shown_by_the_cloud(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", **{**SMALL, "glance": {}})
         await cluster.ready(CONTROL_PLANE, "cloud")
@@ -375,7 +371,7 @@ async def test_stored_objects_that_cannot_be_parsed_stop_no_other(cluster: Clust
         await cluster.ready(CONTROL_PLANE, "cloud")
 
 
-async def test_what_is_refused_can_still_be_deleted(cluster: Cluster, root: Path) -> None:
+async def test_a_refused_resource_can_be_deleted(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")
@@ -431,9 +427,7 @@ ELSEWHERE: dict[str, Any] = {
 }
 
 
-async def test_what_a_login_to_a_server_of_others_lacks_is_named_until_it_is_there(
-    cluster: Cluster, root: Path
-) -> None:
+async def test_a_login_to_an_external_server_is_named_while_it_lacks_keys(cluster: Cluster, root: Path) -> None:
     placement, memcached = RESOURCE["Placement"], RESOURCE["Memcached"]
     async with operator(cluster, root):
         await cluster.create(placement, "placement", **ELSEWHERE)

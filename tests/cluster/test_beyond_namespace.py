@@ -112,7 +112,7 @@ async def test_no_login_goes_to_a_server_of_others_in_plain_text(cluster: Cluste
         await cluster.ready(MARIADB, "mariadb")
 
 
-async def test_what_runs_stays_when_its_login_may_not_go_on_in_plain_text(cluster: Cluster, root: Path) -> None:
+async def test_workloads_stay_when_a_plain_text_login_is_forbidden(cluster: Cluster, root: Path) -> None:
     await login(cluster)
     url = "http://keystone.other.svc:5000/v3"
     elsewhere = {**ELSEWHERE, "keystone": {**ELSEWHERE["keystone"], "authUrl": url}}

@@ -111,7 +111,7 @@ async def test_a_service_that_is_turned_off_goes_with_all_it_made(cluster: Clust
         assert await cluster.get(DEPLOYMENT, "keystone-api")
 
 
-async def test_what_is_not_supported_is_said_and_everything_running_stays(cluster: Cluster, root: Path) -> None:
+async def test_an_unsupported_setting_is_reported_and_workloads_stay(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", **SMALL)
         await cluster.ready(CONTROL_PLANE, "cloud")

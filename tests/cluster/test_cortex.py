@@ -72,7 +72,9 @@ def test_a_strict_api_server_takes_it_as_it_is_written(rest: Rest) -> None:
     assert rest.apply(written(BOTH))[1]["metadata"]["resourceVersion"] == answer["metadata"]["resourceVersion"]
 
 
-async def test_it_becomes_ready_and_tells_its_address_and_pipelines(cluster: Cluster, rest: Rest, root: Path) -> None:
+async def test_cortex_becomes_ready_and_publishes_its_address_and_pipelines(
+    cluster: Cluster, rest: Rest, root: Path
+) -> None:
     async with operator(cluster, root):
         assert rest.apply(written())[0] == 201
         condition = await cluster.ready(CORTEX, "cortex", "MissingReference")
@@ -92,7 +94,7 @@ async def test_it_becomes_ready_and_tells_its_address_and_pipelines(cluster: Clu
         assert pods["containers"][0]["image"] == "registry.example.org:5000/cortex:0.5.0"
 
 
-async def test_it_waits_for_what_it_depends_on(cluster: Cluster, rest: Rest, root: Path) -> None:
+async def test_cortex_waits_for_its_dependencies(cluster: Cluster, rest: Rest, root: Path) -> None:
     async with operator(cluster, root):
         await login(cluster, "cortex-login", "cortex-credential")
         assert rest.apply(written(BOTH))[0] == 201
@@ -101,7 +103,7 @@ async def test_it_waits_for_what_it_depends_on(cluster: Cluster, rest: Rest, roo
         assert await cluster.get(DEPLOYMENT, "cortex-api") is None
 
 
-async def test_nova_of_a_cloud_with_a_cortex_asks_it_and_of_one_without_no_longer(cluster: Cluster, root: Path) -> None:
+async def test_nova_asks_cortex_only_while_the_cloud_has_one(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", cortex={"enabled": True})
         await cluster.ready(CONTROL_PLANE, "cloud")

@@ -64,7 +64,7 @@ async def test_a_whole_namespace_can_be_deleted(cluster: Cluster):
         await gone(cluster, (toy.STACK, "stack"), (toy.ACCOUNT, "account"), (toy.SERVER, "server"))
 
 
-async def test_what_cannot_be_planned_can_still_be_deleted(cluster: Cluster):
+async def test_a_resource_that_cannot_be_planned_can_be_deleted(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         await cluster.ready(toy.STACK, "stack")

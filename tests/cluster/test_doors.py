@@ -45,9 +45,7 @@ async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluste
         await eventually(gone)
 
 
-async def test_the_second_of_one_name_makes_nothing_and_takes_over_when_the_first_goes(
-    cluster: Cluster, root: Path
-) -> None:
+async def test_a_second_resource_of_a_name_takes_over_when_the_first_goes(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         for kind in ("MariaDB", "Memcached"):
             await cluster.create(RESOURCE[kind], kind.lower())

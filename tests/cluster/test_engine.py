@@ -33,7 +33,7 @@ def generation(live: dict[str, Any] | None) -> int:
     return live["metadata"]["generation"]
 
 
-async def test_one_resource_becomes_a_running_stack_and_then_nothing_is_written(cluster: Cluster):
+async def test_a_stack_becomes_ready_and_then_nothing_is_written(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
         await cluster.ready(toy.STACK, "stack")
@@ -149,7 +149,7 @@ async def test_pods_are_replaced_after_those_of_what_they_use(cluster: Cluster):
 
 
 @pytest.mark.parametrize("owner", ["a Secret", "a resource"])
-async def test_a_workload_that_names_an_owner_which_did_not_make_it_blocks_nothing(cluster: Cluster, owner: str):
+async def test_a_workload_with_a_foreign_owner_blocks_nothing(cluster: Cluster, owner: str):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         await cluster.ready(toy.STACK, "stack")
@@ -179,7 +179,7 @@ async def test_a_workload_that_names_an_owner_which_did_not_make_it_blocks_nothi
         assert await cluster.get(DEPLOYMENT, "forged")
 
 
-async def test_one_workload_of_a_namespace_replaces_its_pods_at_a_time(cluster: Cluster):
+async def test_workloads_of_a_namespace_replace_their_pods_one_at_a_time(cluster: Cluster):
     names = "one", "two", "three"
     async with cluster.simulator(), cluster.operator():
         for name in names:
@@ -274,7 +274,7 @@ async def test_a_job_is_done_once_its_pod_ended_well(cluster: Cluster):
         assert not ((await cluster.get(JOB, name)) or {}).get("status", {}).get("succeeded")
 
 
-async def test_a_failed_job_shows_the_end_of_its_log_and_is_tried_again(cluster: Cluster):
+async def test_a_failed_job_shows_its_log_and_is_tried_again(cluster: Cluster):
     async with cluster.simulator("Job"), cluster.operator() as manager:
         await cluster.create(toy.STACK, "stack")
         await eventually(lambda: _jobs(manager))
@@ -360,7 +360,7 @@ async def test_everything_missing_is_named_at_once_and_nothing_is_touched(cluste
         assert await cluster.get(SECRET, "app-config") is None
 
 
-async def test_what_comes_soon_was_never_a_failure(cluster: Cluster):
+async def test_a_secret_that_comes_soon_is_not_a_failure(cluster: Cluster):
     async with cluster.simulator(), cluster.operator(patience=Patience(initial=0.1, later=0.1, missing=600)):
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.APP, "app", password={"name": "mine"})
@@ -373,7 +373,7 @@ async def test_what_comes_soon_was_never_a_failure(cluster: Cluster):
         assert await _events(cluster, "MissingReference") == []
 
 
-async def test_a_secret_of_the_users_own_is_waited_for_and_its_loss_stops_nothing(cluster: Cluster):
+async def test_a_missing_user_secret_is_waited_for_and_its_loss_stops_nothing(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.APP, "app", password={"name": "mine"})
@@ -406,9 +406,7 @@ async def test_a_stored_object_that_cannot_be_parsed_stops_no_other(cluster: Clu
 
 
 @pytest.mark.security
-async def test_a_fault_of_ours_is_found_by_its_id_and_tells_no_secret(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
-):
+async def test_an_internal_error_has_an_id_and_shows_no_secret(cluster: Cluster, capsys: pytest.CaptureFixture[str]):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.create(toy.APP, "app", options={"boom": "hunter2"})
@@ -420,7 +418,7 @@ async def test_a_fault_of_ours_is_found_by_its_id_and_tells_no_secret(
     assert "hunter2" not in log.out + log.err + str(condition)
 
 
-async def test_what_a_pass_changed_is_one_line_of_the_log_and_nothing_is_none(cluster: Cluster):
+async def test_a_pass_logs_one_line_if_it_changed_something(cluster: Cluster):
     def lines() -> list[dict[str, Any]]:
         found = [dict(entry) for entry in logs if entry["event"] == "applied"]
         return [entry for entry in found if (entry["namespace"], entry["name"]) == (cluster.namespace, "server")]
@@ -490,7 +488,7 @@ async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Clu
     ],
     ids=lambda value: value.kind if isinstance(value, Kind) else "",
 )
-async def test_what_the_user_made_under_a_name_of_ours_is_left_alone(
+async def test_a_user_object_with_a_name_of_ours_is_left_alone(
     cluster: Cluster, kind: Kind, spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("openstack_operator.runtime.reconcile.apply._UNWATCHED", 0.2)
@@ -526,7 +524,7 @@ async def test_labels_taken_from_our_own_come_back(cluster: Cluster):
         await cluster.ready(toy.STACK, "stack")
 
 
-async def test_what_cannot_be_changed_is_refused_by_name(cluster: Cluster):
+async def test_an_immutable_field_is_refused_by_name(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")
@@ -538,7 +536,7 @@ async def test_what_cannot_be_changed_is_refused_by_name(cluster: Cluster):
             await manager.world.client.apply(STATEFUL_SET, body)
 
 
-async def test_what_is_retained_outlives_its_owner_and_serves_the_next(cluster: Cluster):
+async def test_a_retained_claim_outlives_its_owner_and_serves_the_next(cluster: Cluster):
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")

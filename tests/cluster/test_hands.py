@@ -42,7 +42,7 @@ async def test_owner_references_come_back_and_no_password_changes(cluster: Clust
 
 
 @pytest.mark.parametrize("while_away", [False, True])
-async def test_what_was_orphaned_is_adopted_with_its_passwords(cluster: Cluster, *, while_away: bool):
+async def test_orphaned_objects_are_adopted_with_their_passwords(cluster: Cluster, *, while_away: bool):
     what = ((SECRET, "server-password"), (STATEFUL_SET, "server-db"))
     async with cluster.simulator():
         async with cluster.operator():
@@ -116,7 +116,7 @@ async def test_fields_of_ours_come_back_and_those_of_others_stay(cluster: Cluste
         await cluster.change(DEPLOYMENT, "app-api", "/metadata/finalizers", [])
 
 
-async def test_a_program_that_changes_an_object_without_a_pause_is_not_answered_without_one(cluster: Cluster):
+async def test_a_program_that_changes_an_object_constantly_is_answered_with_pauses(cluster: Cluster):
     async def corrected() -> bool:
         return (await live(cluster, SERVICE, "app-api"))["spec"]["ports"][0]["port"] == 80
 
@@ -163,7 +163,7 @@ async def test_a_password_set_by_hand_is_the_password(cluster: Cluster):
         assert (await live(cluster, SECRET, "server-password"))["data"] == {"root": mine}
 
 
-async def test_a_deleted_secret_that_only_the_data_know_comes_back_as_it_was(cluster: Cluster):
+async def test_a_deleted_irreplaceable_secret_returns_unchanged(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")
@@ -177,7 +177,7 @@ async def test_a_deleted_secret_that_only_the_data_know_comes_back_as_it_was(clu
         assert (await eventually(back))["data"] == before["data"]
 
 
-async def test_a_namesake_of_a_server_that_was_removed_has_passwords_of_its_own(cluster: Cluster):
+async def test_a_server_named_like_a_removed_one_has_new_passwords(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")

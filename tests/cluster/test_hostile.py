@@ -67,9 +67,7 @@ async def strange_ones(
     return made
 
 
-async def test_a_resource_that_is_nested_deeply_is_refused_by_its_field_and_harms_no_other(
-    cluster: Cluster, root: Path
-) -> None:
+async def test_a_deeply_nested_resource_is_refused_and_harms_no_other(cluster: Cluster, root: Path) -> None:
     listed = await strange_ones(cluster, "listed", RESOURCES[::2])
     await cluster.create(RESOURCE["Memcached"], "before")
     async with operator(cluster, root):

@@ -102,7 +102,7 @@ def kubectl_of_its_own(installed: Path, tmp_path: Path) -> Iterator[Kubectl]:
         yield found
 
 
-def test_one_command_installs_everything(kubectl: Kubectl) -> None:
+def test_kubectl_apply_installs_everything(kubectl: Kubectl) -> None:
     made = kubectl(
         *("get", "deployment,serviceaccount,role,rolebinding,poddisruptionbudget", "-o", "name"),
         *("-n", "openstack-operator"),
@@ -119,7 +119,7 @@ def test_one_command_installs_everything(kubectl: Kubectl) -> None:
     assert "serverside-applied" in again
 
 
-def test_the_version_to_wait_for_in_an_upgrade_is_that_of_the_installed_operator(kubectl: Kubectl) -> None:
+def test_version_to_wait_for_in_an_upgrade_is_that_of_the_operator(kubectl: Kubectl) -> None:
     page = (ROOT / "docs" / "how-to" / "upgrade-the-operator.md").read_text(encoding="utf-8")
     [command] = re.findall(r"^VERSION=\$\(kubectl (.*?)\)$", page, re.MULTILINE | re.DOTALL)
     words = shlex.split(command.replace("\\\n", " "))
@@ -173,7 +173,7 @@ def test_a_release_of_helm_takes_over_what_kubectl_installed(kubectl_of_its_own:
     assert kubectl_of_its_own(*template) == before
 
 
-async def test_the_operator_works_without_the_kinds_of_c5c3_and_each_group_has_names_of_its_own(
+async def test_the_operator_works_without_the_kinds_of_c5c3(
     kubectl_of_its_own: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kubectl = kubectl_of_its_own

@@ -106,7 +106,7 @@ async def test_without_k_orc_the_operator_keeps_them_and_says_so(cluster: Cluste
             assert not await made(cluster, KORC[kind].handle)
 
 
-async def test_who_asks_for_k_orc_and_nobody_else_is_told_what_is_missing(cluster: Cluster, root: Path) -> None:
+async def test_missing_k_orc_is_reported_only_to_clouds_that_use_it(cluster: Cluster, root: Path) -> None:
     async with without(cluster, "domains.openstack.k-orc.cloud"), operator(cluster, root), external_operators(cluster):
         await cluster.create(CONTROL_PLANE, "cloud", korc={"enabled": True}, tls=OFF, **PLACEMENT_ALONE)
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
@@ -136,7 +136,7 @@ async def test_the_login_of_k_orc_is_replaced_when_ordered(cluster: Cluster, roo
         assert names == ["keystone-app-credential--b"]
 
 
-async def test_its_login_goes_by_way_of_a_store_and_is_replaced_there(cluster: Cluster, root: Path) -> None:
+async def test_k_orc_login_goes_through_a_secret_store_and_is_rotated_there(cluster: Cluster, root: Path) -> None:
     rotation = RESOURCE["CredentialRotation.c5c3.io"]
     store = {"korc": {**ASKED["korc"], "secretStoreRef": {"name": "openbao"}}}
     async with operator(cluster, root), external_operators(cluster) as stuck:

@@ -174,7 +174,7 @@ async def test_pods_are_bound_without_the_webhook_and_labeled_by_who_comes_later
         await site.labeled("alone", zone="z1")
 
 
-async def test_what_a_pod_lacks_is_made_good(site: Site) -> None:
+async def test_missing_labels_of_a_pod_are_restored(site: Site) -> None:
     node = await site.node("a", zone="z1", bb="bb7")
     async with site.injector():
         await site.asked(node)
@@ -215,7 +215,7 @@ async def test_a_label_of_the_users_own_stays_where_the_node_has_none(site: Site
 
 
 @pytest.mark.security
-async def test_who_asks_for_another_node_is_not_believed(site: Site) -> None:
+async def test_a_binding_to_a_wrong_node_is_refused(site: Site) -> None:
     node, other = await site.node("a", zone="z1"), await site.node("b", zone="z2")
     async with site.injector() as injector:
         await site.asked(node)
@@ -303,7 +303,7 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 @pytest.mark.security
 @pytest.mark.parametrize("kind", [SECRET, CONFIGURATION, LEASE, SERVICE_ACCOUNT], ids=lambda kind: kind.plural)
 @pytest.mark.parametrize("name", [INJECTOR, CERTIFIER])
-async def test_what_is_not_granted_is_refused(site: Site, kind: Kind, name: str) -> None:
+async def test_an_injector_without_the_right_is_refused(site: Site, kind: Kind, name: str) -> None:
     async with account(site.kubeconfig, user(name)) as client:
         with pytest.raises(Forbidden):
             await client.page(kind, None, {})

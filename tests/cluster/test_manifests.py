@@ -107,7 +107,7 @@ def test_cases_and_goldens(rest: Rest, path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DEPLOYED, ids=lambda path: path.stem)
-def test_what_is_deployed(rest: Rest, path: Path) -> None:
+def test_deployed_objects_are_accepted_by_the_api_server(rest: Rest, path: Path) -> None:
     objects = load(path)
     settles(rest, objects)
 

@@ -256,7 +256,7 @@ async def test_an_editor_makes_and_scales_clouds_without_programs_on_nodes(users
         await users.editor.create(Kind.of(resource), users.manifest(resource, spec, f"free{number}"))
 
 
-async def test_a_cloud_that_exists_goes_on_for_an_editor_who_starts_nothing_further(users: Users) -> None:
+async def test_an_existing_cloud_keeps_running_for_an_editor_without_the_verb(users: Users) -> None:
     kind, namespace, edit = Kind.of(CONTROL_PLANE), users.cluster.namespace, users.editor.patch_json
     cinder = {"enabled": True, "backends": [LVM]}
     spec = {"keystone": IMAGE, "neutron": NO_AGENT, "cinder": cinder}
@@ -279,7 +279,7 @@ async def test_a_cloud_that_exists_goes_on_for_an_editor_who_starts_nothing_furt
     await edit(kind, namespace, "cloud", [{"op": "remove", "path": "/spec/keystone/image"}])
 
 
-async def test_who_has_the_verb_decides_and_so_does_the_operator(users: Users) -> None:
+async def test_the_verb_allows_privileged_fields_and_the_operator_has_it(users: Users) -> None:
     for number, (resource, spec, _) in enumerate(REFUSED):
         kind = Kind.of(resource)
         await users.allowed.create(kind, users.manifest(resource, spec, f"of-user{number}"))
@@ -288,7 +288,7 @@ async def test_who_has_the_verb_decides_and_so_does_the_operator(users: Users) -
             await users.operator.create(kind, users.manifest(resource, spec, f"of-operator{number}"))
 
 
-async def test_what_is_there_stays_and_is_changed_by_nobody_else(users: Users) -> None:
+async def test_privileged_fields_stay_and_change_only_with_the_verb(users: Users) -> None:
     backends = [{**LVM, "lvm": {"device": "/dev/vdb"}}]
     kind, namespace = Kind.of(CINDER), users.cluster.namespace
     await users.allowed.create(kind, users.manifest(CINDER, {"backends": backends, "config": {"a": {"b": "c"}}}))

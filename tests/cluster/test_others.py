@@ -28,7 +28,7 @@ def rest(kubeconfig: Path, cluster: Cluster) -> Iterator[Rest]:
 
 
 @pytest.mark.parametrize("obj", SERVERS, ids=lambda obj: f"{obj['kind']}-{obj['apiVersion'].partition('/')[0]}")
-def test_what_end_to_end_tests_ask_for(rest: Rest, obj: Object) -> None:
+def test_objects_of_end_to_end_tests_are_accepted_by_external_definitions(rest: Rest, obj: Object) -> None:
     status, answer = rest.create({**obj, "metadata": {**obj["metadata"], "namespace": rest.namespace}})
     assert status == 201, answer
 
@@ -69,7 +69,7 @@ spec: {data: [{secretKey: clouds.yaml}]}
     ],
     ids=("database", "project", "valkey", "external-secret"),
 )
-def test_what_an_operator_of_others_does_not_know(rest: Rest, text: str, reason: str) -> None:
+def test_unknown_fields_are_refused_by_external_definitions(rest: Rest, text: str, reason: str) -> None:
     (obj,) = load_text(text)
     status, answer = rest.create({**obj, "metadata": {**obj["metadata"], "namespace": rest.namespace}})
     assert status in (400, 422), answer

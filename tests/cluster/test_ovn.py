@@ -144,7 +144,7 @@ async def test_each_node_that_runs_a_controller_is_a_chassis(
         assert status["endpoints"]["southbound"] == f"tcp:ovn-sb.{cluster.namespace}.svc.cluster.local:6642"
 
 
-async def test_what_a_human_says_of_a_node_stays_and_reaches_it(
+async def test_a_user_setting_of_a_node_stays_and_reaches_it(
     cluster: Cluster, root: Path, southbound: Southbound
 ) -> None:
     async with operator(cluster, root, southbound):
@@ -176,7 +176,7 @@ async def test_what_a_human_says_of_a_node_stays_and_reaches_it(
         assert (await cluster.get(CHASSIS, name) or {})["spec"]["bridgeMappings"] == mappings
 
 
-async def test_a_node_that_goes_is_forgotten_and_one_whose_chassis_is_deleted_is_not(
+async def test_chassis_of_a_removed_node_is_forgotten_and_a_deleted_resource_returns(
     cluster: Cluster, root: Path, southbound: Southbound
 ) -> None:
     async with operator(cluster, root, southbound):
@@ -224,7 +224,7 @@ async def test_a_cluster_goes_with_all_its_chassis(cluster: Cluster, root: Path,
         assert await cluster.client.get(NODE, None, name)
 
 
-async def test_one_name_has_one_owner_and_neutron_finds_either(
+async def test_a_name_has_one_owner_and_neutron_finds_either_kind(
     cluster: Cluster, root: Path, southbound: Southbound
 ) -> None:
     async with operator(cluster, root, southbound):

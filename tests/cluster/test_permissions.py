@@ -69,7 +69,7 @@ async def account(kubeconfig: Path, user: str = ACCOUNT) -> AsyncGenerator[Clien
 
 
 @pytest.mark.security
-async def test_it_sees_that_all_its_policies_are_there_and_no_others(granted: Path) -> None:
+async def test_the_operator_sees_which_of_its_policies_are_absent(granted: Path) -> None:
     async with account(granted) as client:
         assert not await absent_policies(client, policies())
         elsewhere = await absent_policies(client, policies("elsewhere"))
@@ -80,7 +80,7 @@ async def test_it_sees_that_all_its_policies_are_there_and_no_others(granted: Pa
 
 
 @pytest.mark.security
-async def test_it_changes_no_lease_of_others(granted: Path) -> None:
+async def test_the_operator_may_not_change_other_leases(granted: Path) -> None:
     async with account(granted) as client:
         await client.get(LEASE, NAMESPACE, OPERATOR)
         with pytest.raises(Forbidden):
@@ -184,7 +184,7 @@ async def test_a_pod_is_labeled_only_while_it_is_there(granted: Path, cluster: C
     ],
     ids=lambda kind: kind.plural,
 )
-async def test_what_is_not_granted_is_refused(granted: Path, kind: Kind) -> None:
+async def test_the_operator_is_refused_what_its_role_does_not_grant(granted: Path, kind: Kind) -> None:
     async with account(granted) as client:
         with pytest.raises(Forbidden):
             await client.page(kind, None, {})

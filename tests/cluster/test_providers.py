@@ -99,7 +99,7 @@ async def test_an_encrypted_cloud_gives_them_its_certificates(cluster: Cluster, 
         assert await ours(cluster, "RabbitMQVhost")
 
 
-async def test_it_is_ready_when_the_other_operator_says_so(cluster: Cluster, root: Path) -> None:
+async def test_an_external_server_is_ready_when_its_operator_says_so(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(MARIADB, "mariadb", **THEIRS)
         condition = await cluster.ready(MARIADB, "mariadb", "Progressing")
@@ -121,7 +121,9 @@ async def test_it_is_ready_when_the_other_operator_says_so(cluster: Cluster, roo
         ("Valkey", "valkey-operator", "builtin"),
     ],
 )
-async def test_what_runs_keeps_its_provider(cluster: Cluster, root: Path, resource: str, first: str, then: str) -> None:
+async def test_a_running_server_keeps_its_provider(
+    cluster: Cluster, root: Path, resource: str, first: str, then: str
+) -> None:
     kind, name = RESOURCE[resource], resource.lower()
     async with operator(cluster, root), external_operators(cluster):
         await cluster.create(kind, name, provider=first)

@@ -93,7 +93,7 @@ async def test_the_field_that_the_condition_names_admits_every_pod(rest: Rest, r
     assert refused(rest, cloud_pods(root, {field: {"limits": {"cpu": cpu}}})) == {}
 
 
-async def test_so_does_a_limit_range_with_a_default(rest: Rest, root: Path) -> None:
+async def test_cloud_pods_are_admitted_with_a_limit_range_of_defaults(rest: Rest, root: Path) -> None:
     await limited(rest)
     limits = [{"type": "Container", "default": {"cpu": "500m"}}]
     defaults: Object = {

@@ -60,7 +60,7 @@ async def reason(cluster: Cluster, resource: api.Resource[Any], name: str, wante
     return await eventually(found)
 
 
-async def test_an_image_that_cannot_be_pulled_is_told_by_the_resource_and_its_parent(cluster: Cluster):
+async def test_an_image_pull_error_is_shown_by_the_resource_and_its_parent(cluster: Cluster):
     async with cluster.simulator("Deployment"), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         await eventually(lambda: cluster.get(DEPLOYMENT, "app-api"))

@@ -125,7 +125,7 @@ async def test_after_a_start_the_operator_waits_until_it_knows_what_comes_back(c
         assert not remote.removed
 
 
-async def test_what_is_turned_off_goes_with_what_is_outside(cluster: Cluster, root: Path) -> None:
+async def test_a_disabled_service_goes_with_its_external_accounts(cluster: Cluster, root: Path) -> None:
     remote = Remote()
     async with operator(cluster, root, remote):
         await has_cloud(cluster)

@@ -490,7 +490,7 @@ CHANGED: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(
     ("kind", "spec", "change", "field", "fix"), CHANGED, ids=[f"{kind}-{f}" for kind, _, _, f, _ in CHANGED]
 )
-def test_what_cannot_change(
+def test_an_immutable_field_is_refused_with_its_remedy(
     rest: Rest, kind: str, spec: dict[str, Any], change: dict[str, Any], field: str, fix: str
 ) -> None:
     live = manifest(kind, spec, f"changed-{digest([spec, change])}")
@@ -539,7 +539,7 @@ GROWN = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "change"), GROWN)
-def test_what_may_change(rest: Rest, kind: str, spec: dict[str, Any], change: dict[str, Any]) -> None:
+def test_a_growing_field_may_change(rest: Rest, kind: str, spec: dict[str, Any], change: dict[str, Any]) -> None:
     live = manifest(kind, spec, f"grown-{digest([spec, change])}")
     assert rest.create(live, dry=False)[0] == 201
     assert rest.change(live, change)[0] == 200

@@ -70,7 +70,7 @@ async def test_a_resource_is_scaled_and_shows_its_pods_and_their_labels(
         await at_rest(manager)
 
 
-async def test_it_is_told_of_pods_that_come_and_go_without_a_change_of_the_resource(
+async def test_scale_status_follows_pods_without_a_change_of_the_resource(
     cluster: Cluster, rest: Rest, root: Path
 ) -> None:
     async with operator(cluster, root, skip=("StatefulSet",)) as manager:
@@ -84,7 +84,7 @@ async def test_it_is_told_of_pods_that_come_and_go_without_a_change_of_the_resou
         await at_rest(manager)
 
 
-async def test_what_the_kind_refuses_is_refused_of_its_scale(cluster: Cluster, rest: Rest) -> None:
+async def test_scale_refuses_a_number_that_the_kind_refuses(cluster: Cluster, rest: Rest) -> None:
     keystone = Kind.of(KEYSTONE)
     await cluster.create(KEYSTONE, "keystone")
     status, answer = rest.scale(keystone, "keystone", 33)
@@ -101,7 +101,7 @@ async def test_members_that_may_not_be_taken_away_are_not_scaled(cluster: Cluste
     assert ((await cluster.get(MARIADB, "mariadb")) or {})["spec"]["replicas"] == 3
 
 
-async def test_a_service_of_a_cloud_is_scaled_for_as_long_as_its_template_says_no_number(
+async def test_a_service_is_scalable_while_its_template_sets_no_number(
     cluster: Cluster, rest: Rest, root: Path
 ) -> None:
     off: dict[str, Any] = {each.field: {"enabled": False} for each in SERVICES_BY_PHASE if each.field != "memcached"}

@@ -55,7 +55,7 @@ async def gone(cluster: Cluster, *what: tuple[Kind, str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "name"), WORKLOADS)
-async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluster: Cluster, kind: Kind, name: str):
+async def test_a_deleted_workload_returns_with_its_dependents(cluster: Cluster, kind: Kind, name: str):
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         await cluster.ready(toy.STACK, "stack")
@@ -70,7 +70,7 @@ async def test_one_that_somebody_deletes_comes_back_to_what_belongs_to_it(cluste
     assert (event["type"], event["count"], event["lastTimestamp"]) == ("Normal", 1, event["firstTimestamp"])
 
 
-async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is_one(cluster: Cluster):
+async def test_a_workload_deleted_while_no_operator_runs_returns(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
             await has_server(cluster)
@@ -82,7 +82,7 @@ async def test_one_that_was_deleted_without_an_operator_comes_back_when_there_is
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_that_of_a_resource_that_is_deleted_goes_with_all_that_belongs_to_it(cluster: Cluster, policy: str):
+async def test_a_workload_of_a_deleted_resource_goes_with_its_dependents(cluster: Cluster, policy: str):
     async with cluster.simulator(), cluster.operator():
         await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
@@ -107,7 +107,7 @@ class Deaf:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_that_of_a_resource_of_whose_deletion_nothing_was_heard_goes_too(cluster: Cluster, policy: str):
+async def test_a_workload_goes_even_if_the_deletion_of_its_owner_was_missed(cluster: Cluster, policy: str):
     async with cluster.simulator(), cluster.operator() as manager:
         await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
@@ -118,7 +118,7 @@ async def test_that_of_a_resource_of_whose_deletion_nothing_was_heard_goes_too(c
         await gone(cluster, (Kind.of(toy.SERVER), "server"), (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
 
 
-async def test_that_of_a_resource_that_went_without_an_operator_goes_when_there_is_one(cluster: Cluster):
+async def test_a_workload_of_a_resource_deleted_without_an_operator_goes_later(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
             await has_server(cluster)
@@ -134,7 +134,7 @@ async def test_that_of_a_resource_that_went_without_an_operator_goes_when_there_
             await gone(cluster, (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
 
 
-async def test_one_that_belongs_to_nobody_any_more_can_be_deleted(cluster: Cluster):
+async def test_an_orphaned_workload_can_be_deleted(cluster: Cluster):
     async with cluster.simulator(), cluster.operator():
         await has_server(cluster)
         await has_dependent(cluster, STATEFUL_SET, "server-db")
@@ -145,7 +145,7 @@ async def test_one_that_belongs_to_nobody_any_more_can_be_deleted(cluster: Clust
         await gone(cluster, (STATEFUL_SET, "server-db"), (CONFIG_MAP, "server-db"))
 
 
-async def test_one_that_nobody_wants_any_more_goes_with_all_that_belongs_to_it(cluster: Cluster):
+async def test_an_unwanted_workload_goes_with_its_dependents(cluster: Cluster):
     async with cluster.simulator():
         async with cluster.operator():
             await has_server(cluster)

@@ -157,7 +157,7 @@ def test_a_port_is_forwarded(cluster: Cluster) -> None:
         forward.communicate()
 
 
-def test_what_a_pod_mounts_is_seen_by_its_node_alone(cluster: Cluster) -> None:
+def test_a_mount_of_a_pod_is_seen_only_by_its_node(cluster: Cluster) -> None:
     cluster.run("exec", "node1", "test", "-e", str(LIVES))
     assert "absent" in cluster.run("exec", "node2", "sh", "-c", f"test -e {LIVES} || echo absent")
     assert not LIVES.exists()

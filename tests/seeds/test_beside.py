@@ -67,7 +67,7 @@ def test_a_manifest_has_a_plan(root: Path, manifest: Object) -> None:
     [obj for obj in manifests() if (obj.get("status") or {}).get("endpoint")],
     ids=lambda obj: f"{obj['kind']}-{obj['metadata']['name']}",
 )
-def test_its_endpoint_is_the_one_that_the_manifest_says(root: Path, manifest: Object) -> None:
+def test_endpoint_is_the_one_in_the_manifests_status(root: Path, manifest: Object) -> None:
     found = planned(root, manifest)
     assert found.plan is not None
     endpoint = found.plan.outcome.endpoint or ""

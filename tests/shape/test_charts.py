@@ -190,7 +190,7 @@ RULE = {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "ge
 ROLE = {"kind": "Role", "metadata": {"name": "x", "labels": {"a": "1"}}, "rules": [RULE]}
 
 
-def test_what_differs_from_the_manifests_is_noticed() -> None:
+def test_differences_between_chart_and_manifests_are_found() -> None:
     nodes, pods = ({**RULE, "resources": [name], "verbs": ["get", "list"]} for name in ("nodes", "pods"))
     labels = {"a": "1", "helm.sh/chart": "c-1"}
     same = {**ROLE, "rules": [nodes, pods], "metadata": {"name": "x", "labels": labels}}

@@ -184,7 +184,7 @@ def test_a_sample_is_rendered_the_same_twice(root: Path, capsys: pytest.CaptureF
 PLACEMENT = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata: {name: p}\n"
 
 
-def test_what_would_be_refused_is_refused_on_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_refuses_an_invalid_spec_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manifest = tmp_path / "nova.yaml"
     manifest.write_text(f"{PLACEMENT}spec: {{config: {{api: {{auth_strategy: noauth2}}}}}}\n")
     assert main(["render", "-f", str(manifest)]) == 1

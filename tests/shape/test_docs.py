@@ -153,7 +153,7 @@ def test_every_command_with_output_is_run() -> None:
     assert {command for _, command, _ in CONSOLE} >= FAILING
 
 
-def test_what_an_abridged_output_matches() -> None:
+def test_an_abridged_output_matches_the_rest_exactly() -> None:
     assert matches("a\n…\nd\n", "a\nb\nc\nd\n")
     assert matches("shown as <…>\n", "shown as <…>\n")
     assert not matches("a\n…\nd\n", "a\nd\n")

@@ -420,7 +420,7 @@ def test_three_commands_lead_to_a_server(tmp_path: Path, capsys: pytest.CaptureF
         ("cat > f <<END\nx\nEND\nb \\\n  c | d", [["cat"], ["b", "c"], ["d"]]),
     ],
 )
-def test_what_a_shell_reads(text: str, found: list[list[str]]) -> None:
+def test_shell_commands_are_split_into_words(text: str, found: list[list[str]]) -> None:
     assert commands(text) == found
 
 

@@ -69,7 +69,7 @@ def unclear(path: str, field: Mapping[str, Any]) -> bool:
     return bool(UNIT.search(name) or (field.get("type") in {"integer", "number"} and AMOUNT.search(name)))
 
 
-def test_what_is_called_unclear() -> None:
+def test_field_names_with_units_or_without_them_are_unclear() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
     for name in ("timeoutSeconds", "intervalDays", "memoryMB", "totalGb", "gigabytes", "backupGigabytes"):
         assert unclear(f"spec.{name}", text), name
@@ -78,7 +78,7 @@ def test_what_is_called_unclear() -> None:
     assert not unclear("spec.replicas", number)
 
 
-def test_no_name_has_a_unit_in_it_and_no_size_is_without_one() -> None:
+def test_field_names_have_no_unit_and_sizes_have_one() -> None:
     found = [path for path, field in every(c5c3=True) if unclear(path, field)]
     assert [path for path in found if not path.endswith(tuple(EXCEPTIONS))] == []
     assert [end for end in EXCEPTIONS if not any(path.endswith(end) for path in found)] == [], "remove what is gone"
@@ -89,7 +89,7 @@ def test_names_of_c5c3_are_no_excuse_for_ours() -> None:
     assert [path for path, _ in every(c5c3=False) if path.endswith(excused)] == []
 
 
-def test_one_thing_has_one_name() -> None:
+def test_equal_things_have_equal_field_names() -> None:
     known = tuple(OTHER_THINGS)
     found = [path for path, _ in every(c5c3=False) if path.rpartition(".")[2] in ONE_NAME and not path.endswith(known)]
     assert found == [], f"call it as in {ONE_NAME}"

@@ -23,12 +23,12 @@ def test_every_field_has_a_proof(found: list[Proof]) -> None:
 
 
 @pytest.mark.seconds
-def test_what_is_proven_is_a_field(found: list[Proof]) -> None:
+def test_proven_paths_are_fields(found: list[Proof]) -> None:
     assert not [proof for proof in found if proof.kind not in KINDS or not exists(proof.kind, proof.path)]
     assert {proof.says for proof in found} <= SAYS
 
 
-def test_what_is_asked_for_is_a_field() -> None:
+def test_wanted_paths_are_fields() -> None:
     assert not [f"{kind} {path}" for kind in KINDS for path in wanted(kind) if not exists(kind, path)]
 
 

@@ -100,7 +100,7 @@ def test_the_operators_own_role_has_no_right_to_the_kinds_of_others(root: Path) 
         assert (inside["kind"], inside["rules"]) == ("Role", granted["rules"])
 
 
-def test_one_command_installs_every_optional_role(root: Path) -> None:
+def test_kustomization_installs_every_optional_role(root: Path) -> None:
     (kustomization,) = load(root / "deploy/kustomization.yaml")
     assert set(optional(root)) <= set(kustomization["resources"])
     named = {optional_role(kind) for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all if kind.optional}
@@ -139,7 +139,7 @@ def test_permissions_are_no_way_to_more_of_them(root: Path) -> None:
 
 
 @pytest.mark.security
-def test_an_operator_of_some_namespaces_has_the_same_rights_there_and_no_others_elsewhere(root: Path) -> None:
+def test_an_operator_of_some_namespaces_has_the_same_rights_only_there(root: Path) -> None:
     def flat(rules: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
         return {
             (rule["apiGroups"][0], resource, verb)
@@ -206,7 +206,7 @@ def test_everything_that_is_watched_may_be_watched(root: Path) -> None:
     assert {(resource.group, resource.plural) for resource in RESOURCES} <= granted
 
 
-def test_who_may_read_metrics_may_nothing_else(root: Path) -> None:
+def test_metrics_reader_may_only_read_metrics(root: Path) -> None:
     """And what Kubernetes has users do by default is not enough."""
     (reader,) = (obj for obj in load(root / "deploy/roles.yaml") if obj["metadata"]["name"].endswith("metrics-reader"))
     assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
@@ -259,7 +259,7 @@ def test_our_own_pods_are_reached_at_the_ports_they_serve_alone(root: Path, mani
     assert {port["protocol"] for port in opened} <= {"TCP"}
 
 
-def test_the_page_limits_who_asks_for_metrics_by_the_rule_that_opens_them(root: Path) -> None:
+def test_network_policy_of_the_security_page_limits_the_rule_for_metrics(root: Path) -> None:
     page = (root / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     command = page.partition("kubectl patch networkpolicy openstack-operator-ingress")[2].partition("```")[0]
     (index,) = re.findall(r'"path": "/spec/ingress/(\d+)/from"', command)

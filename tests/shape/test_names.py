@@ -69,7 +69,7 @@ AMBIGUOUS = ambiguous()
 CALLS = {"kubectl", "items", "exists"}
 
 
-def test_what_is_called_ambiguous() -> None:
+def test_an_ambiguous_resource_name_in_a_command_is_found() -> None:
     assert {"nova", "novas", "keystone", "mariadb", "users"} <= AMBIGUOUS
     assert not {"oscp", "osnova", "c5nova", "pki"} & AMBIGUOUS
     assert unqualified("kubectl describe nova nova -n openstack") == ["nova"]
@@ -132,7 +132,7 @@ KIND_OF = re.compile(rf"(?:{VERBS}) (?:-\S+ (?:\S+ )?)*([^\s/]*{{[^\s/]*)")
 """A placeholder where the kind stands."""
 
 
-def test_what_is_called_unclear_in_a_text_made_of_parts() -> None:
+def test_an_unclear_name_in_an_f_string_is_found() -> None:
     def read(source: str) -> list[str]:
         return unclear(text_of(ast.parse(source, mode="eval").body) or "")
 

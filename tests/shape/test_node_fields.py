@@ -206,7 +206,7 @@ def found() -> dict[str, set[FieldPath]]:
     return kinds
 
 
-def test_what_gets_to_nodes_is_marked(found: dict[str, set[FieldPath]]) -> None:
+def test_fields_that_reach_nodes_are_marked(found: dict[str, set[FieldPath]]) -> None:
     unmarked = {
         kind: paths - {field.path for field in node_fields(KINDS[kind])}
         for kind, paths in found.items()
@@ -265,7 +265,7 @@ def test_images_options_and_addresses_of_what_nodes_obey_need_the_verb() -> None
                 assert any(path[: len(field)] == field for field in marked), f"{resource.kind} {path}"
 
 
-def test_what_gives_orders_is_known_by_its_place() -> None:
+def test_fields_that_give_orders_are_known_by_their_path() -> None:
     cells = "cells", EACH, "conductor", "image"
     orders = ("imageProfile",), ("envSecretRef",), ("config",)
     for path in (("image",), cells, ("ovnImage",), ("database", "host"), *orders):
@@ -289,7 +289,7 @@ def is_started(agents: NodeAgents, spec: Mapping[str, Any]) -> bool:
     return all(set(values(spec, one.path, one.unset)) & set(one.values) for one in agents.switches)
 
 
-def test_who_starts_privileged_pods_needs_the_verb() -> None:
+def test_specs_with_privileged_pods_need_the_verb() -> None:
     """Each spec whose plan has such pods turns on programs that the policies know, or sets a field of theirs."""
     seen: set[str] = set()
     for manifests in (*map(load, CASES), *PLAIN):
@@ -355,14 +355,14 @@ def test_roles_of_users_cover_every_kind_and_do_not_allow_it() -> None:
     assert {verb for rule in agents["rules"] for verb in rule["verbs"]} == {RUN_ON_NODES}
 
 
-def test_fields_that_a_control_plane_hands_on_need_the_verb_as_in_its_templates() -> None:
+def test_inherited_fields_need_the_verb_as_in_their_templates() -> None:
     for whole in map(KINDS.__getitem__, sorted(WHOLE)):
         properties = flat_schema(whole.spec, as_c5c3=whole.as_c5c3)["properties"]
         shared = {(name,) for name in properties if gives_orders((name,), {})}
         assert shared <= {field.path for field in node_fields(whole)}, whole.handle
 
 
-def test_no_type_of_a_service_is_another_spelling_of_one_that_nodes_obey() -> None:
+def test_service_types_allow_no_other_spelling_of_a_type_nodes_obey() -> None:
     (resource,) = (each for each in RESOURCES if each.handle == "KeystoneService")
     pattern = re.compile(flat_schema(resource.spec)["properties"]["type"]["pattern"])
     for values in node_values(resource):

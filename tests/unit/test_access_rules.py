@@ -88,7 +88,7 @@ def test_paths_with_wildcards_are_valid(path: str) -> None:
         {"service": "Nova"},
     ],
 )
-def test_what_services_would_take_for_something_else_is_refused(wrong: dict[str, str]) -> None:
+def test_an_ambiguous_access_rule_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValidationError):
         AccessRule.model_validate(RULE | wrong)
 

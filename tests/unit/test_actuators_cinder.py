@@ -230,7 +230,7 @@ def test_encryption_that_was_changed_by_hand_is_repaired(cloud: Cloud, url: str)
     assert TYPE.ensure(ctx) == []
 
 
-def test_encryption_of_a_type_with_volumes_stays_and_the_condition_says_what_to_do(cloud: Cloud, url: str) -> None:
+def test_encryption_of_a_used_type_stays_and_the_condition_names_the_remedy(cloud: Cloud, url: str) -> None:
     TYPE.ensure(wanting(url, TYPE, name="safe", encryption={}))
     TYPE.ensure(wanting(url, TYPE, name="plain"))
     cloud.used |= {"safe", "plain"}
@@ -243,7 +243,7 @@ def test_encryption_of_a_type_with_volumes_stays_and_the_condition_says_what_to_
     assert encryption(cloud, "safe") == LUKS
 
 
-def test_a_type_that_says_nothing_of_encryption_keeps_what_an_administrator_gave_it(cloud: Cloud, url: str) -> None:
+def test_a_type_without_encryption_settings_keeps_an_administrators(cloud: Cloud, url: str) -> None:
     TYPE.ensure(wanting(url, TYPE, name="safe", encryption={}))
     assert TYPE.ensure(wanting(url, TYPE, name="safe")) == []
     assert encryption(cloud, "safe") == LUKS
@@ -282,7 +282,7 @@ def test_the_quota_of_one_project(cloud: Cloud, url: str) -> None:
 
 
 @pytest.mark.security
-def test_the_type_and_the_quota_of_another_resource_are_kept_when_these_go(cloud: Cloud, url: str) -> None:
+def test_removal_keeps_a_type_and_a_quota_of_another_resource(cloud: Cloud, url: str) -> None:
     kind, quota = wanting(url, TYPE, name="gold"), wanting(url, QUOTA, project="team", limits={"volumes": 3})
     TYPE.ensure(kind)
     QUOTA.ensure(quota)

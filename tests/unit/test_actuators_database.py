@@ -222,7 +222,7 @@ def test_an_account_waits_for_its_tables(server: MariaDB) -> None:
         "GRANT FILE ON *.* {to}",
     ],
 )
-def test_what_such_an_account_may_besides_is_taken_away(server: MariaDB, more: str) -> None:
+def test_extra_privileges_of_a_reading_account_are_revoked(server: MariaDB, more: str) -> None:
     server.tables["nova_api"] = TABLES
     DATABASE.ensure(reading())
     account(server)["grants"].add(more)
@@ -274,7 +274,7 @@ def test_removal_keeps_the_schema_unless_told_otherwise(server: MariaDB) -> None
     assert server.accounts == {}
 
 
-def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(server: MariaDB) -> None:
+def test_removal_keeps_database_and_user_of_another_resource(server: MariaDB) -> None:
     DATABASE.ensure(wanted())
     going = wanted(deletionPolicy="Delete")
     DATABASE.remove(replace(going, conflicting_fields=frozenset({"spec.database", "spec.user"})))
@@ -353,7 +353,7 @@ def test_trouble_of_the_server_is_transient(server: MariaDB, fault: pymysql.MySQ
         DATABASE.ensure(wanted())
 
 
-def test_what_the_server_refuses_names_the_field_and_shows_no_hash(server: MariaDB) -> None:
+def test_a_refusal_by_mariadb_names_the_field_and_hides_the_hash(server: MariaDB) -> None:
     server.fault = pymysql.OperationalError(1273, "Unknown collation: 'utf8mb3_nope'")
     with pytest.raises(SpecError, match=r"spec\.database: MariaDB: error 1273: it has no such collation"):
         DATABASE.ensure(wanted(collation="utf8mb3_nope"))

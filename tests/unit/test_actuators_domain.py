@@ -220,14 +220,14 @@ def test_a_domain_of_another_resource_stays_whole_when_this_one_goes(keystone: D
 
 @pytest.mark.security
 @pytest.mark.parametrize("name", ["heat", "Heat", "he\xe1t"])
-def test_it_claims_its_domain(name: str) -> None:
+def test_a_domain_is_claimed_under_its_normalized_name(name: str) -> None:
     assert ENTRY.claims
     mine, others = (ENTRY.claims({"domain": each, "administrator": each + "_admin"})[0] for each in ("heat", name))
     assert (others.field, others.subject) == ("spec.domain", f"domain {name!r}")
     assert mine.key == others.key
 
 
-def test_it_claims_its_administrator_as_a_keystone_user_does() -> None:
+def test_administrator_of_a_domain_is_claimed_like_a_keystone_user() -> None:
     assert ENTRY.claims
     _, claim = ENTRY.claims({"domain": "Heat", "administrator": "Admin "})
     user = next(entry for entry in ACTUATORS if entry.resource.kind == "KeystoneUser")

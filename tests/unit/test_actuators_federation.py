@@ -113,7 +113,7 @@ def test_a_provider_is_made_once(remote: Federation, url: str) -> None:
     assert {method for method, *_ in remote.asked} == {"GET"}
 
 
-def test_its_users_belong_to_the_domain_that_is_named(remote: Federation, url: str) -> None:
+def test_federated_users_belong_to_the_named_domain(remote: Federation, url: str) -> None:
     assert "domain federated created" in ENTRY.ensure(asked(url, domain="federated"))
     assert remote.held[PROVIDER]["domain_id"] == remote.one("domains", name="federated")["id"]
     assert ENTRY.ensure(asked(url, domain="federated")) == []
@@ -156,7 +156,7 @@ def test_the_provider_of_another_resource_is_kept_when_this_one_goes(remote: Fed
     assert (remote.held, remote.rows) == before
 
 
-def test_what_somebody_changed_is_changed_back(remote: Federation, url: str) -> None:
+def test_drift_of_federation_is_repaired(remote: Federation, url: str) -> None:
     ENTRY.ensure(asked(url))
     remote.held[PROVIDER].update(enabled=False, remote_ids=["https://evil.example.org"])
     remote.held[MAPPING]["rules"] = [{"remote": [], "local": [{"user": {"name": "admin"}}]}]
@@ -175,7 +175,7 @@ def test_a_mapping_that_keystone_refuses_names_the_field_and_the_reason(remote: 
         ENTRY.ensure(asked(url, mapping=[{"remote": []}]))
 
 
-def test_one_that_goes_is_disabled_and_comes_back_with_its_users(remote: Federation, url: str) -> None:
+def test_a_removed_provider_is_disabled_and_returns_with_its_users(remote: Federation, url: str) -> None:
     ENTRY.ensure(asked(url))
     user = remote.add("users", name="ada", idp="sso")
     ENTRY.remove(asked(url))
@@ -184,7 +184,7 @@ def test_one_that_goes_is_disabled_and_comes_back_with_its_users(remote: Federat
     assert ENTRY.ensure(asked(url)) == ["identity provider sso repaired: enabled"]
 
 
-def test_one_that_is_to_be_deleted_goes_with_its_users_and_nobody_elses(remote: Federation, url: str) -> None:
+def test_a_deleted_provider_goes_with_its_own_users_only(remote: Federation, url: str) -> None:
     ENTRY.ensure(asked(url))
     own, other = remote.add("users", name="ada", idp="sso"), remote.add("users", name="bob", idp="another")
     ENTRY.remove(asked(url, deletionPolicy="Delete"))

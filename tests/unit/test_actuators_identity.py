@@ -296,7 +296,7 @@ def by_korc(keystone: Identity, password: str = PASSWORD) -> dict[str, Any]:
     return keystone.add("users", name="glance", domain_id="default", password=password)
 
 
-def test_what_k_orc_has_nothing_for_is_made_for_its_user(keystone: Identity, url: str) -> None:
+def test_roles_of_a_k_orc_user_are_repaired_once_the_user_exists(keystone: Identity, url: str) -> None:
     wanted = wanted_user(url, provider="k-orc")
     with pytest.raises(Drifted, match="user glance is not in Keystone, where K-ORC is to keep it"):
         USER.ensure(wanted)
@@ -315,7 +315,7 @@ def test_what_k_orc_has_nothing_for_is_made_for_its_user(keystone: Identity, url
     assert not keystone.all("users", name="glance")
 
 
-def test_a_user_that_k_orc_took_over_has_the_password_of_its_secret(keystone: Identity, url: str) -> None:
+def test_a_user_that_k_orc_adopted_gets_the_password_of_its_secret(keystone: Identity, url: str) -> None:
     """K-ORC calls the first Secret it is given applied, without looking whether it is so."""
     by_korc(keystone, "one of another cloud")
     changes = USER.ensure(wanted_user(url, provider="k-orc"))
@@ -340,7 +340,7 @@ def test_a_service_that_k_orc_keeps_has_our_endpoints(keystone: Identity, url: s
     assert not keystone.rows["endpoints"]
 
 
-def test_keystones_own_service_is_there_before_k_orc_which_finds_it_by_that(keystone: Identity, url: str) -> None:
+def test_identity_service_is_created_before_k_orc_finds_it(keystone: Identity, url: str) -> None:
     wanted = wanted_service(url, provider="k-orc", type="identity")
     assert SERVICE.ensure(wanted) == [
         "service glance (identity) created",
@@ -401,7 +401,7 @@ def test_a_credential_has_the_access_rules_of_its_spec(keystone: Identity, url: 
     assert rules(keystone) == []
 
 
-def test_a_rule_that_keystone_has_in_another_case_is_not_replaced_for_ever(keystone: Identity, url: str) -> None:
+def test_an_access_rule_in_another_case_is_not_replaced_again(keystone: Identity, url: str) -> None:
     CREDENTIAL.ensure(wanted_credential(url, accessRules=[READ | {"path": "/v2.1/Servers"}]))
     upper = rules(keystone)
     assert CREDENTIAL.ensure(wanted_credential(url, accessRules=[READ | {"path": "/v2.1/servers"}])) == []
@@ -526,13 +526,13 @@ def test_users_that_need_the_same_project_at_once_share_it(keystone: Identity, u
         ({"domain": "Nowhere"}, r"spec\.domain: there is no domain 'Nowhere'"),
     ],
 )
-def test_what_must_exist_is_named_where_it_does_not(url: str, spec: dict[str, Any], message: str) -> None:
+def test_a_missing_prerequisite_is_named(url: str, spec: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         USER.ensure(wanted_user(url, **spec))
 
 
 @pytest.mark.security
-def test_what_keystone_refuses_names_the_field_and_shows_no_password(keystone: Identity, url: str) -> None:
+def test_a_refusal_by_keystone_names_the_field_and_hides_the_password(keystone: Identity, url: str) -> None:
     keystone.add("projects", name="service", domain_id="default")
     keystone.fault = Answer(400, {"error": {"message": f"The password {PASSWORD} is too weak"}})
     with pytest.raises(SpecError, match=r"spec\.user: Keystone: POST /users: HTTP 400") as caught:

@@ -43,7 +43,7 @@ class Lamp:
         del self.world[self.key]
 
 
-def test_what_is_missing_is_made_and_then_left_alone() -> None:
+def test_missing_things_are_made_once() -> None:
     world: dict[str, dict[str, Any]] = {}
     lamps = [Lamp(world, "a", color="red"), Lamp(world, "b", color="blue")]
     assert loop.ensure(lamps) == ["lamp a created", "lamp b created"]

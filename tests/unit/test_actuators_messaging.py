@@ -204,7 +204,7 @@ def test_a_suspect_queue_that_disappears_is_forgotten(broker: Broker, then: dict
 
 
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
-def test_what_is_suspect_is_forgotten_with_the_resource(broker: Broker, ctx: Context[Any], policy: str) -> None:
+def test_suspect_queues_are_forgotten_with_the_resource(broker: Broker, ctx: Context[Any], policy: str) -> None:
     ctx = clustered(replace(ctx, spec=ctx.spec.model_copy(update={"deletion_policy": policy})))
     VHOST.ensure(ctx)
     has_suspect(broker, ctx, 100.0)
@@ -214,9 +214,7 @@ def test_what_is_suspect_is_forgotten_with_the_resource(broker: Broker, ctx: Con
     has_suspect(broker, ctx, 200.0)
 
 
-def test_what_is_suspect_stays_so_when_a_resource_goes_that_the_virtual_host_does_not_belong_to(
-    broker: Broker, ctx: Context[Any]
-) -> None:
+def test_suspect_queues_stay_when_a_resource_without_the_virtual_host_goes(broker: Broker, ctx: Context[Any]) -> None:
     VHOST.ensure(ctx)
     has_suspect(broker, ctx, 100.0)
     VHOST.remove(replace(ctx, conflicting_fields=frozenset({"spec.vhost"})))
@@ -307,9 +305,7 @@ def test_no_member_is_asked_about_a_queue_whose_messages_are_counted(broker: Bro
     assert broker.queues
 
 
-def test_a_queue_from_before_there_were_several_members_goes_unless_it_is_used(
-    broker: Broker, ctx: Context[Any]
-) -> None:
+def test_unused_queues_from_before_clustering_are_deleted(broker: Broker, ctx: Context[Any]) -> None:
     broker.queues = queue("reply_a", type="classic", durable=False) | queue(
         "reply_b", type="classic", durable=False, used=True
     )
@@ -320,7 +316,7 @@ def test_a_queue_from_before_there_were_several_members_goes_unless_it_is_used(
     assert set(broker.queues) == {"reply_b", "mine"}
 
 
-def test_what_a_queue_holds_is_limited_where_the_spec_says_so(broker: Broker, ctx: Context[Any]) -> None:
+def test_queue_limit_of_the_spec_becomes_a_policy(broker: Broker, ctx: Context[Any]) -> None:
     limited = replace(ctx, spec=ctx.spec.model_copy(update={"queue_limit": "1Mi"}))
     VHOST.ensure(limited)
     made = broker.policies["nova-cell1", "limit"]
@@ -468,7 +464,7 @@ def with_routing_keys_of_more_exchanges(broker: Broker) -> None:
         with_routing_keys_of_more_exchanges,
     ],
 )
-def test_what_a_user_may_do_is_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> None:
+def test_permissions_and_limits_of_a_user_are_repaired(broker: Broker, ctx: Context[Any], drift: Any) -> None:
     VHOST.ensure(limited(ctx))
     drift(broker)
     assert VHOST.ensure(limited(ctx))
@@ -483,7 +479,7 @@ def test_limits_that_are_taken_back_are_gone(broker: Broker, ctx: Context[Any]) 
     assert VHOST.ensure(ctx) == []
 
 
-def test_a_virtual_host_that_is_stopped_as_soon_as_it_is_made_is_started(broker: Broker, ctx: Context[Any]) -> None:
+def test_a_virtual_host_that_stops_right_after_creation_is_started(broker: Broker, ctx: Context[Any]) -> None:
     """As members do that notice only now that the one before it was deleted; a member that is away has no state."""
     broker.states = {f"rabbit@rabbitmq-server-{number}.members": "stopped" for number in range(2)}
     VHOST.ensure(ctx)
@@ -517,7 +513,7 @@ def test_a_virtual_host_that_is_retained_outlives_its_user(broker: Broker, ctx: 
 
 
 @pytest.mark.security
-def test_what_belongs_to_another_resource_is_kept_when_this_one_goes(broker: Broker, ctx: Context[Any]) -> None:
+def test_removal_keeps_virtual_host_and_user_of_another_resource(broker: Broker, ctx: Context[Any]) -> None:
     VHOST.ensure(ctx)
     VHOST.remove(replace(ctx, conflicting_fields=frozenset({"spec.vhost", "spec.user"})))
     assert healthy(broker)
@@ -534,7 +530,7 @@ def test_the_administrator_is_nobodys_user(broker: Broker, ctx: Context[Any]) ->
     assert "admin" in broker.users
 
 
-def test_a_broker_that_cannot_be_reached_or_does_not_let_us_in_yet_is_tried_again(ctx: Context[Any]) -> None:
+def test_an_unreachable_or_refusing_broker_is_tried_again(ctx: Context[Any]) -> None:
     with pytest.raises(Transient, match="unreachable"):
         VHOST.ensure(wanted("http://127.0.0.1:1"))
     refused = replace(ctx, secrets={**ctx.secrets, "a": {"default_user": "admin", "default_pass": "wrong-secret"}})
@@ -555,7 +551,7 @@ def test_trouble_of_the_broker_is_transient(broker: Broker, ctx: Context[Any], s
 
 
 @pytest.mark.security
-def test_what_the_broker_refuses_names_the_field_and_shows_no_password(broker: Broker, ctx: Context[Any]) -> None:
+def test_a_refusal_by_the_broker_names_the_field_and_hides_the_password(broker: Broker, ctx: Context[Any]) -> None:
     broker.fault = Answer(400, {"error": "bad_request", "reason": "vhost limit of 1 is reached"})
     with pytest.raises(SpecError, match=r"spec\.vhost: .*raise its vhost_max"):
         VHOST.ensure(ctx)
@@ -595,9 +591,7 @@ def test_hashes_as_rabbitmq_documents_them() -> None:
     assert not matches("x", "not base64!")
 
 
-def test_what_blocks_all_publishers_is_told_and_the_rest_is_done_all_the_same(
-    broker: Broker, ctx: Context[Any]
-) -> None:
+def test_an_alarm_that_blocks_publishers_is_reported_after_the_rest_is_done(broker: Broker, ctx: Context[Any]) -> None:
     broker.nodes[0] |= {"disk_free_alarm": True, "disk_free": 300 << 20, "disk_free_limit": 500_000_000}
     with pytest.raises(Transient, match=r"wait for rabbitmq-server-0: 300 MiB of its volume are free, less than 476"):
         VHOST.ensure(ctx)
@@ -609,7 +603,7 @@ def test_what_blocks_all_publishers_is_told_and_the_rest_is_done_all_the_same(
     VHOST.ensure(ctx)
 
 
-def test_what_an_upgrade_brought_is_enabled_once_every_member_knows_it(broker: Broker, ctx: Context[Any]) -> None:
+def test_feature_flags_are_enabled_once_every_member_supports_them(broker: Broker, ctx: Context[Any]) -> None:
     VHOST.ensure(ctx)
     old = {"state": "enabled", "stability": "required"}
     new = {"state": "disabled", "stability": "stable"}

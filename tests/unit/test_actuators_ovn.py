@@ -58,7 +58,7 @@ def test_a_node_that_is_not_there_yet_is_waited_for(southbound: Southbound) -> N
 @pytest.mark.proves("OVNChassis", "status.registeredAt", "status.lastHeartbeat")
 @pytest.mark.proves("OVNChassis", "status.bridgeMappings[].physicalNetwork", "status.bridgeMappings[].bridge")
 @pytest.mark.proves("OVNChassis", "status.encapsulation.type", "status.encapsulation.ip")
-def test_what_is_known_of_a_node_is_told_and_since_when(southbound: Southbound) -> None:
+def test_registration_of_a_chassis_is_reported_with_its_time(southbound: Southbound) -> None:
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex", beat=BEAT)
     assert ovn.ensure(chassis(southbound)) == (f"chassis {NODE} noted as registered",)
     assert ovn.ensure(chassis(southbound, now=NOW + timedelta(days=1))) == ()
@@ -87,7 +87,7 @@ def test_a_node_that_does_not_answer_is_not_connected(
 
 
 @pytest.mark.proves("OVNChassis", "status.conditions[Ready]")
-def test_it_is_ready_once_the_node_has_taken_over_what_was_said_of_it(southbound: Southbound) -> None:
+def test_a_chassis_is_ready_once_the_node_took_over_its_settings(southbound: Southbound) -> None:
     said = {"bridgeMappings": [{"physicalNetwork": "a", "bridge": "br-a"}], "encapsulation": {"ip": "192.0.2.9"}}
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
     found = ovn.observe(chassis(southbound, said))
@@ -113,7 +113,7 @@ def test_packets_reach_a_node_by_geneve_and_nothing_else_may_be_written(southbou
         chassis(southbound, {"encapsulation": {"type": "vxlan"}})
 
 
-def test_a_node_that_is_gone_is_forgotten_and_one_whose_resource_was_deleted_is_not(southbound: Southbound) -> None:
+def test_a_removed_node_is_forgotten_and_a_deleted_resource_is_not(southbound: Southbound) -> None:
     southbound.register(NODE, "192.0.2.1")
     southbound.register("other", "192.0.2.2")
     before = southbound.names()
@@ -124,7 +124,7 @@ def test_a_node_that_is_gone_is_forgotten_and_one_whose_resource_was_deleted_is_
     ovn.remove(chassis(southbound))
 
 
-def test_by_tls_it_shows_a_certificate_and_trusts_who_is_by_the_same_authority(tmp_path: Path) -> None:
+def test_tls_shows_a_certificate_and_trusts_only_the_same_authority(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     theirs, ours = (pki.authority(name, name, now - timedelta(hours=1)) for name in ("theirs", "ours"))
     wanted = pki.Request(common="ovn", names=frozenset({"ovn-sb"}), life=timedelta(days=1), calls=True)
@@ -211,7 +211,7 @@ def test_any_answer_is_an_outcome() -> None:
 
 
 @pytest.mark.parametrize("said", [b"[]", b"1", b'"x"', b"[" * 50_000, b'{"id": 0, "result": 1}', b"\xff"])
-def test_what_is_no_database_is_said_to_be_none(said: bytes) -> None:
+def test_an_answer_that_is_no_ovsdb_is_transient(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:

@@ -141,7 +141,7 @@ def test_a_file_of_the_operators_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("greeting", [b"", b"\x0a", b"HTTP/1.1 400 Bad Request", bytes(range(200)), b"\x0a5\xff"])
-def test_what_is_no_greeting_is_no_mariadb(greeting: bytes) -> None:
+def test_an_invalid_greeting_is_no_mariadb(greeting: bytes) -> None:
     assert "MariaDB: " in outcome(lambda talk: talk.say(0, greeting))[0]
 
 
@@ -190,7 +190,7 @@ def asked_with_trust(speak: Callable[[Talk], object]) -> tuple[str, bytes]:
     return str(error.value), talks[0].heard
 
 
-def test_no_login_goes_to_a_server_without_tls_where_there_is_an_authority() -> None:
+def test_no_login_is_sent_without_tls_if_there_is_an_authority() -> None:
     def speak(talk: Talk) -> None:
         talk.greet()
         talk.hear()

@@ -59,7 +59,7 @@ async def test_defaults_of_the_api_server_are_no_difference() -> None:
     assert not await _absent(**stored)
 
 
-async def test_what_is_missing_or_weaker_is_named() -> None:
+async def test_missing_and_weaker_policies_are_named() -> None:
     weaker = _stored(POLICY)
     weaker["spec"]["rules"][0]["operations"] = []
     assert await _absent(ValidatingAdmissionPolicy=weaker) == [

@@ -154,7 +154,7 @@ def test_daemons_that_only_bear_the_labels_of_a_resource_keep_no_nodes(clusters:
         claims.check(clusters.two, daemons())
 
 
-def test_who_was_refused_is_told_once(clusters: Clusters) -> None:
+def test_a_refused_cluster_is_notified_once(clusters: Clusters) -> None:
     claims = clusters.node_claims
     clusters.run(clusters.one)
     assert claims.refused() == set()
@@ -175,7 +175,7 @@ def test_agents_that_choose_other_nodes_have_those(clusters: Clusters) -> None:
         claims.check(clusters.two, daemons("nova-cell1-compute", {"rack": "2"}))
 
 
-def test_what_frees_nodes(clusters: Clusters) -> None:
+def test_nodes_become_free_when_agents_go_or_choose_others(clusters: Clusters) -> None:
     """Agents that go or choose others, and who was about to run some; nothing else that goes, and no new status."""
     claims = clusters.node_claims
     claims.check(clusters.one, daemons())
@@ -206,7 +206,7 @@ def test_daemons_that_are_no_agents_take_and_free_nothing(clusters: Clusters) ->
     assert not any(clusters.node_claims.frees(change) for change in clusters.changes)
 
 
-def test_what_was_allowed_is_not_given_to_another(clusters: Clusters) -> None:
+def test_allowed_nodes_are_not_given_to_another_cluster(clusters: Clusters) -> None:
     """Not before it exists, nor while it is made anew; only once it is not wanted any more, or its owner is gone."""
     claims = clusters.node_claims
     claims.check(clusters.one, daemons())
@@ -243,7 +243,7 @@ def test_a_resource_that_is_being_deleted_keeps_no_nodes_without_agents(clusters
     claims.check(clusters.two, daemons())
 
 
-def test_what_was_refused_is_no_claim(clusters: Clusters) -> None:
+def test_a_refused_request_is_no_claim(clusters: Clusters) -> None:
     claims = clusters.node_claims
     clusters.run(clusters.one, labels={"rack": "1"})
     with pytest.raises(NodesTaken):

@@ -146,7 +146,7 @@ async def test_a_namespace_that_the_operator_does_not_serve_is_named(namespaces:
     assert "the operator does not serve namespace 'ovn-system'" in await namespaces.message()
 
 
-async def test_what_allows_it_is_used(namespaces: Namespaces) -> None:
+async def test_an_allowed_reference_is_resolved_across_namespaces(namespaces: Namespaces) -> None:
     namespaces.ovn(ENTRY)
     namespaces.secret("ovn-client-tls", OWN)
     gathered = await namespaces.gathered()

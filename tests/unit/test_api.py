@@ -100,7 +100,7 @@ def test_references_of_several_kinds_with_one_name_are_several() -> None:
     assert type(optional_ref("Keystone", "one")) is type(several[2])
 
 
-def test_what_a_template_names_is_its_resources_concern() -> None:
+def test_references_in_a_template_are_left_to_its_resource() -> None:
     assert references(Whole()) == []
 
 
@@ -132,7 +132,7 @@ def test_a_whole_number_is_a_quantity() -> None:
 
 
 @pytest.mark.parametrize("amount", ["", "-1", "ten", "1 Gi", True, "1GiB"])
-def test_what_is_no_quantity_is_refused(amount: object) -> None:
+def test_an_invalid_quantity_is_refused(amount: object) -> None:
     with pytest.raises(pydantic.ValidationError):
         Sized.model_validate({"requests": {"cpu": amount}})
 
@@ -151,7 +151,7 @@ def test_images_are_accepted(image: str) -> None:
 
 
 @pytest.mark.parametrize("image", ["", "Nova", "nova:", "nova image", "nova@sha256:12", "nova:v1@sha512:" + "0" * 64])
-def test_what_is_no_image_is_refused(image: str) -> None:
+def test_an_invalid_image_is_refused(image: str) -> None:
     with pytest.raises(pydantic.ValidationError):
         Sized(image=image)
 
@@ -161,7 +161,7 @@ def test_equal_specs_are_equal_keys() -> None:
     assert hash(Example()) != hash(Example(replicas=2))
 
 
-def test_a_field_is_described_by_the_docstring_below_it_in_the_last_class_that_declares_it() -> None:
+def test_a_field_description_comes_from_its_last_declaration() -> None:
     class Base(Model):
         first: int = 1
         """Of the
@@ -261,7 +261,7 @@ def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
     assert "x-as-object" not in json.dumps([structural(Pods), structural(Pods, as_c5c3=True)])
 
 
-def test_what_is_free_form_is_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_free_form_fields_are_not_searched_for_references(monkeypatch: pytest.MonkeyPatch) -> None:
     walked = 0
     original = refs.find_by_type
 

@@ -123,7 +123,7 @@ def test_a_rule_that_oslo_policy_does_not_understand_is_refused(rule: str, says:
     assert says in text
 
 
-def test_a_name_that_the_release_does_not_know_is_refused_with_the_one_that_is_meant() -> None:
+def test_an_unknown_policy_name_is_refused_with_a_suggestion() -> None:
     [(path, text)] = refused("Nova", {"os_compute_api:server:create": "role:member"}).items()
     assert path == "spec.policies.os_compute_api:server:create"
     assert text == "Nova 2025.1 has no such rule; did you mean os_compute_api:servers:create?"

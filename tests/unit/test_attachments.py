@@ -79,7 +79,7 @@ NFS = {"export": SHARE, "name": "volume-1", "format": "raw", "options": "-o vers
         answer("iscsi"),
     ],
 )
-def test_it_attaches_volumes_of_the_cloud(attachments: ModuleType, given: dict[str, Any]) -> None:
+def test_attachments_of_the_clouds_volumes_are_accepted(attachments: ModuleType, given: dict[str, Any]) -> None:
     attachments.check_answer(given)
 
 
@@ -112,7 +112,7 @@ def test_it_attaches_volumes_of_the_cloud(attachments: ModuleType, given: dict[s
         *(answer("nfs", **{**NFS, name: [NFS[name]]}) for name in NFS),
     ],
 )
-def test_it_refuses_every_other_answer(attachments: ModuleType, given: dict[str, Any]) -> None:
+def test_other_attachment_answers_are_refused(attachments: ModuleType, given: dict[str, Any]) -> None:
     with pytest.raises(Refusal):
         attachments.check_answer(given)
 
@@ -140,7 +140,7 @@ def test_a_path_in_an_answer_is_dropped(attachments: ModuleType) -> None:
         *("/dev/vda", "/dev/null", "/dev/mem", "/dev/loop0", "/dev/sdzzz", "/dev/sda\n", "sda", None),
     ],
 )
-def test_it_refuses_other_devices(attachments: ModuleType, path: str | None) -> None:
+def test_attachments_of_other_devices_are_refused(attachments: ModuleType, path: str | None) -> None:
     with pytest.raises(Refusal):
         attachments.check_device(answer("iscsi", device_path=path))
 
@@ -249,7 +249,7 @@ def port(kind: str = "ovs", vnic: str = "normal", bridge: str | None = "br-int")
     return {"type": kind, "vnic_type": vnic, "network": {"bridge": bridge}}
 
 
-def test_it_plugs_ports_of_ovn_alone(attachments: ModuleType) -> None:
+def test_only_ovn_ports_are_plugged(attachments: ModuleType) -> None:
     for good in (port(), port(bridge=None), {**port("binding_failed"), "network": None}):
         attachments.check_vif(good)
     for bad in (

@@ -45,7 +45,7 @@ def existing(kind: str, name: str, spec: dict[str, Any], message: str = "", grou
     }
 
 
-def test_what_is_left_unset_follows_the_number_of_mariadb(release: Release) -> None:
+def test_unset_replicas_follow_those_of_mariadb(release: Release) -> None:
     enabled: dict[str, Any] = {name: {"enabled": True} for name in (*OPTIONAL, "etcd", "valkey", "ceph", "tempest")}
     made = specs(cloud(release, {**enabled, "storageBackend": "ceph"}))
     assert {name: made[name]["replicas"] for name in ("mariadb", "rabbitmq", "ovn", "etcd", "valkey")} == dict.fromkeys(
@@ -69,7 +69,7 @@ def test_a_cloud_with_fewer_mariadb_is_as_before(release: Release) -> None:
         assert not any(HIGHLY_AVAILABLE in each["metadata"]["annotations"] for each in made.objects)
 
 
-def test_what_a_user_writes_wins(release: Release) -> None:
+def test_replicas_of_the_user_win(release: Release) -> None:
     spec: dict[str, Any] = {
         "rabbitmq": {"replicas": 1},
         "memcached": {"replicas": 0},
@@ -244,7 +244,7 @@ def test_a_server_by_another_operator_counts(release: Release) -> None:
     assert message == "RabbitmqCluster/rabbitmq (1 replica)"
 
 
-def test_the_cloud_tells_what_its_resources_say_and_is_ready_all_the_same(release: Release) -> None:
+def test_single_copies_are_reported_by_a_cloud_that_is_ready(release: Release) -> None:
     live = (
         existing("Glance", "glance", {}, "Deployment/glance-api (1 replica; its volume is ReadWriteOnce)"),
         existing("RabbitMQ", "rabbitmq", {}, "StatefulSet/rabbitmq-server (1 replica)"),
@@ -273,7 +273,7 @@ def test_the_cloud_tells_what_its_resources_say_and_is_ready_all_the_same(releas
         ({"rabbitmq": {"replicas": 3}, "mariadb": EXTERNAL}, ""),
     ],
 )
-def test_one_mariadb_beside_servers_with_several_members_is_told(
+def test_a_single_mariadb_beside_replicated_servers_is_reported(
     spec: dict[str, Any], named: str, release: Release
 ) -> None:
     planned = cloud(release, {"mariadb": {"replicas": 1}, **spec})

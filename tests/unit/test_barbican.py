@@ -256,7 +256,7 @@ def test_a_vault_is_reached_by_tls_alone(url: str) -> None:
         BARBICAN.spec.model_validate({"vault": {**VAULT, "url": url}})
 
 
-def test_secrets_of_deleted_projects_go_by_a_cron_job_that_can_be_turned_off(release: Release) -> None:
+def test_a_cron_job_purges_secrets_of_deleted_projects_unless_disabled(release: Release) -> None:
     made = objects(planned(release, {}))
     job = made["CronJob", "barbican-purge"]["spec"]
     (container,) = job["jobTemplate"]["spec"]["template"]["spec"]["containers"]

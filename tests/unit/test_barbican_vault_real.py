@@ -94,7 +94,7 @@ def fails(call: Callable[[], object]) -> None:
         assert error.code == 500
 
 
-def test_a_vault_that_is_sealed_or_was_killed_fails_requests_until_it_is_unsealed(
+def test_a_sealed_or_killed_vault_fails_requests_until_unsealed(
     barbican: BarbicanWithVault, vault: tuple[RealVault, Server], administrator: Administrator
 ) -> None:
     def restart() -> None:

@@ -277,7 +277,7 @@ FORGED = {
 
 @pytest.mark.security
 @pytest.mark.parametrize("forged", FORGED.values(), ids=FORGED)
-def test_an_account_that_only_bears_the_labels_of_a_service_is_no_move(forged: list[Object], release: Release) -> None:
+def test_an_account_with_forged_service_labels_is_no_move(forged: list[Object], release: Release) -> None:
     """In the plan of the service it could read all Secrets of that, and take names on brokers from other services."""
     world = World("Nova", release)
     world.settle()

@@ -132,7 +132,7 @@ def write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 @pytest.mark.security
-def test_it_holds_the_state_and_no_secret(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_support_bundle_holds_state_and_no_secret(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
     status, files = write()
     assert status == 0
     everything = "".join(files.values())
@@ -180,7 +180,7 @@ def test_it_holds_the_state_and_no_secret(write: Any, capsys: pytest.CaptureFixt
     assert "  workloads/ (1 file)\n" in printed
 
 
-def test_what_may_not_be_read_is_named(write: Any) -> None:
+def test_objects_that_may_not_be_read_are_named_in_the_bundle(write: Any) -> None:
     status, files = write(refused=("nodes", "secrets", "log"))
     assert status == 0
     assert "not readable: User x cannot list nodes" in files["about.txt"]

@@ -450,7 +450,7 @@ def leaves_of(field: str, value: Any) -> Iterator[tuple[str, Any]]:
         ),
     ],
 )
-def test_what_holds_for_all_services(
+def test_a_setting_of_all_services_changes_each(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
@@ -509,7 +509,7 @@ def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs
         )
     ],
 )
-def test_what_is_not_supported_is_refused(door: str, path: str, value: Any, message: str) -> None:
+def test_an_unsupported_field_is_refused(door: str, path: str, value: Any, message: str) -> None:
     with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
         resulting_leaves(door, with_field(BASE[door], path, value))
     assert "answered with a condition" in description(door, path)
@@ -541,7 +541,7 @@ def test_keystones_catalog_is_what_is_said_of_k_orc(door: str, provider: str) ->
     }
 
 
-def test_the_service_catalog_is_a_phase_of_its_own_while_k_orc_keeps_it() -> None:
+def test_service_catalog_is_a_phase_while_k_orc_keeps_it() -> None:
     starting = progressing("starting")
     conditions = (
         "MariaDBReady",

@@ -196,7 +196,7 @@ def test_the_small_scheduler_says_what_it_does_not_read(
         ),
     ],
 )
-def test_there_is_nothing_to_change(
+def test_cortex_fields_without_effect_change_nothing(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     """Kolla has no image of it, and no program on the nodes' own network calls it but by its Service, as everybody."""

@@ -255,7 +255,7 @@ def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: 
         for field in ("antiAffinity", "topologySpreadConstraints")
     ],
 )
-def test_what_runs_once_on_every_node_needs_no_more(
+def test_workloads_of_every_node_ignore_replicas_and_placement(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)

@@ -81,7 +81,9 @@ def test_and_nothing_changes_by_itself() -> None:
         several("Cinder", "spec.scheduler.replicas", "StatefulSet/cinder-scheduler"),
     ],
 )
-def test_so_many_pods(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+def test_replicas_become_pods(
+    kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
+) -> None:
     check(kind, base, path, value, expected, also)
 
 
@@ -99,7 +101,7 @@ def test_so_many_pods(kind: str, base: Any, path: str, value: Any, expected: Lea
         for kind, programs in PROGRAMS.items()
     ],
 )
-def test_its_programs_run_the_image(
+def test_pods_run_the_image_of_the_spec(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
@@ -178,7 +180,7 @@ def nova_schema(path: str, name: str, *which: str) -> ParameterSet:
         nova_schema("spec.database.cellDatabase", "nowhere", "cell0"),
     ],
 )
-def test_its_tables_are_there(
+def test_database_fields_choose_the_database(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
@@ -213,7 +215,7 @@ def broker(kind: str) -> ParameterSet:
 
 
 @pytest.mark.parametrize(("kind", "base", "path", "value", "expected", "also"), [broker(kind) for kind in MESSAGING])
-def test_it_speaks_through_that_broker(
+def test_messaging_fields_choose_the_broker(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
@@ -240,7 +242,7 @@ def identity(kind: str) -> ParameterSet:
     ("kind", "base", "path", "value", "expected", "also"),
     [identity(kind) for kind in ("Glance", "Placement", "Neutron")],
 )
-def test_it_logs_in_to_that_keystone(
+def test_keystone_fields_choose_the_keystone(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     check(kind, base, path, value, expected, also)
@@ -296,7 +298,9 @@ WAITING = {
         for kind, programs in WAITING.items()
     ],
 )
-def test_its_pods_wait(kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]) -> None:
+def test_dependency_fields_delay_pods(
+    kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
+) -> None:
     check(kind, base, path, value, expected, also)
 
 
@@ -463,7 +467,7 @@ def test_a_cephstorage_says_itself_which_pool_it_has(kind: str, base: dict[str, 
         ),
     ],
 )
-def test_where_a_cephclient_is_matters_to_nobody(
+def test_namespace_of_a_cephclient_has_no_effect(
     kind: str, base: Any, path: str, value: Any, expected: Leaves, also: tuple[str, ...]
 ) -> None:
     """What it made is copied here by its owner; `kubectl explain` says that the operator reads nothing there."""
@@ -480,7 +484,7 @@ def test_where_a_cephclient_is_matters_to_nobody(
         )
     ],
 )
-def test_what_is_not_supported_is_refused(kind: str, path: str, value: Any, message: str) -> None:
+def test_an_unsupported_field_of_a_service_is_refused(kind: str, path: str, value: Any, message: str) -> None:
     """Which makes its Ready condition False, reason Unsupported, with this message."""
     with pytest.raises(UnsupportedError, match=f"^{re.escape(path)}: {message}"):
         resulting_leaves(kind, with_field({}, path, value))

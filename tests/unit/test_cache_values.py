@@ -79,7 +79,9 @@ def test_programs_before_this_one_miss_what_it_writes(values: dict[str, Any]) ->
 
 
 @pytest.mark.security
-def test_what_is_packed_small_does_not_unpack_large(values: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_small_compressed_value_with_large_content_is_refused(
+    values: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     assert values["value_of"](zlib.compress(bytes(1024 * 1024)), COMPRESSED) == bytes(1024 * 1024)
     for size in (1024 * 1024 + 1, 50_000_000):
         assert values["value_of"](zlib.compress(bytes(size)), COMPRESSED) is None

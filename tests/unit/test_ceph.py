@@ -76,7 +76,7 @@ def test_a_client_of_a_cephstorage() -> None:
     assert of_storage("another").digest != client.digest
 
 
-def test_the_same_user_of_the_same_cluster_has_the_same_name_in_libvirt() -> None:
+def test_a_ceph_user_has_one_name_in_libvirt_however_it_is_referenced() -> None:
     assert of_storage().secret_uuid == of_secret().secret_uuid
     assert of_storage().secret_uuid != of_secret(CONF.replace("1111-", "9999-")).secret_uuid
 
@@ -100,7 +100,7 @@ def test_a_secret_becomes_one_of_ours() -> None:
     assert "keyring" not in coordinates({"ceph.conf": "fsid=a\nmon_host=b\nkeyring=c"}, "", "")[0]
 
 
-def test_what_a_secret_may_lack() -> None:
+def test_missing_parts_of_a_ceph_secret_are_named() -> None:
     with pytest.raises(MissingReference, match=r"spec\.rbd\.cephSecretRef.*'fsid'"):
         of_secret("[global]\nmon host = a\n")
     with pytest.raises(MissingReference, match="'mon host'"):
@@ -138,7 +138,7 @@ def of_rook(data: dict[str, str], **source: Any) -> Ceph:
     return found({"rbd": {"cephSecretRef": {"name": "mine"}, **source}}, {"mine": data})
 
 
-def test_what_rook_keeps_is_taken_as_it_stands() -> None:
+def test_a_ceph_secret_of_rook_is_accepted_as_it_is() -> None:
     named = {"cephClientRef": {"name": "glance", "namespace": "rook-ceph"}}
     secrets = [
         ({**ROOK, "userID": "glance", "userKey": KEY}, {}),
@@ -195,7 +195,7 @@ def test_a_key_alone_waits_for_the_ceph_of_the_namespace() -> None:
         of_rook({"userID": "own", "userKey": KEY})
 
 
-def test_what_a_copy_of_rooks_secret_may_lack() -> None:
+def test_missing_parts_of_a_copied_rook_secret_are_named() -> None:
     login_only = {"userID": "glance", "userKey": KEY}
     with pytest.raises(MissingReference, match=r"spec\.rbd\.cephSecretRef.*'ceph.conf', nor 'mon_host'.*rook-ceph-mon"):
         of_rook(login_only)

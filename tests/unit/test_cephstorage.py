@@ -57,7 +57,7 @@ def test_a_key_is_one_of_cephs() -> None:
     assert config.cephx("drawn") != config.cephx("other")
 
 
-def test_what_is_published(release: Release) -> None:
+def test_logins_and_pools_are_published(release: Release) -> None:
     made = planned(release)
     told = made.outcome.published
     assert (told["volumesUser"], told["imagesPool"], told["vmsSecret"]) == (
@@ -187,7 +187,9 @@ def test_an_external_ceph_in_which_others_make_pools(release: Release) -> None:
         ({"health": "HEALTH_WARN", "checks": {"OSD_DOWN": "osd.1 is down"}}, "Health", "Unhealthy", "osd.1"),
     ],
 )
-def test_what_is_wrong(release: Release, facts: dict[str, Any], condition: str, reason: str, says: str) -> None:
+def test_problems_that_ceph_reports_are_in_the_condition(
+    release: Release, facts: dict[str, Any], condition: str, reason: str, says: str
+) -> None:
     ring = f"[client.glance]\nkey = {KEY}\n"
     made = external(release, ring, manage=False, facts={"status-1": FINE | facts})
     found = verdict(made, condition)
@@ -197,7 +199,7 @@ def test_what_is_wrong(release: Release, facts: dict[str, Any], condition: str, 
     assert set(objects(made)) == set(objects(external(release, ring, manage=False)))
 
 
-def test_what_only_the_user_can_mend_does_not_look_as_if_it_came_right_by_itself() -> None:
+def test_problems_that_only_a_user_can_mend_are_failures() -> None:
     def state(facts: dict[str, Any], *, repairs_keys: bool, makes_pools: bool) -> State:
         return health.connection_verdict(FINE | facts, repairs_keys=repairs_keys, makes_pools=makes_pools).state
 
@@ -227,7 +229,7 @@ def test_nothing_is_known_before_somebody_looked(release: Release) -> None:
     assert made.outcome.wake == NOW + timedelta(seconds=30)
 
 
-def test_what_was_made_is_made_again(release: Release) -> None:
+def test_a_job_is_repeated_when_its_result_is_gone(release: Release) -> None:
     def job(made: Plan) -> Object:
         return next(obj for obj in made.objects if obj["kind"] == "Job")
 
@@ -261,7 +263,7 @@ def test_rook_is_told_what_is_wanted_and_asked_what_there_is(release: Release) -
     assert later.outcome.published == second.outcome.published, "what Rook has not made yet takes nothing away"
 
 
-def test_what_rook_says(release: Release) -> None:
+def test_status_of_rook_becomes_the_verdict(release: Release) -> None:
     first = objects(planned(release, {"mode": "rook"}))
     done = {key: {**obj, "status": {"phase": "Ready"}} for key, obj in first.items()}
     assert verdict(planned(release, {"mode": "rook"}, children=done), "Clients").ready
@@ -285,7 +287,7 @@ def test_an_encrypted_ceph_takes_nothing_else(release: Release, encrypted: bool)
     assert {port["port"] for port in service["spec"]["ports"]} == ({3300} if encrypted else {3300, 6789})
 
 
-def test_rook_is_told_to_encrypt_beside_what_the_user_says_of_its_network(release: Release) -> None:
+def test_rook_encrypts_and_keeps_the_users_network_settings(release: Release) -> None:
     connections = {"compression": {"enabled": True}}
     network = {"provider": "host", "connections": connections}
     made = planned(release, {"mode": "rook", "encrypted": True, "rook": {"network": network}})
@@ -322,7 +324,7 @@ def test_a_field_of_the_cluster_is_set_in_one_place(release: Release, cluster: O
         rook_cluster(release, rook={"cluster": cluster})
 
 
-def test_the_pool_of_ceph_itself_has_no_more_copies_than_the_largest_of_ours(release: Release) -> None:
+def test_ceph_mgr_pool_has_at_most_the_copies_of_our_largest_pool(release: Release) -> None:
     def sizes(*numbers: int) -> Any:
         names = ("volumes", "images", "vms", "backups")
         pools = {name: {"size": size} for name, size in zip(names, numbers, strict=True)}

@@ -42,7 +42,7 @@ def _attempt(ended: float, *, error: str = "", kind: str = "rows", key: str = ""
     return Attempt(kind, ended - 0.1, ended, key, error)
 
 
-def test_a_gap_counts_from_one_acknowledgment_to_the_next_and_to_both_ends() -> None:
+def test_a_gap_counts_between_acknowledgments_and_to_both_ends() -> None:
     attempts = [_attempt(1), _attempt(2, error="refused"), _attempt(8), _attempt(9)]
     assert longest_gap(attempts, 0, 10, 1) == 6
     assert longest_gap([_attempt(1)], 0, 10, 1) == 8
@@ -109,7 +109,7 @@ BODIES = ("network", "port", "stack", "loadbalancer")
     ],
     ids=["networks", "ports", "secrets", "zones", "stacks", "load balancers"],
 )
-def test_what_a_writer_created_is_present_until_it_is_lost(writer: Callable[[Api], Turnover]) -> None:
+def test_a_writers_object_is_present_until_lost(writer: Callable[[Api], Turnover]) -> None:
     server = Server()
     client = writer(cast("Api", server))
     keys = {client.attempt(number) for number in range(23)}
@@ -129,7 +129,7 @@ def test_a_secret_with_another_payload_is_lost() -> None:
     assert secrets.present() == set()
 
 
-def test_a_port_that_was_removed_is_not_lost_and_one_that_went_by_itself_is() -> None:
+def test_a_removed_port_is_not_lost_and_a_vanished_one_is() -> None:
     neutron = Server()
     ports = Ports(cast("Api", neutron), "net")
     keys = [ports.attempt(number) for number in range(25)]
@@ -186,7 +186,7 @@ class Calm(Site):
         return {"Pod/x": "Pending"} if len(self.looks) == 1 else {}
 
 
-def test_load_goes_on_after_a_failure_and_recovery_ends_with_the_last_trouble() -> None:
+def test_load_survives_a_failure_and_recovery_ends_with_the_last_trouble() -> None:
     with Load(Journal(), [Flaky()]) as load:
         found = recovered(Calm(Kubernetes("embedded", None)), load, time.monotonic(), 300, quiet=1.5)
     assert found.is_complete
@@ -203,7 +203,7 @@ class Broken(Site):
         return {"kube-apiserver": "refused"}
 
 
-def test_a_cloud_that_does_not_recover_is_given_up_with_what_is_wrong() -> None:
+def test_a_cloud_that_does_not_recover_is_abandoned_with_its_problems() -> None:
     with Load(Journal(), [Flaky()]) as load:
         found = recovered(Broken(Kubernetes("embedded", None)), load, time.monotonic(), 0.5)
     assert not found.is_complete
@@ -238,7 +238,7 @@ class Answers(Lists):
         return all(item["well"] for item in self.watched("openstack", lambda item: item["well"]))
 
 
-def test_nobody_is_called_well_before_all_were_asked_and_who_is_not_is_asked_each_time() -> None:
+def test_health_needs_every_answer_and_sick_kinds_are_asked_each_time() -> None:
     lists = Answers()
     for _ in range(6):
         assert lists.look()
@@ -262,7 +262,7 @@ def _pod(name: str, owner: str, digest: str = "") -> dict[str, object]:
     return {"metadata": {"name": name, "labels": labels, "ownerReferences": [{"kind": "ReplicaSet", "name": owner}]}}
 
 
-def test_one_pod_of_each_kind_is_chosen() -> None:
+def test_faults_choose_one_pod_of_each_kind() -> None:
     pods = [
         _pod("nova-api-5d8-aaaaa", "nova-api-5d8", "5d8"),
         _pod("nova-api-5d8-bbbbb", "nova-api-5d8", "5d8"),

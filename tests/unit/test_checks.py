@@ -109,7 +109,7 @@ def test_each_alert_is_expected_at_its_time_and_no_other_beside_it(tmp_path: Pat
 
 
 @pytest.mark.parametrize("names", [NAMES[1:], [*NAMES, "OpenStackNew"]])
-def test_an_alert_without_a_fault_is_named_and_a_fault_without_an_alert(names: list[str], tmp_path: Path) -> None:
+def test_alerts_without_faults_and_faults_without_alerts_are_named(names: list[str], tmp_path: Path) -> None:
     with pytest.raises(alerts.AlertsError, match="OpenStackNew" if "OpenStackNew" in names else NAMES[0]):
         alerts.check(_promtool(tmp_path, 0), _cloud(*names), tmp_path)
 

@@ -124,7 +124,9 @@ def test_the_list_of_this_repository_names_no_version_that_is_locked(root: Path)
         ("jinja2", "3.1.5", "GHSA-cpwx-vrp4-4pq7"),
     ],
 )
-def test_it_knows_earlier_versions_of_our_packages(tmp_path: Path, package: str, version: str, advisory: str) -> None:
+def test_advisories_find_earlier_versions_of_our_packages(
+    tmp_path: Path, package: str, version: str, advisory: str
+) -> None:
     (tmp_path / "requirements.lock").write_text(f"{package}=={version}\n")
     assert any(f"is affected by {advisory}; " in each for each in check(tmp_path, read_list(), {}))
 

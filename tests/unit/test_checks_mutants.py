@@ -147,7 +147,7 @@ def test_each_result_is_written_as_soon_as_it_is_known(
     assert re.fullmatch(r"1 of 1 faults noticed, \d+ s of CPU, seed 7\n", said[1])
 
 
-def test_a_fault_that_nobody_notices_is_said_again_at_the_end_with_the_tests_that_ran(
+def test_an_unnoticed_fault_is_repeated_at_the_end_with_its_tests(
     copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried(copy, said, monkeypatch, "careless")

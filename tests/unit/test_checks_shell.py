@@ -79,7 +79,7 @@ def test_without_network_nothing_is_checked(debian: Path, capsys: pytest.Capture
     assert last.endswith("(E: Unable to locate package shellcheck)")
 
 
-def test_where_there_is_no_debian_nothing_is_checked(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shell_is_not_checked_without_debian(tools: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert shell.main() == 0
     assert capsys.readouterr().err.startswith("shell programs were not checked: there is no shellcheck on PATH")
 

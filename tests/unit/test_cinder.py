@@ -125,7 +125,7 @@ def test_only_a_backend_that_mounts_or_makes_devices_becomes_root(release: Relea
     assert on_node == {"local", "san"}
 
 
-def test_who_may_not_become_root_has_nobody_to_ask(release: Release) -> None:
+def test_volume_services_without_root_have_a_sudo_that_runs_nothing_as_root(release: Release) -> None:
     """Cinder calls sudo to look at an image it has fetched itself."""
     found = planned(release, CEPH, NFS)
     fast, files = (pod(found, f"cinder-volume-{name}")["containers"][0] for name in ("fast", "files"))
@@ -165,7 +165,7 @@ def test_several_pods_of_a_backend_need_shared_locks(release: Release) -> None:
     assert "cinder-volume-fast" in made(found, "PodDisruptionBudget")
 
 
-def test_who_keeps_the_locks_is_checked_where_it_shows_a_certificate(release: Release) -> None:
+def test_lock_server_is_verified_if_it_has_a_certificate(release: Release) -> None:
     locks = {"coordinationURL": "etcd3+https://etcd:2379?timeout=10", "trustSecret": "pki-bundle"}
     ctx = context(
         CINDER,
@@ -211,13 +211,13 @@ def test_programs_read_keys_that_users_chose(release: Release, tmp_path: Path) -
         ({"options": {"a\n[DEFAULT]\nb": "x"}}, "options."),
     ],
 )
-def test_what_the_operator_sets_is_not_for_options(release: Release, own: dict[str, Any], field: str) -> None:
+def test_backend_options_may_not_set_managed_ones(release: Release, own: dict[str, Any], field: str) -> None:
     with pytest.raises(SpecError) as raised:
         planned(release, CEPH, {**ARRAY, **own})
     assert raised.value.path.startswith(f"spec.backends[1].{field}")
 
 
-def test_a_volume_group_is_made_on_the_node_and_nothing_else_of_it_is_seen(release: Release) -> None:
+def test_a_volume_group_is_made_with_only_its_device_visible(release: Release) -> None:
     found = planned(release, LVM, {**LVM, "name": "disk", "lvm": {"device": "/dev/vdb", "targetHelper": "tgtadm"}})
     [prepare] = pod(found, "cinder-volume-local")["initContainers"]
     assert prepare["command"][4:] == ["cinder-local", "", str(20 * 1024**3), "/var/lib/openstack-cinder", "64061"]
@@ -262,7 +262,7 @@ def test_the_catalog_has_it_under_both_names(release: Release) -> None:
         assert entry["spec"]["endpoints"]["internal"].endswith(":8776/v3/%(project_id)s")
 
 
-def test_what_its_volumes_take_to_be_attached_is_published(release: Release) -> None:
+def test_volume_attachment_needs_are_published(release: Release) -> None:
     assert planned(release, CEPH, NFS, LVM).outcome.published["attaches"] == "ceph iscsi nfs"
     assert planned(release, ARRAY).outcome.published["attaches"] == ""
     assert planned(release, {**ARRAY, "hostAccess": True}).outcome.published["attaches"] == "iscsi devices"
@@ -278,7 +278,7 @@ def test_nodes_are_told_under_which_name_they_are_to_know_which_key(release: Rel
     assert KEY not in str(found.outcome)
 
 
-def test_there_are_no_backups_unless_it_is_said_where_to(release: Release) -> None:
+def test_cinder_has_no_backups_without_a_target(release: Release) -> None:
     assert "cinder-backup" not in made(planned(release, CEPH), "StatefulSet")
 
 
@@ -319,7 +319,7 @@ def test_backups_to_nfs_are_mounted_by_kubernetes(release: Release) -> None:
     assert default["backup_posix_path"] in mounts(pod(found, "cinder-backup")["containers"][0])
 
 
-def test_backups_on_a_volume_are_kept_and_shared_only_where_they_can_be(release: Release) -> None:
+def test_backups_on_a_volume_are_kept_and_shared_if_possible(release: Release) -> None:
     found = planned(release, CEPH, backup={"type": "posix"})
     assert made(found, "PersistentVolumeClaim")["cinder-backups"]["metadata"]["annotations"][kube.RETAIN] == "true"
     with pytest.raises(SpecError, match=r"spec\.backup\.replicas: .*ReadWriteMany"):
@@ -373,7 +373,7 @@ def looked(name: str, **status: Any) -> dict[tuple[str, str], Object]:
         ),
     ],
 )
-def test_what_the_scheduler_knows_is_in_the_status(
+def test_backend_capacities_of_the_scheduler_are_in_the_status(
     release: Release, by: Callable[[Context[CinderSpec]], Plan], capacities: dict[str, Any]
 ) -> None:
     known = {"availableCapacity": "10240Gi", "allocatedCapacity": "7Gi"}

@@ -53,7 +53,7 @@ AHEAD = NOW + YEAR
         (AHEAD, NOW),
     ],
 )
-def test_what_has_happened_is_not_still_to_come(moment: datetime, taken: datetime) -> None:
+def test_a_moment_in_the_future_counts_as_now(moment: datetime, taken: datetime) -> None:
     assert not_ahead(moment, NOW) == taken
     text = rotation.stamp(moment)
     assert past_stamp(text, NOW) == rotation.stamp(taken)
@@ -115,7 +115,7 @@ def resource(created: datetime) -> Cached:
     return Cached(Meta("a", uid="u", creation_timestamp=created.isoformat()), b"{}")
 
 
-def test_what_a_resource_lacks_counts_as_missing_in_time() -> None:
+def test_a_deadline_set_by_a_clock_ahead_ends_in_time() -> None:
     grace = Grace(30.0, lambda: 100.0, lambda: NOW)
     missing = kube_missing()
     verdict, remaining = grace.judge(Request("Nova", "x", "a"), resource(AHEAD), missing)
@@ -199,7 +199,7 @@ def test_time_within_the_process_only_grows() -> None:
     assert moments == sorted(moments)
 
 
-def test_what_was_applied_is_applied_again_once_in_a_while() -> None:
+def test_an_unchanged_object_is_applied_again_after_half_an_hour() -> None:
     """A definition that dropped a field may have been upgraded since."""
     now = [NOW]
     cache = ApplyCache(lambda: now[0])
@@ -213,7 +213,7 @@ def test_what_was_applied_is_applied_again_once_in_a_while() -> None:
     assert not cache.is_noop(live, "stamp")
 
 
-def test_an_operator_waits_two_minutes_for_a_status_of_another_version_whatever_the_clock_says() -> None:
+def test_an_unknown_status_version_is_awaited_two_minutes_by_any_clock() -> None:
     world = World(cast("Client", None), Catalog([MEMCACHED]), [], lambda change: None)
     request = Request(Kind.of(MEMCACHED).handle, "openstack", "memcached")
     ready = {"type": "Ready", "status": "True", "observedGeneration": 1}

@@ -123,7 +123,7 @@ def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
     ]
 
 
-def test_what_is_no_sample_is_refused(sample: Path) -> None:
+def test_an_invalid_sample_is_refused(sample: Path) -> None:
     for content, said in (("kind: Namespace", "no OpenStackControlPlane"), ("a: [", "sample.yaml: while parsing")):
         sample.write_text(content)
         with pytest.raises(KubeError, match=said):
@@ -265,12 +265,12 @@ def test_a_registry_is_host_port_and_path(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "/", "https://registry.example.org", "Registry/x", "a//b", "a:b", "a/b:tag", "-x"]
 )
-def test_what_is_no_registry_is_refused(text: str) -> None:
+def test_an_invalid_registry_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="HOST"):
         prefix(text)
 
 
-def test_where_nothing_runs_the_proof_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proof_without_a_cluster_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "")
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setenv("OPENSTACK_OPERATOR_STATE", str(tmp_path))

@@ -225,7 +225,7 @@ def test_no_message_has_a_login_in_it(option: str, value: str, release: Release)
     assert "hid" not in text and "den@" not in text
 
 
-def test_a_value_is_not_shown_if_the_name_of_its_option_says_that_it_is_a_secret(release: Release) -> None:
+def test_a_value_of_a_secret_option_is_not_shown(release: Release) -> None:
     lists = {"placement": {"DEFAULT": {"a_password": json.dumps({"type": "Integer"})}}}
     service = BY_HANDLE["Placement"]
     ctx: Context[Any] = context(

@@ -178,7 +178,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Any:
     return asked
 
 
-def test_it_is_printed_as_the_files_have_it(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_configuration_is_printed_as_in_its_files(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(service="nova", program="api") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["# Secret/nova-config, nova.conf", "[DEFAULT]"]

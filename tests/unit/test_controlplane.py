@@ -50,7 +50,7 @@ def test_a_service_that_is_turned_off_is_left_out(release: Release) -> None:
 
 
 @pytest.mark.proves("OpenStackControlPlane", "spec.networkBackend")
-def test_a_child_gets_what_its_template_says_and_what_the_cloud_says_of_all(release: Release) -> None:
+def test_a_child_merges_its_template_with_settings_of_the_cloud(release: Release) -> None:
     spec = {
         "region": "North",
         "expose": {"type": "NodePort", "host": "cloud.example.org"},
@@ -116,7 +116,7 @@ def test_images_and_disks_stay_where_they_are(release: Release) -> None:
             assert (made["glance"], made["nova"]) == (after, after)
 
 
-def test_each_service_has_a_broker_of_its_own_where_it_is_asked_for(release: Release) -> None:
+def test_each_service_has_its_own_broker_if_asked_for(release: Release) -> None:
     planned = plan(cloud(release, {"rabbitmq": {"perService": True, "replicas": 3}, "glance": {"enabled": False}}))
     made = children(planned)
     brokers = {name: obj["spec"] for name, obj in made.items() if obj["kind"] == "RabbitMQ"}
@@ -188,7 +188,7 @@ def test_neutron_writes_names_into_a_designate_of_the_cloud(release: Release) ->
     assert made["neutron"]["spec"]["externalDns"] == {"designateRef": {"name": "designate"}, "reverseZones": False}
 
 
-def test_a_cortex_is_a_resource_of_its_own_group_and_shows_a_certificate(release: Release) -> None:
+def test_cortex_is_its_own_resource_with_a_certificate(release: Release) -> None:
     spec = {"tls": {"enabled": True}, "cortex": {"enabled": True, "replicas": 2}}
     made = children(plan(cloud(release, spec)))["cortex"]
     assert (made["apiVersion"], made["kind"]) == ("cortex.c5c3.io/v1alpha1", "Cortex")
@@ -244,7 +244,7 @@ def test_a_service_that_is_not_supported_affects_only_itself(release: Release) -
     assert (verdict.reason, verdict.message.partition(": ")[0]) == ("Unsupported", "spec.cortex.enabled")
 
 
-def test_what_is_off_may_say_anything(release: Release) -> None:
+def test_a_disabled_service_is_not_validated(release: Release) -> None:
     spec = {"storageBackend": "lvm", "cinder": {"enabled": False, "backends": [{"name": "a", "type": "lvm"}]}}
     assert tuple(children(plan(cloud(release, spec)))) == BUILT
 
@@ -270,7 +270,7 @@ def test_the_phase_is_the_first_part_that_misses_something() -> None:
     assert phase(dict.fromkeys(everything, starting)) == "Infrastructure"
 
 
-def test_what_is_not_enabled_holds_no_phase() -> None:
+def test_a_disabled_service_holds_no_phase() -> None:
     assert phase({"MariaDBReady": READY, "Ready": READY}) == "Ready"
 
 
@@ -290,7 +290,7 @@ def test_a_cloud_whose_data_is_in_ceph(release: Release) -> None:
     assert made["cinder"]["spec"]["backends"] == [{"name": "ceph", "type": "ceph"}]
 
 
-def test_what_a_template_says_of_its_storage_holds(release: Release) -> None:
+def test_storage_settings_of_a_template_win(release: Release) -> None:
     spec = {
         "storageBackend": "ceph",
         "ceph": {"enabled": False},

@@ -179,7 +179,7 @@ def test_a_check_without_an_upgrade(release: Release) -> None:
     assert releases(after) == {OLD}
 
 
-def test_a_service_with_a_release_of_its_own_does_not_hold_the_others(release: Release) -> None:
+def test_a_service_with_its_own_release_does_not_hold_the_others(release: Release) -> None:
     made = cloud(release, glance={"release": OLD})
     after = cloud(release, live(made, glance="no"), glance={"release": OLD})
     assert {obj["metadata"]["name"] for obj in after.objects if obj["spec"]["release"] == OLD} == {"glance"}

@@ -71,7 +71,7 @@ def test_the_spec_says_where_it_is_before_the_secret_does() -> None:
         ({**LOGIN, "database": "a?b=c"}, "key 'database' of Secret 'db-login' is not a schema's name"),
     ],
 )
-def test_what_is_wrong_with_a_secret_is_named(secret: dict[str, str], message: str) -> None:
+def test_problems_of_a_login_secret_are_named(secret: dict[str, str], message: str) -> None:
     with pytest.raises(Incomplete, match=message) as raised:
         parts.foundation(elsewhere(DATABASE, {"db-login": secret}))
     assert not [value for value in secret.values() if value and len(value) > 2 and value in str(raised.value)]
@@ -89,7 +89,7 @@ def test_urls_survive_what_a_secret_says(text: str) -> None:
     assert (unquote(parsed.username or ""), unquote(parsed.password or "")) == (text, text)
 
 
-def test_a_schema_is_not_looked_for_on_another_server_unless_a_human_says_it_moved() -> None:
+def test_a_schema_is_searched_elsewhere_only_after_a_declared_move() -> None:
     secret = {**LOGIN, "host": "old"}
     first = parts.foundation(elsewhere(DATABASE, {"db-login": secret})).database
     assert first is not None
@@ -117,7 +117,7 @@ def test_an_authority_is_mounted_without_what_else_is_in_the_secret() -> None:
     assert mount.volume["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
 
 
-def test_who_reads_an_authority_starts_anew_with_another_one() -> None:
+def test_a_changed_authority_changes_the_digest_of_its_readers() -> None:
     def digest(authority: str) -> str:
         secrets = {"db-login": {**LOGIN, "ca.crt": authority}}
         return parts.written(elsewhere(DATABASE, secrets), {"a": "b"}, directory="/etc").digest
@@ -263,7 +263,7 @@ def test_a_program_reads_the_password_that_a_user_chose(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("login", [{}, {"appCredentialRef": {}}])
-def test_whoever_names_a_keystone_of_others_says_how_to_log_in(login: dict[str, Any]) -> None:
+def test_an_external_keystone_without_a_login_is_refused(login: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"spec\.keystone\.appCredentialRef: say how to log in at authUrl"):
         parts.foundation(widget({"keystone": {"authUrl": "https://keystone:5000/v3", **login}}))
 
@@ -281,7 +281,7 @@ def test_nothing_is_made_in_a_keystone_of_others() -> None:
     assert memcached(cached).servers == "cache:11211"
 
 
-def test_who_has_to_register_the_endpoints_is_said() -> None:
+def test_endpoints_to_register_by_hand_are_reported() -> None:
     ctx = elsewhere({"keystone": KEYSTONE}, {"login": APP})
     conf = parts.config(ctx, "widget.conf", {})
     api = parts.api(
@@ -319,7 +319,7 @@ def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str)
         ({"clouds.yaml": "clouds: {a: {auth: {token: s3cret}}}"}, "holds no login"),
     ],
 )
-def test_what_is_wrong_with_a_login_to_keystone_is_named(secret: dict[str, str], message: str) -> None:
+def test_problems_of_a_keystone_login_are_named(secret: dict[str, str], message: str) -> None:
     with pytest.raises(Incomplete, match=message) as raised:
         user(secret)
     assert raised.value.path == "spec.keystone.appCredentialRef.secretName"
@@ -329,7 +329,7 @@ def test_what_is_wrong_with_a_login_to_keystone_is_named(secret: dict[str, str],
 DEPENDS: dict[str, Any] = {"dependsOn": [{"kind": "Keystone", "name": "k"}, {"kind": "Nova", "name": "n"}]}
 
 
-def test_what_a_service_depends_on_is_waited_for_by_its_pods_and_not_by_its_schema() -> None:
+def test_dependencies_delay_the_pods_of_a_service_and_not_its_schema() -> None:
     keystone, nova = widget(DEPENDS).spec.depends_on
     base = parts.foundation(widget(DEPENDS, dependencies={keystone: kube.dependency_verdict(None, keystone)}))
     (step,) = base.waits
@@ -372,7 +372,7 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
     assert not kube.dependency_verdict(live, wanted).ready, "what is true of an earlier spec is old news"
 
 
-def test_a_service_may_depend_on_any_kind_but_a_cloud_and_what_waits_for_services() -> None:
+def test_a_service_may_depend_on_any_kind_but_clouds() -> None:
     """Hypervisors of another cluster stand beside no service."""
     kinds = {service.resource.role for service in SERVICES} - {
         "OpenStackControlPlane",
@@ -439,7 +439,7 @@ def test_the_tables_and_virtual_hosts_of_nova_are_where_everybody_has_them(root:
     assert ("/a?" in options["api_database.connection"], "/b?" in options["database.connection"]) == (True, True)
 
 
-def test_what_takes_an_administrator_of_cinder_is_left_to_one(root: Path) -> None:
+def test_volume_types_of_an_external_cinder_are_left_to_its_administrator(root: Path) -> None:
     _, told, _ = planned("Cinder", root)
     assert "the volume types a with volume_backend_name=a" in told["VolumeTypes"]
     with pytest.raises(SpecError, match=r"spec\.quotas: an administrator sets them"):

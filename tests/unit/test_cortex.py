@@ -48,7 +48,7 @@ def container(result: Plan) -> Object:
 
 
 @pytest.mark.parametrize(("table", "known"), [("FILTERS", FILTERS), ("WEIGHERS", WEIGHERS)])
-def test_what_may_be_written_is_what_the_program_knows(table: str, known: tuple[str, ...]) -> None:
+def test_allowed_steps_are_those_that_the_program_has(table: str, known: tuple[str, ...]) -> None:
     text = re.search(rf"^{table} = \{{(.*?)\}}$", PROGRAM, re.MULTILINE | re.DOTALL)
     assert text
     assert sorted(re.findall(r'"(\w+(?:Filter|Weigher))":', text[1])) == sorted(known)
@@ -80,7 +80,7 @@ def test_an_image_of_its_own_has_its_own_filters_and_command() -> None:
     assert container(planned())["command"] == ["cortex", "/etc/cortex/cortex.json"]
 
 
-def test_an_image_of_its_own_is_given_what_it_learns_from_and_secrets_as_files() -> None:
+def test_own_image_of_cortex_gets_sources_and_secret_files() -> None:
     result = planned(SEED, secrets=SECRETS)
     told = config(result)
     assert told["datasources"] == {"prometheus": {"endpoint": "http://prometheus.monitoring:9090"}}
@@ -115,7 +115,7 @@ def test_the_reference_implementation_says_what_it_does_not_read() -> None:
     assert [step.verdict and step.verdict.message for step in told] == ["", ""]
 
 
-def test_it_is_at_the_address_of_its_name() -> None:
+def test_cortex_has_the_address_of_its_name() -> None:
     result = planned()
     assert result.outcome.endpoint == "http://cortex.openstack.svc.cluster.local:8080"
     assert result.outcome.published == {"internalURL": result.outcome.endpoint}
@@ -149,7 +149,7 @@ def test_pipelines_are_active_once_a_pod_answers() -> None:
     assert planned(only, children=live).outcome.details == {"activePipelines": []}
 
 
-def test_it_waits_for_what_it_depends_on() -> None:
+def test_cortex_pods_wait_for_dependencies() -> None:
     spec = {"dependsOn": [{"kind": "Nova", "name": "nova", "condition": "Ready"}, {"kind": "Cinder", "name": "cinder"}]}
     pods = next(step for step in planned(spec) if step.name == "Pipelines")
     (waits,) = [step for step in pods.after if step.name == "Dependencies"]

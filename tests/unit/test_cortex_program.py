@@ -92,7 +92,7 @@ def test_the_sum_of_the_weighers_decides(cortex: Cortex) -> None:
     assert cortex.ranks(question(a=full, b=half, c={})) == ["c", "b", "a"]
 
 
-def test_where_it_is_equal_novas_own_order_holds(cortex: Cortex) -> None:
+def test_equal_hosts_keep_the_order_of_nova(cortex: Cortex) -> None:
     asked = question(a={}, b={})
     assert cortex.ranks(asked) == ["a", "b"]
     assert cortex.ranks({**asked, "weights": {"a": 1.0, "b": 2.0}}) == ["b", "a"]
@@ -183,7 +183,9 @@ def test_a_wrong_request_is_told_the_field(cortex: Cortex, asked: Any, message: 
         (b"", {"Content-Length": str(1 << 40)}, 413),
     ],
 )
-def test_what_is_no_request_is_refused(cortex: Cortex, body: bytes, headers: dict[str, str], status: int) -> None:
+def test_an_invalid_scheduling_request_is_refused(
+    cortex: Cortex, body: bytes, headers: dict[str, str], status: int
+) -> None:
     assert cortex.request("POST", PATH, body, **headers)[0] == status
 
 
@@ -193,7 +195,7 @@ def test_other_methods_and_paths_are_told_so(cortex: Cortex) -> None:
     assert "/scheduler/nova/external" in cortex.request("POST", "/", b"{}")[1]
 
 
-def test_it_says_that_it_is_up_and_counts_its_answers(cortex: Cortex) -> None:
+def test_cortex_reports_that_it_is_up_and_counts_answers(cortex: Cortex) -> None:
     assert cortex.request("GET", "/up") == (200, "ok\n")
     before = counted(cortex)
     cortex.ask(GOOD)

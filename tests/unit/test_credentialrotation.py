@@ -68,7 +68,7 @@ def shown(made: Plan) -> str:
 @pytest.mark.proves("CredentialRotation", "spec.intervalDays", "spec.preRotationDays", "spec.gracePeriodDays")
 @pytest.mark.proves("CredentialRotation", "status.phase", "status.lastRotation", "status.nextRotation")
 @pytest.mark.proves("CredentialRotation", "status.conditions[RotationReady]")
-def test_it_is_ordered_once_an_interval(release: Release) -> None:
+def test_rotation_is_ordered_once_an_interval(release: Release) -> None:
     cloud = Cloud(release, intervalDays=30, preRotationDays=2, gracePeriodDays=3)
     made = cloud.look()
     assert cloud.order == {"since": "2026-01-01T00:00:00Z", "graceDays": "3"}
@@ -89,7 +89,7 @@ def test_it_is_ordered_once_an_interval(release: Release) -> None:
     assert cloud.order["at"] == "2026-01-29T00:00:00Z"
 
 
-def test_it_says_until_when_the_old_account_lives_at_least(release: Release) -> None:
+def test_rotation_reports_until_when_the_old_account_stays(release: Release) -> None:
     cloud = Cloud(release, reMint=True, gracePeriodDays=3)
     cloud.look()
     cloud.told = {"step": "Moving", "order": cloud.order["at"], "since": "2026-01-01T00:10:00Z"}
@@ -121,7 +121,7 @@ def test_both_groups_order_the_same(release: Release) -> None:
 
 
 @pytest.mark.proves("CredentialRotation", "spec.reMint", "status.lastTriggeredGeneration")
-def test_it_is_done_once_for_each_change_that_asks(release: Release) -> None:
+def test_rotation_happens_once_for_each_change_that_asks(release: Release) -> None:
     cloud = Cloud(release, reMint=True)
     cloud.generation = 3
     made = cloud.look()
@@ -184,7 +184,7 @@ def test_an_application_credential_is_asked_of_a_keystone_that_has_one(release: 
 
 
 @pytest.mark.proves("CredentialRotation", "spec.target")
-def test_whose_it_is_follows_from_the_target(release: Release) -> None:
+def test_rotation_belongs_to_its_target(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "fernet"}
     cloud.look(Keystone="keystone")

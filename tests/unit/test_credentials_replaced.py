@@ -354,7 +354,9 @@ async def test_proxies_of_consoles_get_their_accounts_while_others_are_replaced(
 
 @given(st.lists(st.sampled_from(HAPPENS), min_size=12, max_size=40), st.data())
 @settings(max_examples=20, deadline=None)
-def test_nobody_is_refused_whatever_happens_when(release: Release, happens: list[str], data: st.DataObject) -> None:
+def test_no_program_is_refused_during_rotation_in_any_order_of_events(
+    release: Release, happens: list[str], data: st.DataObject
+) -> None:
     async def go() -> None:
         cloud = Cloud("Cinder", release)
         await cloud.quiet()
@@ -394,7 +396,7 @@ def published(cloud: Cloud) -> str:
     return cloud.plan().outcome.published["databaseRotation"]
 
 
-async def test_an_account_that_is_still_going_is_not_taken_for_the_next_one(release: Release) -> None:
+async def test_a_departing_account_is_not_taken_for_the_next_one(release: Release) -> None:
     """It is ready, and will never have the new password."""
     cloud = await in_use(release)
     cloud.going = {("MariaDBDatabase", "cinder-db")}
@@ -421,7 +423,7 @@ async def test_a_pod_that_stays_behind_keeps_the_account_and_is_named(release: R
     assert len(cloud.accounts) == 4
 
 
-async def test_a_pod_of_the_users_that_reads_what_the_old_account_is_made_by_is_waited_for(release: Release) -> None:
+async def test_rotation_waits_for_a_users_pod_that_reads_the_old_login(release: Release) -> None:
     cloud = Cloud("Placement", release, published=OTHERS)
     cloud.check = lambda: None  # the names of accounts are those of their resources here
     await cloud.quiet()
@@ -437,9 +439,7 @@ async def test_a_pod_of_the_users_that_reads_what_the_old_account_is_made_by_is_
 
 
 @pytest.mark.parametrize("old", [False, True])
-async def test_a_pod_made_within_the_second_of_the_change_is_known_by_its_configuration(
-    old: bool, release: Release
-) -> None:
+async def test_a_pod_as_old_as_the_change_is_known_by_configuration(old: bool, release: Release) -> None:
     cloud = await in_use(release)
     known = ("Deployment", "cinder-api")
     template = cloud.pods["cinder-api-pod"]["template"] if old else cloud.children[known]["spec"]["template"]
@@ -520,7 +520,7 @@ async def test_an_application_credential_lets_in_all_the_time(release: Release, 
         await cloud.quiet()
 
 
-def test_what_somebody_wrote_into_it_by_hand_is_no_digest() -> None:
+def test_a_digest_edited_by_hand_is_ignored() -> None:
     for written in ("5", '"abc"', "null"):
         found = read(f'{{"step": "Moving", "before": {written}}}')
         assert found

@@ -98,7 +98,7 @@ def pods(made: Plan, name: str) -> Object:
 TLS = {"tls": {"pkiRef": {"name": "pki"}}}
 
 
-def test_all_servers_have_their_zones_in_one_schema_with_an_account_of_its_own(release: Release) -> None:
+def test_all_servers_share_one_schema_with_its_own_account(release: Release) -> None:
     made = complete(release, spec={"pdns4": {"replicas": 2}})
     database = objects(made)["MariaDBDatabase", "designate-pdns-db"]["spec"]
     assert (database["database"], database["user"]) == ("designate_pdns", "designate_pdns")
@@ -117,7 +117,7 @@ def test_all_servers_have_their_zones_in_one_schema_with_an_account_of_its_own(r
     assert ("PodDisruptionBudget", "designate-pdns") in objects(made)
 
 
-def test_what_one_server_writes_the_others_answer_with_within_a_second(release: Release) -> None:
+def test_a_change_on_one_server_is_answered_by_all_within_a_second(release: Release) -> None:
     found = options(complete(release))
     assert {found[f"{name}cache-ttl"] for name in ("", "query-", "negquery-")} == {"1"}
     assert found["zone-cache-refresh-interval"] == "0"
@@ -208,7 +208,7 @@ def test_servers_run_as_a_user_of_their_own_and_write_nowhere(release: Release) 
         assert security["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_another_key_of_the_api_restarts_servers_and_workers_and_writes_the_pool(release: Release) -> None:
+def test_a_new_api_key_restarts_servers_and_workers_and_writes_the_pool(release: Release) -> None:
     made = complete(release)
     before = live(made)
     del before["Secret", "designate-keys"]["data"]["api"]

@@ -212,7 +212,7 @@ def test_external_servers_are_said_completely(release: Release, fields: dict[str
     assert error.value.path == f"spec.pools[outside].{path}"
 
 
-def test_servers_outside_reach_mini_dns_by_its_load_balancers_or_by_addresses_of_the_spec(release: Release) -> None:
+def test_external_servers_reach_mini_dns_by_load_balancers_or_given_addresses(release: Release) -> None:
     spec = {"pools": [outside(BIND)], "mdns": {"serviceType": "LoadBalancer"}}
     first = planned(release, spec)
     children = live(first)
@@ -309,7 +309,7 @@ def test_a_load_balancer_without_an_address_is_named(release: Release) -> None:
         assert "external.primaries" in step.verdict.message
 
 
-def test_servers_that_have_other_addresses_of_mini_dns_wait_for_no_load_balancer(release: Release) -> None:
+def test_servers_with_given_addresses_wait_for_no_load_balancer(release: Release) -> None:
     primaries = [{"address": "198.51.100.1", "port": 53}]
     spec: dict[str, Any] = {"pools": [outside(BIND, primaries=primaries)], "mdns": {"serviceType": "LoadBalancer"}}
     children = live(planned(release, spec))
@@ -329,7 +329,7 @@ def test_servers_that_have_other_addresses_of_mini_dns_wait_for_no_load_balancer
         ({"rndc": ""}, "servers[0].bind9.key.keyRef"),
     ],
 )
-def test_what_is_no_key_is_refused_and_not_quoted(release: Release, secret: dict[str, str], field: str) -> None:
+def test_an_invalid_key_is_refused_and_not_quoted(release: Release, secret: dict[str, str], field: str) -> None:
     changes = {"dns": {**SECRETS["dns"], **secret}}
     with pytest.raises(SpecError) as error:
         complete(release, {"pools": [outside(BIND, POWER)]}, secrets=changes)

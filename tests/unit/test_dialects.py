@@ -45,7 +45,7 @@ def refused(schema: dict[str, Any], old: dict[str, Any], new: dict[str, Any]) ->
         ({}, {}, []),
     ],
 )
-def test_a_storage_class_of_an_earlier_name_is_written_by_the_present_one(
+def test_an_earlier_name_of_a_storage_class_is_written_as_the_present(
     old: dict[str, Any], new: dict[str, Any], fields: list[str]
 ) -> None:
     assert refused(spec_of("Glance")["properties"]["storage"], old, new) == fields
@@ -68,7 +68,7 @@ def test_a_backend_is_written_as_a_storage_type(old: str, new: str, fields: list
     assert refused(spec_of("Glance"), before, {"storageType": new, "storage": {}}) == fields
 
 
-def test_where_images_are_stays() -> None:
+def test_storage_of_images_cannot_change() -> None:
     ours, theirs = spec_of("Glance"), spec_of(C5C3_GLANCE)
     assert refused(ours, {"storageType": "ceph"}, {"storageType": "pvc"}) == [".storageType"]
     assert refused(theirs, {"storageType": "ceph"}, {"storageType": "pvc"}) == [".storageType"]

@@ -118,7 +118,7 @@ def test_kinds_of_kubernetes_and_ours_go_by_their_name_alone() -> None:
     assert handle("k8s.mariadb.com/v1alpha1", "MariaDB") == "MariaDB.k8s.mariadb.com"
 
 
-def test_what_is_not_written_keeps_its_default() -> None:
+def test_an_unset_field_keeps_its_default() -> None:
     spec = translate(C5C3ControlPlaneSpec())
     assert spec.model_fields_set == {"mariadb", "rabbitmq", "memcached"}
     assert all(getattr(spec, name).model_fields_set == {"provider"} for name in spec.model_fields_set)
@@ -132,7 +132,7 @@ def defaulted(schema: Object, path: str) -> list[str]:
     return [path] * ("default" in schema) + [found for name, field in inner for found in defaulted(field, path + name)]
 
 
-def test_what_is_not_written_is_not_filled_in_by_the_server() -> None:
+def test_an_unset_template_field_gets_no_default_from_the_api_server() -> None:
     """A default of a template's would be a decision of the user's for the service it becomes."""
     fields = structural(C5C3ControlPlaneSpec)["properties"]
     for name in ("infrastructure", "services", "cortex", "tempest"):
@@ -200,7 +200,7 @@ def test_memory_that_no_cache_can_have_is_named_where_it_stands(memory: str) -> 
         C5C3ControlPlaneSpec.model_validate(wanted)
 
 
-def test_what_is_not_supported_is_named_where_it_stands(objects: Any) -> None:
+def test_an_unsupported_field_is_named_by_its_path(objects: Any) -> None:
     spec = {"global": {"imageProfile": "kolla", "tls": {"enabled": True}}, "cortex": {"enabled": True}}
     with pytest.raises(UnsupportedError, match=r"spec\.global\.tls\.enabled: "):
         objects({**OTHER, "spec": spec})

@@ -50,7 +50,7 @@ def test_nothing_that_follows_from_a_known_word_is_printed(root: Path, capsys: p
             assert not [value for data in keys for value in data.values() if base64.b64decode(value).decode() in text]
 
 
-def test_it_prints_the_same_twice(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_render_prints_the_same_twice(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert rendered(root, capsys) == rendered(root, capsys)
 
 

@@ -121,7 +121,7 @@ def test_a_keystone_that_obeys_passes() -> None:
     assert found.looks > 50
 
 
-def test_one_that_forgets_revocations_does_not() -> None:
+def test_violations_of_a_keystone_that_forgets_revocations_are_found() -> None:
     found = rounds(Keystone(is_forgetful=True))
     assert {violation.rpartition(":")[0] for violation in found.violations} == {
         "login after a revocation",

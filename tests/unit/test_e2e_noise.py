@@ -47,7 +47,7 @@ def test_noise_is_told_by_its_cause(line: str) -> None:
     assert (count.noise.total(), count.errors) == (1, [])
 
 
-def test_a_client_that_gives_up_a_busy_memcached_is_no_noise_and_a_probe_is() -> None:
+def test_a_client_leaving_a_busy_memcached_is_no_noise_but_probes_are() -> None:
     line = "SSL_accept: error:0A000126:SSL routines::unexpected eof while reading"
     assert not counted([line] * 5).is_noisy(FEW)
     assert counted([line] * 6).is_noisy(FEW)
@@ -80,7 +80,7 @@ def test_each_kind_of_noise_has_a_line_above() -> None:
         ("Exception ignored in: <function other at 0x7fd867f9c9a0>", 1),
     ],
 )
-def test_what_is_no_noise_is_an_error_or_nothing(line: str, errors: int) -> None:
+def test_other_log_lines_are_errors_or_nothing(line: str, errors: int) -> None:
     count = counted([line])
     assert (len(count.errors), count.noise.total(), count.machine.total()) == (errors, 0, 0)
 

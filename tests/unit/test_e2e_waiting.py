@@ -81,14 +81,14 @@ def said() -> str:
     return cast("Any", waited).said
 
 
-def test_a_stalled_control_plane_ends_the_wait_within_a_minute_and_the_stage_with_it(clock: Clock, stage: Stage):
+def test_a_stalled_control_plane_ends_wait_and_stage_within_a_minute(clock: Clock, stage: Stage):
     stage.cluster.__dict__["conditions"] = [STALLED]
     assert GRACE <= waited(clock) <= 60
     assert "OpenStackControlPlane/cloud is Stalled: nova: InvalidSpec" in said()
     assert "the cloud was waited for in vain" in stage.over
 
 
-def test_what_is_stalled_for_a_moment_is_waited_for(clock: Clock, stage: Stage):
+def test_a_short_stall_is_waited_out(clock: Clock, stage: Stage):
     def look() -> bool:
         stage.cluster.__dict__["conditions"] = [STALLED] if clock.now % 40 < 30 else []
         return clock.now > 300
@@ -175,7 +175,7 @@ def test_after_a_failed_test_the_cloud_is_itself_again_or_over(clock: Clock, sta
     assert clock.now >= 60
 
 
-def test_the_cloud_of_a_suite_that_takes_none_down_is_watched_while_it_converges_and_is_used(clock: Clock):
+def test_a_suites_cloud_is_watched_while_it_converges_and_is_used(clock: Clock):
     cluster, watched = Cluster(clock), list[Stage]()
 
     def converge(_sample: object, *, timeout: float, in_vain: Any) -> str:

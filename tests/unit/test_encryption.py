@@ -64,7 +64,7 @@ def test_a_new_cloud_is_encrypted_from_the_start(release: Release) -> None:
     assert {("PKI", "internal"), ("PKI", "internal-ovn")} <= objects(planned(release, {})).keys()
 
 
-def test_it_stays_so_while_it_comes_up(release: Release) -> None:
+def test_encryption_stays_required_while_a_cloud_comes_up(release: Release) -> None:
     begun = {key: obj for key, obj in objects(planned(release, {})).items() if key[1] in {"internal", "mariadb"}}
     assert told(release, {}, begun) == told(release, {})
     assert told(release, {}, running(release, {})) == told(release, {})
@@ -128,7 +128,7 @@ def test_a_cloud_that_runs_learns_to_trust_first(release: Release, spec: dict[st
     assert announced(told(release, spec, before)) == {True}, "it stays so"
 
 
-def test_nobody_is_refused_before_all_are_known_to_come_with_tls(release: Release) -> None:
+def test_tls_is_required_only_once_all_clients_use_it(release: Release) -> None:
     spec = {"tls": {"enabled": True}}
     live = running(release, OFF)
     assert required(told(release, spec, live)) == set(), "in one edit"
@@ -155,7 +155,7 @@ def test_a_time_that_a_user_wrote_into_a_status_harms_no_cloud(release: Release,
     assert required(told(release, spec, live)) == set(), "nobody knows how long Nova has been Ready"
 
 
-def test_what_a_user_requires_of_one_service_waits_as_well(release: Release) -> None:
+def test_tls_required_of_one_service_waits_for_its_clients(release: Release) -> None:
     spec = {**OFF, **{name: {"tls": {**PKI, "required": True}} for name in ("mariadb", *APIS)}}
     live = running(release, OFF)
     assert required(told(release, spec, live)) == set()

@@ -36,7 +36,7 @@ def test_a_cluster_is_begun_by_its_founders_until_somebody_is_ready(release: Rel
     assert record(planned(release, {"replicas": 3}, children=ready))["state"] == "existing"
 
 
-def test_what_was_formed_once_is_never_begun_again(release: Release) -> None:
+def test_an_existing_cluster_is_never_bootstrapped_again(release: Release) -> None:
     first = planned(release, {"replicas": 3})
     formed = kube.secret(
         context(ETCD, release=release), "etcd-record", {"state": "existing", "founders": record(first)["founders"]}
@@ -113,7 +113,7 @@ def test_members_start_anew_for_other_authorities_and_say_which_they_have_read(r
     assert annotations[TRUSTS] == kube.digest(trusted)
 
 
-def test_members_that_run_go_over_to_tls_in_steps_each_of_which_every_other_understands(release: Release) -> None:
+def test_running_members_change_to_tls_in_compatible_steps(release: Release) -> None:
     plain = planned(release, {"replicas": 3})
     both = encrypted(release, live=plain)
     assert env(both)["ETCD_LISTEN_PEER_URLS"] == "http://0.0.0.0:2380,https://0.0.0.0:2382"
@@ -130,7 +130,7 @@ def test_members_that_run_go_over_to_tls_in_steps_each_of_which_every_other_unde
     assert record(closed)["founders"] == record(plain)["founders"]
 
 
-def test_members_that_come_back_with_their_volumes_are_still_called_in_plain_text(release: Release) -> None:
+def test_members_with_returned_volumes_are_still_called_in_plain_text(release: Release) -> None:
     formed = {RECORD: granted(objects(planned(release, {"replicas": 3}))[RECORD])}
     formed[RECORD] = kube.secret(
         context(ETCD, release=release), "etcd-record", {**kube.secret_data(formed[RECORD]), "state": "existing"}

@@ -68,7 +68,7 @@ def env(container: Object) -> dict[str, str]:
 
 @pytest.mark.parametrize("tls", [{}, TLS], ids=["plain", "tls"])
 @pytest.mark.parametrize("kind", BESIDE)
-def test_an_exporter_beside_a_server_has_a_monitor_and_is_for_a_prometheus_alone(
+def test_an_exporter_has_a_monitor_and_admits_prometheus_alone(
     release: Release, kind: str, tls: dict[str, Any]
 ) -> None:
     objects = planned(kind, release, WATCHED | tls)

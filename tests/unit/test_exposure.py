@@ -60,7 +60,7 @@ def test_an_ingress_leads_to_the_api_and_clients_are_told_its_name(release: Rele
     assert "PublicEndpoint" in plan.condition.values()
 
 
-def test_it_may_be_found_at_another_port(release: Release) -> None:
+def test_published_url_has_the_port_of_the_spec(release: Release) -> None:
     assert plain(release, {**INGRESS, "port": 8443}).outcome.published["publicURL"] == "https://id.example.org:8443/v3"
     assert plain(release, {**INGRESS, "port": 443}).outcome.published["publicURL"] == "https://id.example.org/v3"
 
@@ -132,7 +132,7 @@ def test_controllers_call_by_tls_and_check_the_certificate_once_clients_are_told
     assert found["haproxy.org/server-ssl"] == "true"
 
 
-def test_who_comes_through_a_proxy_checks_what_the_proxy_shows(release: Release) -> None:
+def test_public_clouds_yaml_trusts_our_authority_unless_a_proxy_is_between(release: Release) -> None:
     for expose, checked in ((INGRESS, False), ({"type": "NodePort", "host": "192.0.2.7"}, True)):
         text = conf(objects(planned(release, KEYSTONE, keystone, expose=expose)), "keystone-clouds", "clouds.yaml")
         clouds = yaml.safe_load(text)["clouds"]
@@ -191,7 +191,7 @@ def test_each_api_of_a_cloud_has_a_name_in_its_domain(release: Release) -> None:
         ({"type": "Gateway", "host": "id.example.org"}, "spec.expose.gateway"),
     ],
 )
-def test_what_is_missing_is_named(release: Release, expose: dict[str, Any], field: str) -> None:
+def test_a_missing_exposure_field_is_named(release: Release, expose: dict[str, Any], field: str) -> None:
     with pytest.raises(SpecError, match=field):
         plain(release, expose)
 

@@ -103,7 +103,7 @@ def test_an_empty_answer_is_one(scheduler: Scheduler) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"no JSON", b"[]", b"{}", b'{"hosts": "node1"}', b'{"hosts": [1]}', b"\xff"])
-def test_what_is_no_answer_is_a_failure(scheduler: Scheduler, body: bytes) -> None:
+def test_an_invalid_answer_of_the_scheduler_is_a_failure(scheduler: Scheduler, body: bytes) -> None:
     scheduler.body = body
     with pytest.raises(client.Unavailable, match="hosts"):
         asked(scheduler)
@@ -122,7 +122,7 @@ def test_a_request_it_does_not_take_says_nothing_of_the_next_one(scheduler: Sche
         asked(scheduler)
 
 
-def test_nobody_there_is_a_failure() -> None:
+def test_a_refused_connection_to_the_scheduler_is_a_failure() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(client.Unavailable, match="refused"):
@@ -134,7 +134,7 @@ def test_a_url_that_is_none_is_a_failure() -> None:
         client.ask("nowhere", b"{}", timeout=60)
 
 
-def test_one_that_takes_a_connection_and_says_nothing_is_given_up() -> None:
+def test_a_silent_scheduler_is_abandoned_at_the_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(client.Unavailable, match="imed out"):
         client.ask(f"http://127.0.0.1:{silent.getsockname()[1]}/", b"{}", timeout=0.3)
 
@@ -175,7 +175,9 @@ def test_no_proxy_of_the_environment_hears_of_it(scheduler: Scheduler, monkeypat
     assert asked(scheduler) == []
 
 
-def test_its_certificate_is_checked_by_the_authority_given(scheduler: Scheduler, tmp_path: Path) -> None:
+def test_certificate_of_the_scheduler_is_verified_with_the_given_authority(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
     now = datetime.now(UTC)
     signer, stranger = (pki.authority(name, name, now) for name in ("own", "another"))
     pair = pki.issue(signer, pki.Request(common="cortex", names=frozenset({"localhost"})), "drawn", now)

@@ -103,7 +103,7 @@ def test_behind_a_front_it_listens_to_that_alone(release: Release) -> None:
 
 
 @pytest.mark.security
-def test_what_a_client_says_of_itself_is_forgotten_first(release: Release) -> None:
+def test_identity_headers_of_clients_are_removed_first(release: Release) -> None:
     conf = files(planned(release, OPENID, SAML))["apache2.conf"]
     before = conf[: conf.index("<VirtualHost")]
     for name in ("oidc-iss", "oidc-email", "shib-identity-provider", "eppn", "remote-user"):
@@ -126,7 +126,7 @@ def test_secrets_are_files_that_apache_alone_mounts(release: Release) -> None:
     assert volume["secret"] == {"secretName": "keystone-federation", "defaultMode": 0o440}
 
 
-def test_pods_follow_a_secret_that_changed_and_all_of_them_share_what_was_drawn(release: Release) -> None:
+def test_federation_pods_follow_a_changed_secret_and_share_generated_keys(release: Release) -> None:
     before, after = (
         planned(release, OPENID, secrets={**SECRETS, "sso": {"secret": text}}) for text in ("one", "another")
     )
@@ -167,7 +167,7 @@ def test_each_provider_is_a_resource_once_keystone_answers(release: Release) -> 
 
 
 @pytest.mark.proves("Keystone", "spec.federation.enabled")
-def test_where_it_is_off_nothing_of_it_is_there(release: Release) -> None:
+def test_disabled_federation_changes_no_object(release: Release) -> None:
     off = planned(release, OPENID, SAML, federation={"enabled": False}, secrets={})
     assert list(off.objects) == list(plan(context(KEYSTONE, release=release, published=CONTRACTS)).objects)
 
@@ -190,7 +190,7 @@ def test_where_it_is_off_nothing_of_it_is_there(release: Release) -> None:
         ),
     ],
 )
-def test_what_cannot_be_names_its_field(
+def test_an_invalid_provider_is_refused_with_its_field(
     release: Release, providers: list[dict[str, Any]], path: str, message: str
 ) -> None:
     with pytest.raises(SpecError, match=rf"spec\.federation\.{path}: .*{message}"):

@@ -88,7 +88,7 @@ def place(
         yield Place(f"http://localhost:{port}", known, trust, image, process)
 
 
-def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
+def test_openid_login_gets_the_identity_of_the_provider(place: Place) -> None:
     browser = place.browser
     status, env = get_json(browser, f"{place.url}{WEBSSO}?origin=x", FORGED)
     assert status == 200
@@ -115,7 +115,7 @@ def test_who_logs_in_is_who_the_provider_says(place: Place) -> None:
     "path",
     ["/v3/auth/tokens", "/v3", "/", "/v3/auth/OS-FEDERATION/websso/saml2", "/v3/%4fS-FEDERATION/x", "//v3/auth/tokens"],
 )
-def test_nobody_says_themselves_who_they_are(place: Place, path: str) -> None:
+def test_forged_identity_headers_reach_no_openid_path(place: Place, path: str) -> None:
     status, env = place.asked(path, FORGED)
     assert status == 200
     assert "forged" not in env.values()
@@ -123,7 +123,7 @@ def test_nobody_says_themselves_who_they_are(place: Place, path: str) -> None:
 
 
 @pytest.mark.security
-def test_what_is_protected_is_shown_to_nobody_else(place: Place) -> None:
+def test_protected_paths_refuse_foreign_tokens(place: Place) -> None:
     status, _ = place.asked(AUTH, {"Accept": "application/json", **FORGED})
     assert status in {401, 403}
     for stranger in (

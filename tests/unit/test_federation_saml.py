@@ -61,7 +61,7 @@ def logged_in(place: FederatedKeystone, **changes: str) -> tuple[int, dict[str, 
     return status, json.loads(text) if told.get("Content-Type") == "application/json" else {}
 
 
-def test_who_logs_in_is_who_the_provider_says(place: FederatedKeystone) -> None:
+def test_saml_login_gets_the_identity_of_the_provider(place: FederatedKeystone) -> None:
     status, env = logged_in(place)
     assert (status, env.get("PATH_INFO"), env.get("QUERY_STRING")) == (200, WEBSSO, "origin=x")
     assert env["Shib-Identity-Provider"] == ENTITY
@@ -72,7 +72,7 @@ def test_who_logs_in_is_who_the_provider_says(place: FederatedKeystone) -> None:
 
 
 @pytest.mark.security
-def test_nobody_else_is_believed(place: FederatedKeystone) -> None:
+def test_assertions_of_another_provider_are_refused(place: FederatedKeystone) -> None:
     forged = logged_in(place, **{"ada@example.org": "root@example.org"})
     assert forged[0] >= 400 or not forged[1]
     stranger, place.idp = place.idp, SamlProvider()
@@ -86,7 +86,7 @@ def test_nobody_else_is_believed(place: FederatedKeystone) -> None:
 
 @pytest.mark.security
 @pytest.mark.parametrize("path", ["/v3/auth/tokens", "/v3", "/v3/%4fS-FEDERATION/x", "//v3/auth/tokens"])
-def test_nobody_says_themselves_who_they_are(place: FederatedKeystone, path: str) -> None:
+def test_forged_identity_headers_reach_no_saml_path(place: FederatedKeystone, path: str) -> None:
     status, env = get_json(Browser(), f"http://localhost:{place.port}{path}", {"mail": "forged", **FORGED})
     assert status == 200
     assert not [name for name, value in env.items() if value == "forged" and not name.startswith("HTTP_OIDC_PRE")]

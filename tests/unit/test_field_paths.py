@@ -35,7 +35,7 @@ def test_a_path_is_where_the_owner_says_it(path: str, written: str | None) -> No
     assert kube.owner_path(MADE, path) == written
 
 
-def test_what_no_template_says_has_no_place() -> None:
+def test_a_field_of_no_template_has_no_owner_path() -> None:
     assert kube.owner_path({"metadata": {}}, "spec.a") is None
 
 
@@ -51,7 +51,7 @@ def test_what_no_template_says_has_no_place() -> None:
         (SpecError("Nova/nova metadata.name", "no name"), "Nova/nova metadata.name: no name"),
     ],
 )
-def test_what_is_refused_names_the_owners_fields(error: SpecError, told: str) -> None:
+def test_a_refusal_names_the_fields_of_the_owner(error: SpecError, told: str) -> None:
     """A rule that only the resource's own definition has, as the API server says it."""
     assert str(refused_of_owner(MADE, error)) == told
     assert refused_of_owner({"metadata": {}}, error) is error

@@ -81,7 +81,7 @@ def test_a_field_is_foreign_if_somebody_else_alone_owns_it(live: Object, paths: 
     assert {each.path: each.manager for each in foreign_fields(live)} == paths
 
 
-def test_what_restarts_pods_and_what_a_backup_restored_is_not_foreign_in_a_workload() -> None:
+def test_restarts_and_restored_backups_are_no_foreign_fields_of_a_workload() -> None:
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}, "spec": {"containers": []}}
     live = placement({"paused": True, "template": template, "selector": {}}, kind=DEPLOYMENT)
     restart = {"f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:kubectl.kubernetes.io/restartedAt": {}}}}}}
@@ -152,7 +152,7 @@ def copy(live: Object) -> Object:
     return json.loads(json.dumps(live))
 
 
-async def test_a_field_that_was_set_by_hand_is_removed_and_named_with_what_to_do() -> None:
+async def test_a_field_set_by_hand_is_removed_and_named_with_a_remedy() -> None:
     cluster = Cluster(copy(REPLICAS))
     fields, child = await cluster.look()
     assert child.decode()["spec"] == {"region": "a"}
@@ -192,7 +192,7 @@ def _containers(*names: str) -> Object:
     return {"f:spec": {"f:template": {"f:spec": {"f:containers": entries}}}}
 
 
-async def test_a_field_that_comes_back_as_a_default_is_neither_named_nor_tried_again() -> None:
+async def test_a_field_that_returns_as_a_default_is_left_alone() -> None:
     cluster = Cluster(copy(REPLICAS))
     cluster.fills_in = True
     fields, _ = await cluster.look()

@@ -90,7 +90,7 @@ def config(found: Objects, name: str) -> str:
     ("resource", "plan", "spec", "concurrency"),
     [(KEYSTONE, keystone, {}, 2), (NEUTRON, neutron, {}, 2), (NEUTRON, neutron, {"api": {"processes": 5}}, 5)],
 )
-def test_requests_that_the_workers_of_an_api_cannot_take_yet_wait_in_its_proxy(
+def test_requests_beyond_the_workers_of_an_api_queue_in_its_proxy(
     release: Release, resource: Any, plan: Any, spec: dict[str, Any], concurrency: int
 ) -> None:
     text = config(objects(planned(release, resource, plan, **spec)), f"{resource.kind.lower()}-api")
@@ -107,7 +107,7 @@ def test_an_api_without_a_proxy_is_given_a_minute_to_answer(release: Release) ->
     assert alone["readinessProbe"]["timeoutSeconds"] == 60
 
 
-def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: Release) -> None:
+def test_certificate_of_an_api_has_every_name_and_address(release: Release) -> None:
     exposed = {"type": "NodePort", "host": "192.0.2.7"}
     found = objects(planned(release, KEYSTONE, keystone, expose=exposed))
     held = secret_data(found["Secret", "keystone-api-tls"])
@@ -116,7 +116,7 @@ def test_it_is_certified_under_every_name_and_address_it_is_called_by(release: R
     assert pki.fault(pair, wanted, NOW, authorities=[held["ca.crt"]]) == ""
 
 
-def test_its_condition_and_its_next_certificate_are_the_services(release: Release) -> None:
+def test_certificate_condition_and_renewal_are_those_of_the_service(release: Release) -> None:
     plan = planned(release, NOVA, nova)
     names = {name for step, name in plan.condition.items() if step.name == "Certificate"}
     assert names == {"Certificate", "Cells"}, "that of a console is its cell's"
@@ -167,7 +167,7 @@ def test_the_administrator_gets_what_to_check_it_by(release: Release) -> None:
     assert "BEGIN CERTIFICATE" in conf(found, "keystone-clouds", "ca.crt")
 
 
-def test_a_service_trusts_its_peers_before_it_is_told_to_come_with_tls(release: Release) -> None:
+def test_a_service_trusts_its_peers_before_it_uses_tls(release: Release) -> None:
     text = conf(objects(planned(release, NOVA, nova, {"announced": False})), "nova-config", "nova.conf")
     path = "/etc/openstack-trust/pki-bundle/ca.crt"
     assert "auth_url = http://" in text
@@ -179,7 +179,7 @@ def ovn(release: Release, tls: dict[str, Any] | None = None, **more: Any) -> Pla
     return planned(release, OVN_NETWORK, network, tls, **more)
 
 
-def test_who_reads_ovns_databases_is_told_once_both_take_tls(release: Release) -> None:
+def test_clients_of_ovn_databases_use_tls_once_both_offer_it(release: Release) -> None:
     new = ovn(release, replicas=3, relay={"replicas": 1})
     assert new.outcome.published["northbound"].startswith(f"ssl:ovnnetwork-nb-0.ovnnetwork-nb.{DOMAIN}:16641,ssl:")
     assert new.outcome.published["southboundForNodes"] == f"ssl:ovnnetwork-relay.{DOMAIN}:16642"
@@ -241,7 +241,7 @@ def test_metadata_is_asked_for_as_nova_serves_it(release: Release, shown: bool) 
     assert ("auth_ca_cert = /etc/openstack-trust/pki-bundle/ca.crt" in text) == shown
 
 
-def test_pods_that_call_each_other_do_so_by_tls_once_all_of_them_can(release: Release) -> None:
+def test_glance_pods_call_each_other_by_tls_once_all_can(release: Release) -> None:
     def known_as(found: Objects) -> dict[str, str]:
         main, *_ = pod(found, "glance-api")["containers"]
         return {each["name"]: each["value"] for each in main["env"] if "value" in each}

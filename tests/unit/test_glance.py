@@ -86,7 +86,7 @@ def strategy(made: Plan) -> str:
     return next(obj for obj in made.objects if obj["kind"] == "Deployment")["spec"]["strategy"]["type"]
 
 
-def test_a_volume_of_one_node_is_let_go_of_before_the_next_pod_starts(release: Release) -> None:
+def test_a_volume_of_one_node_is_released_before_the_next_pod_starts(release: Release) -> None:
     assert strategy(planned(release)) == "Recreate"
     assert strategy(planned(release, {"storage": {"accessMode": "ReadWriteMany"}})) == "RollingUpdate"
 
@@ -102,7 +102,7 @@ def test_a_volume_of_one_node_is_let_go_of_before_the_next_pod_starts(release: R
         ),
     ],
 )
-def test_one_pod_runs_where_several_could_not_share_the_volume(
+def test_a_single_pod_runs_if_several_could_not_share_the_volume(
     release: Release, spec: dict[str, Any], field: str
 ) -> None:
     ctx = context(GLANCE, spec, release=release, published=CONTRACTS, owner="glance")
@@ -173,14 +173,14 @@ def test_users_are_not_told_where_in_ceph_images_lie(release: Release) -> None:
     assert services == {"glance-api": "NodePort", "glance-internal-api": "ClusterIP"}
 
 
-def test_one_api_serves_all_where_nobody_clones(release: Release) -> None:
+def test_a_single_api_serves_all_if_images_are_not_cloned(release: Release) -> None:
     for spec in ({}, {"storageType": "swift"}):
         made = planned(release, spec)
         assert shows_locations(made) == {"glance-api": False}
         assert endpoints(made)["internal"] == made.outcome.published["internalURL"] == endpoints(made)["public"]
 
 
-def test_one_pod_serves_all_where_a_volume_of_one_node_is_among_the_stores(release: Release) -> None:
+def test_internal_api_exists_unless_a_volume_of_one_node_is_used(release: Release) -> None:
     backends = [{"name": "rbd", "type": "ceph"}, {"name": "file", "type": "pvc"}]
     assert shows_locations(planned(release, {"storage": {"backends": backends}})) == {"glance-api": True}
     shared = {"backends": backends, "accessMode": "ReadWriteMany"}
@@ -276,9 +276,7 @@ def test_images_are_copied_between_stores_where_there_are_several(release: Relea
     ],
     ids=["volume", "ceph", "two"],
 )
-def test_no_user_has_glance_read_from_the_network_unless_the_owner_of_the_cloud_says_so(
-    release: Release, spec: dict[str, Any]
-) -> None:
+def test_web_download_is_off_unless_the_spec_allows_it(release: Release, spec: dict[str, Any]) -> None:
     assert "download" not in options(planned(release, spec))["DEFAULT"]["enabled_import_methods"]
     methods = "[glance-direct,web-download]"
     allowed = options(planned(release, {**spec, "config": {"DEFAULT": {"enabled_import_methods": methods}}}))

@@ -108,7 +108,7 @@ def test_servers_reach_wait_conditions_by_the_public_address_of_the_cloudformati
     }
 
 
-def test_an_api_whose_port_is_not_known_yet_keeps_its_own_last_address(release: Release) -> None:
+def test_an_api_without_a_known_port_keeps_its_last_address(release: Release) -> None:
     spec: dict[str, Any] = {"expose": {"type": "NodePort", "host": "192.0.2.1"}}
     children = rolled_out(planned(release, **spec))
     for name, port in (("heat-catalog", 30004), ("heat-catalog-api-cfn", 30000)):

@@ -198,7 +198,7 @@ def test_cookies_are_secure_where_pages_are_encrypted(
 
 
 @pytest.mark.security
-def test_pages_run_no_script_of_others_and_are_in_no_page_of_others(release: Release) -> None:
+def test_pages_run_no_foreign_script_and_are_in_no_foreign_frame(release: Release) -> None:
     made = planned(release, INGRESS)
     rules = policy(made)
     assert rules["default-src"] == "'self'"
@@ -227,7 +227,9 @@ def test_a_browser_uploads_to_glance_and_nowhere_else(release: Release) -> None:
         ({"type": "NodePort"}, None),
     ],
 )
-def test_it_answers_by_its_own_names_alone(release: Release, expose: dict[str, Any], others: list[str] | None) -> None:
+def test_horizon_answers_only_for_its_own_names(
+    release: Release, expose: dict[str, Any], others: list[str] | None
+) -> None:
     hosts = settings(planned(release, {"expose": expose}))["ALLOWED_HOSTS"]
     own = ["horizon-api", "horizon-api.openstack", "horizon-api.openstack.svc"]
     full = "horizon-api.openstack.svc.cluster.local"
@@ -354,7 +356,7 @@ def test_a_key_whose_secret_was_deleted_is_no_key_any_more(release: Release) -> 
     assert settings(first)["SECRET_KEY"] not in [made["SECRET_KEY"], *made["SECRET_KEY_FALLBACKS"]]
 
 
-def test_old_keys_of_a_secret_that_says_nothing_of_them_are_removed_after_a_sessions_life(release: Release) -> None:
+def test_old_session_keys_are_removed_after_the_life_of_a_session(release: Release) -> None:
     live = rolled_out(planned(release))
     secret = live["Secret", "horizon-session-keys"]
     keys = {"key.1": "a", "key.2": "b", "active": "2", "until": "yesterday"}
@@ -394,7 +396,7 @@ def test_kollas_image_gets_its_files_and_the_panels_it_does_not_show(root: Path)
     assert document(made)["plugins"] == ["heat_dashboard.enabled"]
 
 
-def test_all_servers_of_the_cache_are_used_with_tls_where_they_have_it(release: Release) -> None:
+def test_every_cache_server_is_used_with_tls_if_available(release: Release) -> None:
     assert document(planned(release))["cache"] == {"servers": ["a:11211", "b:11211"], "tls": {}}
     memcached = {"servers": "a:11211", "trustSecret": "pki-bundle", "clientSecret": "memcached-client"}
     secrets = {"pki-bundle": {"ca.crt": "x"}, "memcached-client": {"tls.crt": "x", "tls.key": "x"}}

@@ -251,7 +251,7 @@ def test_no_words_of_mariadb_are_told(at: int, code: int) -> None:
 @pytest.mark.parametrize(
     ("case", "server"), [("RabbitMQ", "RabbitMQ"), ("user", "Keystone"), ("backend", "Keystone|Cinder")]
 )
-def test_what_does_not_answer_as_it_should_is_said_to(case: str, server: str, value: Any) -> None:
+def test_a_malformed_answer_is_reported(case: str, server: str, value: Any) -> None:
     entry, remote, wanted = CASES[case]
     hostile = Hostile()
     # What an account on a broker says of itself asks nobody.

@@ -107,7 +107,7 @@ ATTACKS: dict[str, tuple[Callable[[int], None], Callable[[], Iterator[bytes]]]] 
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_a_server_that_says_something_without_end_is_read_no_further_than_a_bound(name: str) -> None:
+def test_an_endless_answer_is_read_up_to_a_bound(name: str) -> None:
     attempt, speech = ATTACKS[name]
     with attacked(speech) as (server, port), pytest.raises(Transient):
         attempt(port)
@@ -221,7 +221,7 @@ def test_records_within_tls_count(files: tuple[dict[str, str], ssl.SSLContext]) 
     assert server.sent < BUFFERS
 
 
-def test_a_look_reads_no_more_than_a_bound_however_many_requests_it_makes() -> None:
+def test_a_look_reads_up_to_a_bound_with_any_number_of_requests() -> None:
     body = b"x" * (4 << 20)
     answer = OK + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % len(body) + body
 

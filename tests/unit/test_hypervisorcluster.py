@@ -137,7 +137,7 @@ def test_nodes_elsewhere_need_tls(release: Release) -> None:
         ControlPlane(release).plan(tls=None)
 
 
-def test_a_cloud_without_compute_nodes_of_its_own_has_the_login_of_nodes(control_plane: ControlPlane) -> None:
+def test_a_cloud_without_own_compute_nodes_has_the_login_of_nodes(control_plane: ControlPlane) -> None:
     control_plane.plan(compute={"enabled": False})
     assert ("KeystoneUser", "nova-compute-user") in control_plane.children
     assert ("DaemonSet", "nova-libvirt") not in control_plane.children
@@ -243,7 +243,7 @@ def test_a_secret_that_does_not_exist_is_named(release: Release) -> None:
         plan_hypervisors(at)
 
 
-def test_what_is_not_supported_is_said(control_plane: ControlPlane, release: Release) -> None:
+def test_servers_disks_in_ceph_are_refused_as_unsupported(control_plane: ControlPlane, release: Release) -> None:
     with pytest.raises(
         UnsupportedError, match=r"^spec\.compute\.storageType: servers' disks in Ceph are not supported"
     ):

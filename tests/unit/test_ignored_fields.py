@@ -108,7 +108,7 @@ def test_a_key_that_horizon_does_not_know_is_named(settings: dict[str, Any], tex
     assert found.startswith(text) if text else found == ""
 
 
-def test_a_field_that_the_cloud_sets_for_all_its_resources_is_left_to_the_cloud(release: Release) -> None:
+def test_a_field_shared_by_the_cloud_is_not_reported_as_ignored(release: Release) -> None:
     spec, fields = {"rook": {"failureDomain": "zone"}}, {SHARED_FIELDS: "rook=spec.ceph"}
     assert message("CephStorage", spec, release)
     assert message("CephStorage", spec, release, annotations=fields) == ""

@@ -82,7 +82,7 @@ def test_a_cloud_may_run_pristine_images(monkeypatch: pytest.MonkeyPatch, capsys
 @pytest.mark.parametrize(
     ("source", "check", "applies"), [("a = 1\n", 0, True), ("a = 3\n", 0, False), ("a = 1\n", 1, False)]
 )
-def test_what_does_not_apply_or_fails_its_check_ends_the_build(
+def test_a_patch_that_fails_ends_the_build(
     source: str, check: int, *, applies: bool, root: Path, tmp_path: Path
 ) -> None:
     packages, folder = tmp_path / "lib", tmp_path / "patches"

@@ -89,7 +89,7 @@ def test_nothing_is_made_before_it_and_nothing_comes_after_it() -> None:
     assert not [step.name for step in others if first in step.after]
 
 
-def test_its_pods_have_no_rights_and_hold_nothing_up() -> None:
+def test_precaching_pods_have_no_rights_and_delay_nothing() -> None:
     made = daemons(cloud(ON))
     pod = made["spec"]["template"]["spec"]
     assert made["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "100%", "maxSurge": 0}
@@ -114,7 +114,7 @@ def test_each_image_is_pulled_once() -> None:
 
 
 @pytest.mark.parametrize("profile", ["debian", "kolla"])
-def test_they_follow_the_images_of_the_release(profile: str) -> None:
+def test_precached_images_follow_the_release(profile: str) -> None:
     found = cached({"imageProfile": profile})
     components = ("keystone-api", "nova-conductor", "nova-compute", "libvirt", "ovn-controller", "rabbitmq")
     assert found >= {default(name, profile) for name in components}

@@ -97,7 +97,7 @@ def test_an_image_that_somebody_replaced_is_not_run(served: Path) -> None:
 
 
 @pytest.mark.security
-def test_what_another_machine_pushed_is_what_it_was_at_first_sight(served: Path, tmp_path: Path) -> None:
+def test_a_tag_pushed_again_elsewhere_keeps_its_first_digest(served: Path, tmp_path: Path) -> None:
     registry.push(ENGINE, TARGET, ["keystone"])
     for known in (tmp_path / "cache" / "digests").iterdir():
         known.unlink()

@@ -56,7 +56,7 @@ def test_a_name_that_is_no_labels_value_is_left_out() -> None:
     assert of_node("n" * 64, {}) == {}
 
 
-def test_what_is_right_is_not_written() -> None:
+def test_correct_labels_are_not_written() -> None:
     assert change({ZONE: "a", "app": "x"}, (), {ZONE: "a"}) == {}
     assert change({ZONE: "a"}, (), {ZONE: "b", BB: ""}) == {ZONE: "b", BB: ""}
 
@@ -115,14 +115,14 @@ def test_a_binding_is_always_allowed() -> None:
 @pytest.mark.parametrize(
     "changes", [{"dryRun": True}, {"object": None}, {"object": {"target": {"kind": "Other", "name": "x"}}}]
 )
-def test_what_binds_nothing_is_allowed_too(changes: dict[str, Any]) -> None:
+def test_a_request_that_binds_nothing_is_allowed(changes: dict[str, Any]) -> None:
     binding, answer = answered(review(**changes))
     assert binding is None
     assert json.loads(answer)["response"]["allowed"] is True
 
 
 @pytest.mark.parametrize("content", [b"", b"no JSON", b"{}", b'{"request": {}}'])
-def test_what_is_no_review_is_said(content: bytes) -> None:
+def test_an_invalid_review_is_refused(content: bytes) -> None:
     with pytest.raises(msgspec.MsgspecError):
         answered(content)
 
@@ -137,7 +137,7 @@ def test_no_binding_waits_for_the_webhook() -> None:
     assert hook["rules"][0]["resources"] == ["pods/binding"]
 
 
-def test_what_the_webhook_itself_needs_is_bound_without_it() -> None:
+def test_the_webhooks_own_namespaces_are_bound_without_it() -> None:
     [hook] = manifest(CONFIGURATION.kind)[0]["webhooks"]
     [unasked] = hook["namespaceSelector"]["matchExpressions"]
     assert unasked["operator"] == "NotIn"
@@ -324,7 +324,7 @@ async def test_a_pod_is_bound_even_where_it_cannot_be_labeled(
 
 
 @pytest.mark.security
-async def test_nobody_but_the_api_server_is_answered(tmp_path: Path) -> None:
+async def test_callers_without_the_secret_path_get_404(tmp_path: Path) -> None:
     """It alone is told the path. Whoever else asks learns nothing, and labels no pod."""
     written(tmp_path, "first")
     (tmp_path / CALLER).write_text("a1b2")

@@ -208,7 +208,7 @@ def job_of(minutes: int, **status: Any) -> Snapshot:
     return cloud(keystone, workloads=[job], pods=[member])
 
 
-def test_a_job_that_does_not_end_is_named_with_its_log_and_what_to_do() -> None:
+def test_a_hanging_job_is_named_with_its_log_and_a_remedy() -> None:
     [root] = found(job_of(16))
     assert root.chain == [PLANE, "Keystone/keystone", "Job/keystone-db-sync-1"]
     assert (root.finding.reason, root.finding.failed) == (JOB_OVERDUE, True)
@@ -292,7 +292,7 @@ def test_a_missing_secret_is_named_by_the_resource_itself() -> None:
     assert (root.finding.subject, root.finding.text, root.finding.failed) == ("Keystone/keystone", text, True)
 
 
-def test_what_others_wait_for_comes_before_what_only_starts() -> None:
+def test_findings_that_block_others_come_before_starting_ones() -> None:
     mariadb = resource("MariaDB/mariadb", PLANE, reason="Unschedulable", message="no node", stalled=True)
     keystone = resource("Keystone/keystone", PLANE, reason="Waiting", message="waiting for MariaDB/mariadb")
     cortex = resource("Memcached/memcached", PLANE, reason="Progressing", message="starts")
@@ -659,7 +659,7 @@ def test_a_certificate_that_ends_soon_is_marked() -> None:
         assert ("ends in less than a day, on 2026-01-01" in lines[0][0]) == (days == 0.05)
 
 
-def test_a_certificate_that_was_not_renewed_goes_before_one_with_a_shorter_life() -> None:
+def test_an_overdue_certificate_comes_before_a_short_lived_one() -> None:
     short = Certificate("short", "", NOW + timedelta(days=1), timedelta(days=2), "the operator")
     late = Certificate("late", "", NOW + timedelta(days=5), timedelta(days=90), "the operator")
     lines = list(certificate_lines([short, late], NOW))
@@ -749,7 +749,7 @@ def remarked(name: str, type_: str, **ready: Any) -> Object:
 @pytest.mark.parametrize(
     "type_", ["ConfigValid", "FieldsIgnored", "FieldsInconsistent", "ForeignFields", "NodeLabelsIgnored"]
 )
-def test_what_a_ready_service_ignores_is_shown(type_: str, ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignored_fields_of_a_ready_service_are_shown(type_: str, ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = Snapshot(namespace="openstack", resources=[remarked("Glance/glance", type_)], now=NOW)
     assert ask(snapshot, commands.status) == READY
     assert f"{type_}: {IGNORED}" in capsys.readouterr().out
@@ -774,13 +774,13 @@ def test_why_ends_with_what_a_service_ignores_that_is_not_ready(ask: Any, capsys
         ("ConfigValid", "InvalidOptions", {"reason": "InvalidSpec", "message": IGNORED}),
     ],
 )
-def test_what_a_user_chose_or_knows_is_no_remark(type_: str, reason: str, ready: Mapping[str, Any]) -> None:
+def test_chosen_or_known_conditions_are_no_remark(type_: str, reason: str, ready: Mapping[str, Any]) -> None:
     live = resource("Glance/glance", **ready)
     live["status"]["conditions"].append({"type": type_, "status": "True", "reason": reason, "message": IGNORED})
     assert remarks(live) == []
 
 
-def test_what_may_not_be_read_is_named_and_not_ready(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_kinds_are_named_and_count_as_a_fault(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
     for command in (commands.status, commands.why):
         assert ask(snapshot, command) == FAULT

@@ -62,7 +62,7 @@ def test_an_api_without_a_proxy_listens_on_that_family(release: Release, six: bo
 
 
 @FAMILIES
-def test_so_do_members_of_etcd(release: Release, six: bool, any_host: str) -> None:
+def test_etcd_listens_on_the_address_family_of_the_cluster(release: Release, six: bool, any_host: str) -> None:
     spec = {"replicas": 3, "monitoring": {"enabled": True}}
     found = text(objects(etcd(context(ETCD, spec, release=release, is_ipv6=six))), "StatefulSet", "etcd-server")
     for port in (2379, 2380):
@@ -71,7 +71,7 @@ def test_so_do_members_of_etcd(release: Release, six: bool, any_host: str) -> No
 
 
 @FAMILIES
-def test_so_does_memcached(release: Release, six: bool, any_host: str) -> None:
+def test_memcached_listens_on_the_address_families_of_the_cluster(release: Release, six: bool, any_host: str) -> None:
     found = objects(memcached(context(MEMCACHED, release=release, is_ipv6=six)))
     # It keeps the families apart.
     listen = f"{any_host},0.0.0.0" if six else any_host
@@ -79,13 +79,15 @@ def test_so_does_memcached(release: Release, six: bool, any_host: str) -> None:
 
 
 @FAMILIES
-def test_so_does_mariadb(release: Release, six: bool, any_host: str) -> None:
+def test_mariadb_listens_on_the_address_families_of_the_cluster(release: Release, six: bool, any_host: str) -> None:
     found = objects(mariadb(context(MARIADB, release=release, is_ipv6=six)))
     assert ("--bind-address=*" in text(found, "StatefulSet", "mariadb-server")) == six
 
 
 @FAMILIES
-def test_so_do_mini_dns_and_the_control_port_of_bind(release: Release, six: bool, any_host: str) -> None:
+def test_mini_dns_and_bind_listen_on_the_address_family_of_the_cluster(
+    release: Release, six: bool, any_host: str
+) -> None:
     ctx = context(DESIGNATE, release=release, published=DESIGNATE_CONTRACTS, is_ipv6=six)
     found = objects(designate(ctx))
     texts = "\n".join(text(found, kind, name) for kind, name in found if kind == "Secret")

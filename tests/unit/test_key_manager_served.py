@@ -314,7 +314,7 @@ def test_a_request_outlives_the_token_with_which_it_began(stand: Stand, volume_k
 
 @pytest.mark.security
 @pytest.mark.parametrize("token", ["reader", "stranger", "admin"])
-def test_nobody_but_members_of_the_project_gets_a_key(stand: Stand, volume_key: tuple[str, str], token: str) -> None:
+def test_only_members_of_the_project_get_a_volume_key(stand: Stand, volume_key: tuple[str, str], token: str) -> None:
     """Nor an administrator of the cloud, whose servers are others': those who move them need no key but Nova does."""
     error, text = stand.ask("nova", token, volume_key[0])
     assert error == "KeyManagerError", text
@@ -326,7 +326,7 @@ QUICK = "iter-time=10"
 
 
 @pytest.mark.security
-def test_what_a_guest_writes_is_not_on_the_storage(stand: Stand, volume_key: tuple[str, str]) -> None:
+def test_guest_data_is_encrypted_on_the_storage(stand: Stand, volume_key: tuple[str, str]) -> None:
     """The passphrase and the format are as Cinder makes them and Nova tells libvirt: see cinder/volume/drivers/rbd.py
     and nova/virt/libvirt/driver.py. QEMU's own driver needs no module of the kernel."""
     volume, secret = stand.root("cinder") / "tmp/volume", "secret,id=sec,format=raw,file=/tmp/passphrase"

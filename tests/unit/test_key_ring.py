@@ -23,7 +23,7 @@ def test_the_first_key_has_the_desired_generation() -> None:
     assert step(None, 3) == KeyRing({3: "b"}, 3)
 
 
-def test_a_key_is_read_by_all_before_one_writes_with_it_and_by_none_before_it_is_removed() -> None:
+def test_a_key_is_readable_everywhere_from_before_use_until_removal() -> None:
     first = KeyRing({1: "a"}, 1)
     staged = step(first)
     assert staged == KeyRing(BOTH, 1)
@@ -57,7 +57,7 @@ def test_keys_that_a_user_brings_back_are_used() -> None:
 
 
 @pytest.mark.parametrize("ring", [KeyRing({7: "a"}, 7), KeyRing(BOTH, 1), KeyRing(BOTH, 2, "2026-01-01T00:00:00+0000")])
-def test_what_is_stored_is_read_again(ring: KeyRing) -> None:
+def test_a_stored_key_ring_is_read_back(ring: KeyRing) -> None:
     assert read_ring(ring.data("kek"), "kek") == ring
     assert read_ring(ring.data("kek"), "key") is None
 

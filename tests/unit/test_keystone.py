@@ -161,7 +161,7 @@ def options(made: Plan) -> ConfigParser:
     return parser
 
 
-def test_a_cache_that_does_not_answer_costs_less_than_a_tenth_of_a_second(release: Release) -> None:
+def test_a_silent_cache_costs_less_than_a_tenth_of_a_second(release: Release) -> None:
     cache = options(planned(release))["cache"]
     assert cache["backend"] == "oslo_cache.memcache_pool"
     assert float(cache["memcache_socket_timeout"]) < 0.1

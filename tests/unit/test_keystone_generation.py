@@ -71,7 +71,7 @@ def test_a_request_sees_all_that_was_acknowledged_before_it_began(steps: list[tu
         assert process.look() >= process.began_with
 
 
-def test_what_was_cached_is_read_from_there() -> None:
+def test_cached_values_are_read_from_the_cache() -> None:
     database = Database()
     one, other = Process(database), Process(database)
     for process in (one, other):
@@ -99,7 +99,7 @@ def test_reading_changes_nothing() -> None:
     assert generation.mark == "mark"
 
 
-def test_where_the_database_does_not_answer_nothing_is_cached() -> None:
+def test_nothing_is_cached_without_an_answer_of_the_database() -> None:
     generation = Generation()
     generation.begin(lambda: "mark")
 

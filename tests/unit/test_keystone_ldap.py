@@ -146,7 +146,7 @@ def test_options_of_a_domain_win_over_those_the_operator_would_take(release: Rel
         ([domain(config={"ldap": {"tls-req-cert": "never"}})], "spec.domains[0].config.ldap.tls-req-cert", "operator"),
     ],
 )
-def test_what_cannot_be_names_field_and_remedy(
+def test_an_invalid_domain_is_refused_with_field_and_remedy(
     release: Release, entries: list[dict[str, Any]], path: str, words: str
 ) -> None:
     with pytest.raises(SpecError) as refusal:

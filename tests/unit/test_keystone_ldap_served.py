@@ -186,7 +186,7 @@ def test_a_user_of_a_directory_gets_a_token(stand: Stand, name: str, password: s
     assert stand.login(name, "", domain)[0] in (400, 401)
 
 
-def test_its_users_and_groups_are_listed_and_get_roles(stand: Stand) -> None:
+def test_users_and_groups_of_the_directory_are_listed_and_get_roles(stand: Stand) -> None:
     admin = stand.admin()
     _, answer, _ = stand.ask("/domains?name=Company", **admin)
     domain = answer["domains"][0]["id"]

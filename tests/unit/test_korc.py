@@ -43,7 +43,7 @@ def test_auto_takes_k_orc_where_all_it_needs_is_there(keystone: Any) -> None:
     assert used(keystone("k-orc"))
 
 
-def test_who_keeps_the_catalog_goes_on(keystone: Any) -> None:
+def test_catalog_stays_with_its_provider(keystone: Any) -> None:
     own, theirs = objects(keystone("builtin")), objects(keystone("k-orc"))
     assert not used(keystone("auto", served=SERVED, children=own))
     assert used(keystone("auto", children=theirs))
@@ -52,7 +52,7 @@ def test_who_keeps_the_catalog_goes_on(keystone: Any) -> None:
             keystone(then, children=first)
 
 
-def test_its_clouds_yaml_says_what_it_reads(keystone: Any) -> None:
+def test_clouds_yaml_of_k_orc_has_the_fields_it_reads(keystone: Any) -> None:
     secret = secret_data(objects(keystone("k-orc"))["Secret", "k-orc-clouds-yaml"])
     assert set(secret) == {"clouds.yaml"}
     cloud = yaml.safe_load(secret["clouds.yaml"])["clouds"]["openstack"]
@@ -92,7 +92,7 @@ def steps(plan: Plan, kind: str) -> Step:
     return next(step for step in plan if any(key(obj)[0] == kind for obj in step.objects))
 
 
-def test_its_login_goes_by_way_of_a_store(stored: Any) -> None:
+def test_login_of_k_orc_goes_through_the_secret_store(stored: Any) -> None:
     plan = stored()
     found = objects(plan)
     assert ("Secret", "k-orc-clouds-yaml") not in found
@@ -202,7 +202,7 @@ def said(generation: int, **conditions: tuple[str, str, int]) -> Any:
     )
 
 
-def test_it_is_believed_by_its_own_rule() -> None:
+def test_readiness_of_a_k_orc_object_follows_its_conditions() -> None:
     assert said(2, Available=("True", "Success", 2), Progressing=("False", "Success", 2)).ready
     assert "not yet seen" in said(2, Available=("True", "Success", 1), Progressing=("False", "Success", 1)).message
     assert "does K-ORC run?" in said(1).message

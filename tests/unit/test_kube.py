@@ -105,7 +105,7 @@ def test_a_plan_finds_what_is_live_by_its_component() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
-def test_a_live_object_of_a_long_name_is_found_as_it_was_made(kind: str) -> None:
+def test_a_live_object_with_a_long_name_is_found_again(kind: str) -> None:
     ctx = context("a" * 63)
     template = kube.pod(ctx, "server", kube.Container(entry=MARIADB), settings=PodSettings())
     made = kube.workload(ctx, kind, "server", template)
@@ -204,7 +204,7 @@ def test_pods_bear_no_token_and_one_group_owns_their_volumes() -> None:
     assert spec["nodeSelector"] == kube.CONTROL_PLANE
 
 
-def test_what_is_written_for_the_main_container_is_not_for_its_neighbours() -> None:
+def test_settings_of_the_main_container_leave_its_sidecars_alone() -> None:
     wanted = PodSettings(image="mine:1", resources=Resources(requests={"cpu": "2"}, limits={"memory": "1Gi"}))
     side = kube.Container(name="side", entry=NGINX)
     found = kube.pod(context(), "api", kube.Container(entry=NGINX), side, settings=wanted)["spec"]["containers"]
@@ -382,7 +382,7 @@ def test_a_failed_job_shows_the_end_of_its_log() -> None:
     assert "backoff limit" in without.message
 
 
-def test_a_failed_job_is_tried_again_after_five_minutes_and_stays_failed_until_that_ends() -> None:
+def test_a_failed_job_is_retried_after_five_minutes_and_stays_failed_meanwhile() -> None:
     failed = condition("Failed", lastTransitionTime="2026-01-01T10:58:00Z", message="backoff limit")
     job = live("Job", failed, api="batch/v1")
     assert kube.next_try(job) == datetime(2026, 1, 1, 11, 3, tzinfo=UTC)
@@ -451,7 +451,7 @@ def test_a_resource_of_ours_answers_for_itself() -> None:
 
 
 @pytest.mark.parametrize("reason", ["InvalidSpec", "MissingReference", "JobFailed", "ImagePullFailed", "VolumeLost"])
-def test_what_needs_a_person_is_passed_on(reason: str) -> None:
+def test_failures_that_need_a_person_are_passed_on(reason: str) -> None:
     status = condition("Ready", "False", observedGeneration=2, reason=reason, message="spec.x: wrong")
     status["conditions"].append({"type": "Stalled", "status": "True"})
     found = kube.judge(live("Keystone", status, api=OURS))
@@ -467,13 +467,13 @@ def test_what_needs_a_person_is_passed_on(reason: str) -> None:
         ("Waiting", State.WAITING, ""),
     ],
 )
-def test_what_gets_better_by_itself_is_passed_on_as_that(reason: str, state: State, passed_on: str) -> None:
+def test_temporary_failures_are_passed_on_as_progressing(reason: str, state: State, passed_on: str) -> None:
     status = condition("Ready", "False", observedGeneration=2, reason=reason, message="soon")
     found = kube.judge(live("Keystone", status, api=OURS))
     assert (found.state, found.reason, found.message) == (state, passed_on, "Keystone/x: soon")
 
 
-def test_what_another_version_of_the_operator_said_is_outdated() -> None:
+def test_a_status_of_another_operator_version_is_outdated() -> None:
     told = condition("Ready", observedGeneration=2)
     ours = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "Nova", "metadata": {"name": "nova"}}
     assert kube.outdated({**ours, "status": told}, "1.1")
@@ -599,7 +599,7 @@ def _deployment(strategy: str, reason: str, **status: int) -> Object:
         "none of a rolling one",
     ],
 )
-def test_a_deployment_that_ends_its_pods_first_rolls_out_until_the_new_ones_were_ready(
+def test_a_recreating_deployment_rolls_out_until_its_new_pods_were_ready(
     strategy: str, reason: str, status: dict[str, int], *, expected: bool
 ) -> None:
     assert kube.Rollout(_deployment(strategy, reason, **status)).is_running is expected

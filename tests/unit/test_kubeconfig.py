@@ -84,7 +84,7 @@ def test_each_row_has_an_answer_of_kubectl() -> None:
         ("an authority that is no certificate", ["certificate-authority"]),
     ],
 )
-async def test_what_is_refused_says_why(
+async def test_a_refused_kubeconfig_is_reported_with_its_reason(
     server: Stand, row: str, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (entry,) = [each for each in ROWS if each["name"] == row]

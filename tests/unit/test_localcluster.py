@@ -121,7 +121,7 @@ def test_nodes_have_addresses_of_their_own() -> None:
     assert str(subnet[1]) not in {node.address(subnet) for node in nodes}
 
 
-def test_what_kubectl_remembers_goes_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_cache_of_kubectl_goes_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """A later cluster at the same address serves other kinds: names that both have would lead to those of before."""
 
     def program(_part: str, name: str) -> Path:

@@ -106,17 +106,17 @@ def auth(one: Registry) -> str:
     return entries[one.address]["auth"]
 
 
-def test_it_lets_in_who_has_the_login(started: Registry) -> None:
+def test_registry_admits_the_login(started: Registry) -> None:
     assert status(started, auth(started)) == http.client.OK
 
 
-def test_it_lets_in_nobody_else(started: Registry) -> None:
+def test_registry_refuses_other_logins(started: Registry) -> None:
     assert status(started) == http.client.UNAUTHORIZED
     wrong = base64.b64encode(f"{registry.USER}:wrong".encode()).decode()
     assert status(started, wrong) == http.client.UNAUTHORIZED
 
 
-def test_no_file_but_the_login_has_the_password_and_only_its_owner_reads_that(started: Registry) -> None:
+def test_registry_password_is_only_in_the_login_file_of_its_owner(started: Registry) -> None:
     status(started, auth(started))
     secret = auth(started)
     password = base64.b64decode(secret).decode().partition(":")[2]

@@ -138,7 +138,7 @@ def test_the_user_chooses_the_part(ask: Any, options: Any, parameters: Any) -> N
     assert client.asked == [("keystone-api-c", "main", {**parameters, "timestamps": "true"})]
 
 
-def test_what_is_not_there_is_named(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_programs_and_services_are_named(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(FakeClient({}), PODS, service="nova", program="scheduler") == 2
     assert "choose from api, cell1-compute" in capsys.readouterr().err
     assert ask(FakeClient({}), (), service="nova") == 2

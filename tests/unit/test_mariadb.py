@@ -170,7 +170,7 @@ def test_clients_stay_where_they_are_as_long_as_that_member_serves() -> None:
     assert chosen(pods, cut_off) == NAMES[0], "what it says itself is newer than what Kubernetes knows"
 
 
-def test_a_member_that_does_not_answer_loses_its_clients_once_the_others_are_a_cluster_without_it() -> None:
+def test_a_silent_member_loses_its_clients_once_a_primary_exists_without_it() -> None:
     pods = [pod(NAMES[0], role="primary"), pod(NAMES[1]), pod(NAMES[2])]
     three = {NAMES[0]: None, NAMES[1]: answer(NAMES[1]), NAMES[2]: answer(NAMES[2])}
     assert chosen(pods, three) == NAMES[0], "only we do not reach it, perhaps"
@@ -201,7 +201,7 @@ def test_roles_are_written_on_the_very_pods_and_told(release: Release) -> None:
     assert (result.outcome.wake - NOW).total_seconds() == 1
 
 
-def test_a_volume_that_fills_up_is_told_before_and_after_its_member_fails(release: Release) -> None:
+def test_a_filling_volume_is_reported_before_and_after_its_member_fails(release: Release) -> None:
     pods = [pod(name) for name in NAMES]
     facts = {name: answer(name, bytes=2 << 30, free=1 << 30) for name in NAMES}
 
@@ -227,7 +227,7 @@ def recorded(release: Release, spec: dict[str, Any] | None = None, **changes: An
     return kube.secret_data(objects["Secret", "mariadb-galera"])
 
 
-def test_the_first_cluster_is_written_down_once_and_an_empty_disk_is_a_lost_one_from_then_on(release: Release) -> None:
+def test_first_cluster_is_recorded_once_and_later_empty_disks_count_as_lost(release: Release) -> None:
     first = recorded(release)
     assert (first["seed"], first["uuid"], first["members"]) == (NAMES[0], "", ",".join(NAMES))
     facts = {NAMES[1]: answer(NAMES[1])}
@@ -260,7 +260,7 @@ def test_a_single_server_keeps_its_clients_until_it_has_a_role(release: Release)
     assert after["spec"]["selector"][roles.ROLE] == "primary"
 
 
-def test_an_order_has_a_token_of_its_own_each_time_it_is_given(release: Release) -> None:
+def test_an_order_has_a_new_token_each_time(release: Release) -> None:
     order = {FORCE: NAMES[1]}
     given = recorded(release, annotations=order, draw=lambda: "one")
     assert (given["force"], given["token"]) == (NAMES[1], "one")
@@ -283,14 +283,14 @@ def test_no_password_is_on_a_members_command_line(release: Release) -> None:
     assert template["terminationGracePeriodSeconds"] >= 60
 
 
-def test_what_each_member_is_told_is_wired_too() -> None:
+def test_wired_options_of_members_cannot_be_set() -> None:
     for option in ("wsrep_cluster_address", "wsrep-on", "wsrep_sst_auth", "innodb_flush_log_at_trx_commit"):
         with pytest.raises(SpecError, match="the operator sets"):
             my_cnf({"mysqld": {option: "x"}}, clustered=True)
     assert "wsrep_slave_threads = 8" in my_cnf({"mysqld": {"wsrep-slave-threads": 8}}, clustered=True)
 
 
-def test_copies_go_to_whoever_the_authority_vouches_for_and_where_it_says_who_it_is_to_them_alone() -> None:
+def test_state_transfers_go_only_to_members_of_the_authority() -> None:
     assert sst_conf("mariadb") == "[sst]\nencrypt = 4\nssl_mode = VERIFY_CA\n"
     # The script would wait for a name for ever, or put this one into a shell's line.
     assert sst_conf("") == sst_conf("x'; touch /tmp/x; '") == "[sst]\nencrypt = 4\n"

@@ -167,7 +167,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
 
 
 @pytest.mark.parametrize("known", RECORDS, ids=["first start", "formed"])
-def test_whoever_is_alone_or_early_starts_nothing_it_cannot_prove(known: Record) -> None:
+def test_a_lone_or_early_member_starts_nothing_without_proof(known: Record) -> None:
     record = replace(known, members=tuple(names(3)))
     for world in worlds(3, tuple(states(3))):
         for heard in parts(world):
@@ -215,14 +215,14 @@ def formed(count: int = 3) -> Record:
     return Record(tuple(names(count)), uuid=OURS)
 
 
-def test_a_power_cut_is_left_to_galera_and_forced_only_when_that_takes_too_long() -> None:
+def test_recovery_after_a_power_cut_is_forced_only_after_the_wait() -> None:
     world = crashed(5, 7, 6)
     assert {d.act for d in settle(world, formed(), waited=1).values()} == {Act.START}
     decisions = settle(crashed(5, 7, 6), formed(), waited=RECOVERY + 1)
     assert [d.act for d in decisions.values()] == [Act.WAIT, Act.BOOTSTRAP, Act.WAIT]
 
 
-def test_galera_has_as_long_as_it_needs_for_members_that_came_back_far_apart() -> None:
+def test_members_that_return_far_apart_get_the_time_galera_needs() -> None:
     """One was there a minute before the others, and had voted for one of them by then: it starts when they do."""
     first, second, third = crashed(9, 9, 9).values()
     me = replace(second, vote=first.name, vote_mark=first.mark, ballot=1)
@@ -242,7 +242,7 @@ def test_all_stopped_at_once_leaves_no_view_and_the_most_advanced_begins() -> No
     assert settle(world, formed(), waited=1)["mariadb-server-2"].act is Act.BOOTSTRAP
 
 
-def test_one_that_never_returns_is_waited_for_and_then_left_behind_by_the_majority_of_the_last_view() -> None:
+def test_a_majority_leaves_a_lost_member_behind_after_the_wait() -> None:
     world = crashed(5, 7, 9)
     del world["mariadb-server-2"]
     early = settle(dict(world), formed(), waited=MAJORITY_WAIT - 5)
@@ -254,7 +254,7 @@ def test_one_that_never_returns_is_waited_for_and_then_left_behind_by_the_majori
     assert [d.act for d in late.values()] == [Act.WAIT, Act.BOOTSTRAP]
 
 
-def test_those_that_left_gracefully_wait_for_the_one_that_may_have_gone_on() -> None:
+def test_members_that_left_gracefully_wait_for_one_that_may_be_newer() -> None:
     world = {name: replace(m, view=None) for name, m in crashed(5, 5, 9).items()}
     del world["mariadb-server-2"]
     decisions = settle(world, formed(), waited=LONG)
@@ -279,7 +279,7 @@ def test_lost_disks_everywhere_are_no_first_start() -> None:
     }
 
 
-def test_a_vote_is_kept_until_its_receiver_says_it_made_no_use_of_it() -> None:
+def test_a_vote_is_kept_until_its_receiver_declines_it() -> None:
     world = crashed(5, 7, 9)
     me = replace(world["mariadb-server-0"], vote="mariadb-server-2", vote_mark=world["mariadb-server-2"].mark, ballot=4)
     alone = [world["mariadb-server-1"]]
@@ -369,7 +369,7 @@ def test_different_histories_are_for_a_human() -> None:
     assert (decision.act, "delete its volume" in decision.why) == (Act.REFUSE, True)
 
 
-def test_a_single_server_becomes_the_first_member_and_an_old_list_does_not_make_it_one_again() -> None:
+def test_a_single_server_becomes_first_member_once() -> None:
     alone = Member("mariadb-server-0", data=True)
     first = Record(("mariadb-server-0",), seed="mariadb-server-0")
     assert settle({alone.name: alone}, first, waited=0)[alone.name].act is Act.BOOTSTRAP
@@ -378,7 +378,7 @@ def test_a_single_server_becomes_the_first_member_and_an_old_list_does_not_make_
     assert settle({later.name: later}, stale, waited=LONG)[later.name].act is Act.WAIT
 
 
-def test_what_runs_is_left_alone_as_long_as_it_may_come_back_by_itself() -> None:
+def test_a_running_member_is_restarted_only_after_its_time_to_recover() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-0"], stage=Stage.SERVING, status=DISCONNECTED)
     assert decide(me, [], formed(), waited=5, since_whole=5, stage_age=5).act is Act.STAY
     assert decide(me, [], formed(), waited=11, since_whole=11, stage_age=11).act is Act.RESTART
@@ -395,7 +395,7 @@ def test_what_runs_is_left_alone_as_long_as_it_may_come_back_by_itself() -> None
     )
 
 
-def test_one_that_joins_and_one_that_looks_for_others_have_times_of_their_own() -> None:
+def test_joining_and_searching_members_have_separate_time_limits() -> None:
     me, other, _ = crashed(5, 7, 9).values()
     starting = replace(me, stage=Stage.STARTING)
     primary = replace(other, stage=Stage.SERVING, status=PRIMARY)
@@ -420,7 +420,7 @@ def test_a_component_is_not_whole_while_another_member_is_ahead() -> None:
     assert not galera.is_whole(me, [me, *others, replace(ahead, view=None)])
 
 
-def test_what_is_published_is_understood() -> None:
+def test_published_facts_of_a_member_are_read_back() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-1"], vote="x", ballot=3, stage=Stage.SERVING, status=PRIMARY)
     assert galera.member(galera.published(me)) == me
     assert galera.member({"name": "a", "stage": "waiting", "later": 1}) == Member("a")

@@ -132,7 +132,7 @@ def test_no_member_is_added_during_an_upgrade(release: Release) -> None:
 
 
 @pytest.mark.parametrize("size", [{}, THREE])
-def test_there_is_no_way_back(release: Release, size: dict[str, Any]) -> None:
+def test_an_older_version_is_refused(release: Release, size: dict[str, Any]) -> None:
     reports = members("10.11 10.11 11.8") if size else {}
     with pytest.raises(SpecError) as refused:
         made(release, size | OLD, **live(release, size | NEW), **reports)

@@ -79,7 +79,7 @@ def test_a_new_certificate_is_shown_and_half_of_one_is_not(tmp_path: Path, port:
 
 
 @pytest.mark.security
-def test_who_has_no_certificate_listens_to_nobody(tmp_path: Path, port: int) -> None:
+def test_a_listener_without_a_certificate_answers_nothing(tmp_path: Path, port: int) -> None:
     async def run() -> None:
         await wire.Listener(answer, tmp_path, port).follow()
         assert await wire.ask("127.0.0.1", "/", NAME, given(tmp_path / "caller", "two"), port) == b""

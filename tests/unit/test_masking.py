@@ -161,14 +161,14 @@ def test_a_value_within_a_value_is_masked(content: str, value: str) -> None:
 
 
 @given(SIMPLE)
-def test_a_line_of_a_key_and_a_login_of_a_registry_are_masked(value: str) -> None:
+def test_key_lines_and_registry_logins_are_masked(value: str) -> None:
     assert b64(value * 3) not in mask_of(CONTENTS["key"](value)).over(f"bad line {b64(value * 3)}")
     shown = mask_of(CONTENTS["docker"](value)).over(f"auth {b64(f'x:{value}')} -----BEGIN PRIVATE KEY-----")
     assert b64(f"x:{value}") not in shown
     assert "-----BEGIN PRIVATE KEY-----" in shown
 
 
-def test_short_values_with_the_name_of_a_secret_are_masked_in_files_of_open_keys() -> None:
+def test_short_secrets_in_known_files_are_masked() -> None:
     mask = mask_of(CONTENTS["clouds.yaml"]("hunter2"), "clouds.yaml")
     assert mask.over("y used hunter2") == f"y used {MASK}"
 
@@ -210,7 +210,7 @@ def test_any_escapes_are_read(text: str) -> None:
         ("bypass = 1", "bypass = 1"),
     ],
 )
-def test_what_a_name_calls_a_secret_is_masked(text: str, masked: str) -> None:
+def test_values_named_like_secrets_are_masked(text: str, masked: str) -> None:
     assert mask_passwords(text) == masked
 
 

@@ -46,7 +46,7 @@ def test_memory_reaches_the_program_and_the_scheduler(release: Release) -> None:
     assert main["resources"]["requests"]["memory"] == "528Mi"
 
 
-def test_what_it_remembers_needs_no_volume(release: Release) -> None:
+def test_memcached_has_no_volume(release: Release) -> None:
     objects = {key(o): o for o in plan(context(MEMCACHED, release=release)).objects}
     assert "volumeClaimTemplates" not in objects["StatefulSet", "memcached-server"]["spec"]
 
@@ -86,7 +86,7 @@ def test_no_probe_begins_a_handshake(release: Release) -> None:
     assert (ready["periodSeconds"], alive["periodSeconds"], alive["failureThreshold"]) == (30, 60, 3)
 
 
-def test_it_is_certified_under_the_name_of_each_server(release: Release) -> None:
+def test_certificate_of_memcached_has_the_name_of_each_server(release: Release) -> None:
     _, _, objects = certified(release)
     held = secret_data(objects["Secret", "memcached-tls"])
     pair = pki.Pair(held["tls.key"], held["tls.crt"])
@@ -101,7 +101,7 @@ CALLED = {
 }
 
 
-def test_who_caches_tokens_or_results_checks_the_servers(release: Release) -> None:
+def test_cache_clients_verify_the_servers(release: Release) -> None:
     secrets, path = {"pki-bundle": {"ca.crt": "an authority"}}, "/etc/openstack-trust/pki-bundle/ca.crt"
 
     def lines(name: str, found: Plan) -> list[str]:
@@ -116,7 +116,7 @@ def test_who_caches_tokens_or_results_checks_the_servers(release: Release) -> No
 
 @pytest.mark.security
 @pytest.mark.parametrize(("profile", "strategy"), [("debian", "ENCRYPT"), ("kolla", "MAC")])
-def test_who_writes_to_memcached_reads_and_forges_no_token(root: Path, profile: str, strategy: str) -> None:
+def test_a_writer_to_memcached_can_read_and_forge_no_token(root: Path, profile: str, strategy: str) -> None:
     """Kolla's images may lack the library that encrypts."""
     manifests = yaml.safe_load_all((root / "deploy/samples/controlplane_minimal.yaml").read_text())
     (cloud,) = (each for each in manifests if each["kind"] == "OpenStackControlPlane")
@@ -133,7 +133,7 @@ def test_who_writes_to_memcached_reads_and_forges_no_token(root: Path, profile: 
     assert caching == {"Glance", "Placement", "Neutron", "Nova", "Cinder"}
 
 
-def test_each_service_has_a_key_of_its_own_for_what_it_caches_of_tokens(release: Release) -> None:
+def test_each_service_has_its_own_key_for_cached_tokens(release: Release) -> None:
     """One that is broken into forges no tokens for the others."""
     published = {**CALLED, "Memcached": {"servers": "m:11211"}}
     held = kube.secret(context(PLACEMENT, release=release), "placement-credentials", {"token-cache": "its own"})

@@ -78,7 +78,7 @@ def test_a_new_memcached_takes_nobody_without_a_certificate(release: Release) ->
     assert made.outcome.published["clientSecret"] == CLIENT
 
 
-def test_who_may_come_plain_needs_no_certificate(release: Release) -> None:
+def test_optional_tls_needs_no_client_certificate(release: Release) -> None:
     """Clients have one all the same, so that they need not roll once TLS is required."""
     made = plan(asked(release))
     assert "ssl_verify_mode" not in command(made)
@@ -157,7 +157,7 @@ CALLED = {
 }
 
 
-def test_who_caches_tokens_or_results_shows_the_certificate(release: Release) -> None:
+def test_cache_clients_show_their_certificate(release: Release) -> None:
     secrets = {"pki-bundle": {"ca.crt": "an authority"}, CLIENT: {"tls.crt": "one", "tls.key": "its key"}}
 
     def client(name: str, found: Plan) -> tuple[set[str], Object]:

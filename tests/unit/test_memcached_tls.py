@@ -120,7 +120,9 @@ STRANGERS = {
 
 
 @CLIENTS
-def test_who_has_no_certificate_reads_and_writes_nothing(packages: Path, port: int, tmp_path: Path, name: str) -> None:
+def test_clients_without_a_certificate_cannot_use_the_cache(
+    packages: Path, port: int, tmp_path: Path, name: str
+) -> None:
     folder = write(tmp_path, issue(AUTHORITY, "client", calls=True), AUTHORITY)
     assert client(packages, name, port, folder).communicate("")[0] == "False\n"
     assert client(packages, name, port, folder, "with").communicate("")[0] == "True\n"

@@ -56,7 +56,7 @@ def monitors(found: Leaves) -> set[str]:
         ("Cortex", {"cortex-api"}),
     ],
 )
-def test_what_stands_before_an_api_tells_of_it_by_tls(kind: str, expected: set[str]) -> None:
+def test_metrics_of_tls_proxies_are_read_by_tls(kind: str, expected: set[str]) -> None:
     found = told(kind, TLS)
     assert monitors(found) - {"nova-libvirt-exporter"} == expected
     for name in expected:
@@ -70,7 +70,7 @@ def test_what_stands_before_an_api_tells_of_it_by_tls(kind: str, expected: set[s
         assert ':8404" ssl crt ' in found[f"{pod}.env[CONFIG].value"]
 
 
-def test_what_has_nothing_before_it_is_left_alone() -> None:
+def test_services_without_a_proxy_have_no_monitor() -> None:
     assert told("Keystone", {}) == {}
 
 
@@ -130,7 +130,7 @@ def test_a_broker_tells_of_itself_at_one_port(release: Release, spec: dict[str, 
     assert "prometheus" not in str(kube.secret_data(without["Secret", "rabbitmq-config"]))
 
 
-def test_a_port_of_the_brokers_is_not_open_to_all_where_policies_are(release: Release) -> None:
+def test_metrics_port_of_a_broker_is_limited_by_network_policies(release: Release) -> None:
     found = broker(release, WATCHED | {"networkPolicies": {"enabled": True}})
     (rule,) = found["NetworkPolicy", "rabbitmq-server-monitoring"]["spec"]["ingress"]
     assert rule["ports"] == [{"port": 15692, "protocol": "TCP"}]
@@ -202,13 +202,13 @@ def test_a_broker_of_another_operators_tells_of_itself_anyway(release: Release) 
     assert monitor["podMetricsEndpoints"] == [{"port": "prometheus"}]
 
 
-def test_where_no_prometheus_operator_is_ports_are_open_and_nobody_is_told() -> None:
+def test_metrics_ports_open_without_a_prometheus_operator_and_without_monitors() -> None:
     found = told("Keystone", TLS, served=())
     assert not monitors(found)
     assert found["Deployment/keystone-api pod.containers[front].ports[metrics].containerPort"] == 8404
 
 
-def test_what_the_documentation_has_a_prometheus_read_is_there(root: Any) -> None:
+def test_monitors_of_the_documentation_exist(root: Any) -> None:
     """The operator itself, which every cloud of a cluster has in common, is no cloud's to monitor."""
     assert not [name for name in told("OpenStackControlPlane", CLOUD) if name.startswith("PodMonitor/")]
     page = (root / "docs" / "how-to" / "read-logs-and-metrics.md").read_text(encoding="utf-8")
@@ -296,7 +296,7 @@ def test_a_cloud_says_where_the_pages_are() -> None:
     assert links == {f"https://docs.example.org/{alert.name}" for alert in ALERTS}
 
 
-def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:
+def test_alerts_name_the_haproxy_backend_of_the_configuration() -> None:
     config = resulting_leaves("Keystone", TLS | WATCHED)[
         "Deployment/keystone-api pod.containers[front].env[CONFIG].value"
     ]
@@ -313,7 +313,7 @@ def test_what_alerts_say_of_haproxy_is_what_it_is_configured_as() -> None:
     ],
 )
 @pytest.mark.parametrize(("kind", "path"), [("ControlPlane", "spec.global"), ("OpenStackControlPlane", "spec")])
-def test_what_is_missing_is_said_and_the_rest_is_made(
+def test_a_missing_monitoring_kind_is_reported_and_the_rest_is_made(
     kind: str, path: str, served: tuple[str, ...], missing: str
 ) -> None:
     found = resulting_leaves(kind, with_field({}, f"{path}.monitoring.enabled", True), served=served)

@@ -147,7 +147,7 @@ def test_the_agent_knows_no_database_and_no_service_password(tmp_path: Path) -> 
     assert conf.nova_metadata_host == "nova-metadata.openstack.svc.cluster.local"
 
 
-def test_the_agent_reads_what_the_nodes_controllers_read_and_the_api_does_not() -> None:
+def test_the_metadata_agent_uses_the_nodes_relay_and_the_api_not() -> None:
     network = {**PUBLISHED["OVNNetwork"], "southboundForNodes": "tcp:ovn-relay:6642"}
     relayed = plan(context(NEUTRON, release=release_of("debian"), published={**PUBLISHED, "OVNNetwork": network}))
     held = {
@@ -182,7 +182,7 @@ def test_a_wired_option_is_refused() -> None:
         planned({"config": {"ml2": {"mechanism_drivers": "openvswitch"}}})
 
 
-def test_what_is_not_supported_is_said() -> None:
+def test_an_unsupported_mechanism_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"spec\.mechanism: ovs is not supported"):
         planned({"mechanism": "ovs"})
 
@@ -221,7 +221,7 @@ def repairs(result: Plan) -> list[Object]:
     return [obj for (kind, name), obj in made(result).items() if kind == "Job" and "-ovn-db-sync-" in name]
 
 
-def test_a_database_that_was_made_anew_is_filled_before_the_api_goes_on() -> None:
+def test_a_recreated_ovn_database_is_filled_before_the_api_goes_on() -> None:
     assert not repairs(planned())
     (job,) = repairs(rebuilt())
     assert job["spec"]["template"]["spec"]["containers"][0]["command"][-1] == "repair"
@@ -351,7 +351,7 @@ def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
         ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
     ],
 )
-def test_what_nobody_carries_out_is_refused(spec: Mapping[str, Any], error: type[SpecError], message: str) -> None:
+def test_settings_without_a_program_are_refused(spec: Mapping[str, Any], error: type[SpecError], message: str) -> None:
     with pytest.raises(error, match=message):
         planned(spec)
 
@@ -364,6 +364,6 @@ def test_mechanism_drivers_are_loaded_in_their_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("api", "workers"), [({}, 2), ({"processes": 5}, 5)])
-def test_its_processes_know_how_many_share_the_events_of_ovn(api: dict[str, Any], workers: int) -> None:
+def test_worker_count_for_ovn_events_is_in_the_configuration(api: dict[str, Any], workers: int) -> None:
     conf = kube.secret_data(made(planned({"api": api}))["Secret", "neutron-config"])["neutron.conf"]
     assert f"\napi_workers = {workers}\n" in conf

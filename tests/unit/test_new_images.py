@@ -53,7 +53,7 @@ def trials(plan: Plan) -> list[Object]:
         ("MariaDB", {"image": NEW}, ("StatefulSet", "mariadb-server")),
     ],
 )
-async def test_a_workload_that_ends_a_pod_first_keeps_it_until_its_new_image_was_started(
+async def test_a_recreating_workload_keeps_its_pod_until_the_new_image_started(
     release: Release, kind: str, spec: Mapping[str, Any], workload: Key
 ) -> None:
     live = running(release, kind)
@@ -89,14 +89,14 @@ async def test_a_workload_that_ends_a_pod_first_keeps_it_until_its_new_image_was
         ("Glance", {}),
     ],
 )
-def test_nothing_is_tried_where_old_pods_go_on_or_no_image_is_new(
+def test_images_are_tried_only_if_new_and_old_pods_would_end(
     release: Release, kind: str, spec: Mapping[str, Any]
 ) -> None:
     assert trials(planned(release, kind, spec, running(release, kind))) == []
     assert trials(planned(release, kind, spec)) == []
 
 
-def test_workloads_with_the_same_new_image_share_a_try_and_pods_of_others_keep_it_from_no_node(
+def test_workloads_with_the_same_new_image_share_one_trial(
     release: Release,
 ) -> None:
     spec = {"scheduler": {"image": NEW, "replicas": 3}, "conductor": {"image": NEW, "replicas": 3}}

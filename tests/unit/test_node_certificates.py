@@ -198,9 +198,7 @@ def test_a_secret_says_whether_its_node_has_the_files(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("beside_switch", [False, True], ids=["own pod", "earlier version of the operator"])
-def test_a_cloud_that_runs_limits_nodes_after_all_of_them_show_their_own_certificate(
-    cloud: Cloud, *, beside_switch: bool
-) -> None:
+def test_nodes_are_limited_after_all_show_their_own_certificate(cloud: Cloud, *, beside_switch: bool) -> None:
     """Before, they share one, which the role refuses."""
 
     def role() -> bool:

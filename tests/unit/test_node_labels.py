@@ -48,7 +48,7 @@ def test_affinities_name_the_same_labels() -> None:
     assert affinity(None, "restricted") is None
 
 
-def test_what_a_kubelet_says_of_itself_is_no_role() -> None:
+def test_a_label_that_a_kubelet_may_set_is_no_role() -> None:
     labels = {COMPUTE: "enabled", "openvswitch": "enabled", f"{PREFIX}openvswitch": "enabled", "rack": "1"}
     roles = as_roles(labels, "restricted")
     assert COMPUTE not in roles

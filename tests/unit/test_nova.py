@@ -184,7 +184,7 @@ def test_a_new_cell_changes_nothing_in_the_others() -> None:
     assert changed == {("Secret", "nova-credentials"), *above}
 
 
-def test_what_reads_the_map_of_cells_waits_until_all_are_in_it() -> None:
+def test_readers_of_the_cell_map_wait_for_all_cells() -> None:
     result = planned({"cells": TEN[:2]})
     steps = {step.name: step for step in result}
     for name in ("API", "Metadata", "Scheduler"):
@@ -279,7 +279,7 @@ def test_nothing_starts_without_what_it_needs_and_nothing_waits_for_more() -> No
         assert awaited(name) == peers | identity
 
 
-def test_what_is_waited_for_is_named() -> None:
+def test_the_awaited_dependency_is_named() -> None:
     result = planned()
     verdicts: dict[Step, Verdict] = dict.fromkeys(result, READY)
     verdicts[step(result, "Glance")] = waiting("Glance/glance: API: 0/1 pods ready")
@@ -429,7 +429,7 @@ def test_a_node_shares_no_more_than_its_volumes_need() -> None:
         assert unversioned(with_volumes("ceph"), name) == unversioned(planned(), name)
 
 
-def test_what_nova_compute_mounts_libvirt_sees() -> None:
+def test_mounts_of_nova_compute_are_visible_to_libvirt() -> None:
     found = with_volumes("ceph nfs")
     assert mounted(found, "nova-cell1-compute")["/var/lib/nova"]["mountPropagation"] == "Bidirectional"
     assert mounted(found, "nova-libvirt")["/var/lib/nova"]["mountPropagation"] == "HostToContainer"
@@ -526,7 +526,7 @@ def named(cert: x509.Certificate) -> set[str]:
     return {str(address) for address in names.get_values_for_type(x509.IPAddress)}
 
 
-def test_nodes_know_each_other_by_an_authority_whose_key_none_of_them_has() -> None:
+def test_nodes_trust_an_authority_whose_key_none_has() -> None:
     draw = map(str, count()).__next__
     result = planned(owner="nova", pods=pods_of_libvirt("192.0.2.1", "192.0.2.2"), now=NOW, draw=draw)
     files = kube.secret_data(made(result)["Secret", "nova-migration"])
@@ -551,7 +551,7 @@ def test_nodes_know_each_other_by_an_authority_whose_key_none_of_them_has() -> N
     assert "live_migration_with_native_tls = true\n" in compute
 
 
-def test_a_certificate_is_renewed_for_a_new_node_or_in_time_and_not_before() -> None:
+def test_a_certificate_is_renewed_for_a_new_node_or_in_time() -> None:
     draws = iter(str(number) for number in range(99))
     one, two = pods_of_libvirt("192.0.2.1"), pods_of_libvirt("192.0.2.1", "192.0.2.2")
     first = planned(owner="nova", pods=two, now=NOW, draw=draws.__next__)
@@ -569,7 +569,7 @@ def test_a_certificate_is_renewed_for_a_new_node_or_in_time_and_not_before() -> 
         assert daemon(result, "nova-libvirt") == daemon(first, "nova-libvirt"), "libvirt is told, not restarted"
 
 
-def test_the_authorities_that_running_servers_were_started_with_come_back_as_they_were() -> None:
+def test_authorities_of_running_servers_are_restored_unchanged() -> None:
     before = {key[1]: obj for key, obj in made(planned(owner="nova", draw=lambda: "one")).items() if key[0] == "Secret"}
     authorities = ("nova-migration-ca", "nova-console-ca")
     lost = {name: before[name] for name in authorities}
@@ -706,12 +706,12 @@ def test_filters_and_weighers_of_the_users_own_come_before_it(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("section", "option"), [("filter_scheduler", "host_subset_size"), ("external_scheduler", "url")]
 )
-def test_what_decides_on_the_order_is_the_operators(section: str, option: str) -> None:
+def test_ordering_options_of_the_scheduler_cannot_be_set(section: str, option: str) -> None:
     with pytest.raises(SpecError, match=rf"spec\.config\.{section}\.{option}: the operator sets"):
         planned({**ASKING, "config": {section: {option: 2}}})
 
 
-def test_how_it_asks_is_said_in_seconds(tmp_path: Path) -> None:
+def test_scheduler_timeouts_are_written_in_seconds(tmp_path: Path) -> None:
     spec = {"timeout": "10s", "pauseAfterFailure": "2m", "pipeline": "kvm-general-purpose-load-balancing"}
     spec = {"scheduler": {"externalScheduler": {**ASKING["scheduler"]["externalScheduler"], **spec}}}
     found = chooses(spec, tmp_path / "nova.conf").external_scheduler
@@ -731,7 +731,7 @@ def test_a_cortex_is_asked_once_it_has_an_address(tmp_path: Path) -> None:
     assert "/etc/openstack-trust/internal-bundle" in {mount["mountPath"] for mount in mounts}
 
 
-def test_an_endpoint_is_checked_by_the_users_authorities_and_nothing_else_is_mounted(tmp_path: Path) -> None:
+def test_an_endpoint_is_verified_only_with_the_users_authority(tmp_path: Path) -> None:
     asked = {**ASKING["scheduler"]["externalScheduler"], "caSecretRef": {"name": "company"}}
     spec = {"scheduler": {"externalScheduler": asked}}
     given = {"secrets": {**SECRETS, "company": {"ca.crt": "PEM", "tls.key": "secret"}}}

@@ -92,7 +92,7 @@ def told(made: Plan) -> list[Verdict]:
     return [step.verdict for step, name in made.condition.items() if name == "Authorities" and step.verdict]
 
 
-def test_nobody_is_refused_for_thirty_years(cloud: Cloud) -> None:
+def test_migration_certificates_stay_trusted_for_thirty_years(cloud: Cloud) -> None:
     signers: set[str] = set()
     made = cloud.look()
     while cloud.now < NOW + 11000 * DAY:

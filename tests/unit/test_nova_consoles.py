@@ -84,7 +84,7 @@ def test_no_other_program_has_the_accounts_of_the_proxy() -> None:
     assert holders == {"nova-credentials", "nova-cell1--console-config"}
 
 
-def test_its_pods_read_its_configuration_and_certificates_alone() -> None:
+def test_console_pods_read_only_their_configuration_and_certificates() -> None:
     pods = made(planned())["Deployment", "nova-cell1-novncproxy"]["spec"]["template"]["spec"]
     mounted = {volume["secret"]["secretName"] for volume in pods["volumes"] if "secret" in volume}
     assert mounted == {"nova-cell1--console-config", "nova-console-proxy"}
@@ -140,7 +140,7 @@ def test_other_exchanges_and_queues_are_out_of_its_reach(other: str) -> None:
     assert not any(allows(what, other) for what in ("configure", "write", "read"))
 
 
-def test_it_publishes_to_one_exchange_and_reads_its_own_replies() -> None:
+def test_console_account_publishes_to_one_exchange_and_reads_its_replies() -> None:
     assert {what: (allows(what, "nova"), allows(what, OWN)) for what in ("configure", "write", "read")} == {
         "configure": (True, True),
         "write": (True, False),
@@ -152,7 +152,7 @@ def test_it_publishes_to_one_exchange_and_reads_its_own_replies() -> None:
     ("routing", "free"),
     [("compute.node-1", True), ("conductor", False), ("conductor.compute.x", False), ("compute", False), ("#", False)],
 )
-def test_it_speaks_with_nova_compute_alone(routing: str, free: bool) -> None:
+def test_console_account_may_use_only_routing_keys_of_nova_compute(routing: str, free: bool) -> None:
     assert (re.search(permissions()["routingKeys"]["nova"], routing) is not None) is free
 
 
@@ -164,7 +164,7 @@ def test_an_exchange_of_the_users_name_is_the_one_it_publishes_to() -> None:
     assert set(found["routingKeys"]) == {"my.nova"}
 
 
-def test_where_others_make_accounts_it_has_the_login_they_gave() -> None:
+def test_console_uses_the_login_of_an_external_server() -> None:
     secrets = {"theirs": LOGIN, "broker": LOGIN}
     elsewhere = {"database": {"secretRef": {"name": "theirs"}}, "messaging": {"secretRef": {"name": "broker"}}}
     result = planned(secrets, cells=[{"name": "cell1", **elsewhere}])

@@ -172,7 +172,7 @@ def test_no_other_nova_compute_may_be_on_the_node() -> None:
     assert excluded == set(daemons)
 
 
-def test_a_node_of_the_last_group_has_one_nova_compute_while_that_group_goes() -> None:
+def test_a_node_has_one_nova_compute_while_its_group_goes() -> None:
     """Pods without an anti-affinity of their own would wait for the scheduler's next try, five minutes later."""
     gpu, other = "nova-cell1-gpu-compute", "nova-cell1-compute"
     groups, none = daemon_sets(planned(with_groups(GPU))), {"compute": {"config": COMMON}}
@@ -264,7 +264,7 @@ def test_a_hypervisor_cluster_has_groups() -> None:
     ]
 
 
-def test_a_node_with_the_labels_of_two_groups_is_in_the_first_and_named() -> None:
+def test_a_node_of_two_groups_is_in_the_first_and_reported() -> None:
     both = {"openstack-compute-node": "enabled", "gpu": "true", "cpu": "pinned", "zone": "a"}
     nodes = {
         "n1": Node("n1", both),

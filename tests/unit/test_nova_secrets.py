@@ -122,7 +122,7 @@ def run(tmp_path: Path) -> Generator[Any]:
         process.communicate()
 
 
-def test_it_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
+def test_secrets_job_waits_until_libvirt_has_every_key(run: Any, tmp_path: Path) -> None:
     result = planned(KEYS[0])
     process = run(result, keys(result))
     assert process.wait(TIMEOUT) == 0

@@ -352,7 +352,7 @@ def test_labels_that_no_node_has_let_no_node_change(cloud: Cloud) -> None:
     assert "spec.compute.rollout.canaries: no node that answers has the labels b=c,canary=no; label one" in cloud.says
 
 
-def test_it_stops_by_itself_where_a_new_nova_compute_does_not_start(cloud: Cloud) -> None:
+def test_rollout_stops_if_a_new_nova_compute_does_not_start(cloud: Cloud) -> None:
     cloud.roll_out(maxUnavailable=3)
     cloud.broken.add("node1")
     cloud.change()
@@ -377,7 +377,7 @@ def test_a_corrected_change_reaches_the_broken_node_first(cloud: Cloud) -> None:
     assert [cloud.wave(), cloud.wave()] == [["node0"], ["node1"]]
 
 
-def test_the_message_of_a_stop_has_the_way_out_for_a_broken_node(cloud: Cloud) -> None:
+def test_message_of_a_stopped_rollout_tells_how_to_skip_a_node(cloud: Cloud) -> None:
     cloud.broken.add("node0")
     cloud.change()
     cloud.wave()
@@ -442,7 +442,7 @@ def test_a_paused_roll_out_names_a_late_canary(release: Release) -> None:
     )
 
 
-def test_it_says_when_it_will_stop(cloud: Cloud) -> None:
+def test_rollout_wakes_when_it_would_stop(cloud: Cloud) -> None:
     cloud.broken.add("node0")
     cloud.change()
     cloud.wave()
@@ -468,7 +468,7 @@ def test_a_node_that_fails_after_its_change_holds_up_no_other(cloud: Cloud) -> N
     assert cloud.wave() == ["node1"]
 
 
-def test_a_node_that_is_lost_while_its_new_pod_starts_holds_up_no_other(cloud: Cloud) -> None:
+def test_a_node_lost_while_its_new_pod_starts_delays_no_other(cloud: Cloud) -> None:
     """Its pod was never ready, so that only the Node says so."""
     cloud.broken.add("node0")
     cloud.change()
@@ -495,7 +495,7 @@ def test_a_roll_out_that_stopped_goes_on_once_the_node_is_away(cloud: Cloud) -> 
     assert cloud.wave() == ["node1"]
 
 
-def test_a_node_that_is_lost_while_its_old_pod_ends_holds_up_no_other(cloud: Cloud) -> None:
+def test_a_node_lost_while_its_old_pod_ends_delays_no_other(cloud: Cloud) -> None:
     for condition in cloud.pods["node0"]["status"]["conditions"]:
         condition["status"] = "False"
     cloud.change()

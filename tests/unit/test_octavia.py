@@ -72,7 +72,7 @@ def test_each_pod_of_the_api_has_an_agent(release: Release) -> None:
     assert ("PodDisruptionBudget", "octavia-api") in objects(made)
 
 
-def test_it_needs_no_broker(release: Release) -> None:
+def test_octavia_needs_no_broker(release: Release) -> None:
     made = planned(release)
     assert "RabbitMQVhost" not in {kind for kind, _ in objects(made)}
     assert options(made)["DEFAULT"]["transport_url"] == "fake:/"

@@ -576,7 +576,7 @@ def test_a_pod_joins_the_network_by_the_switch_of_its_node() -> None:
         rf"{AMPHORA}\nx fa:16:3e:00:00:01 10.254.0.9/20 1342",
     ],
 )
-def test_what_is_no_port_is_refused(tmp_path: Path, words: str) -> None:
+def test_an_invalid_port_is_refused(tmp_path: Path, words: str) -> None:
     """The file is by a container with an image of the user's, and what reads it is root on the node."""
     (tmp_path / "interface").write_text(f"{words}\n")
     env = {"INTERFACE_FILE": str(tmp_path / "interface"), "NODE_INTERFACE": "x", "NODE_PROC": "/nowhere"}

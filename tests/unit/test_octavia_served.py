@@ -504,7 +504,7 @@ def test_members_write_and_readers_read_in_their_own_project(stand: Stand, web: 
     assert stand.call("GET", path, token="")[0] == 401
 
 
-def test_its_links_are_those_of_its_proxy(stand: Stand) -> None:
+def test_links_of_the_api_have_the_scheme_of_its_proxy(stand: Stand) -> None:
     """Clients follow them, and would find nothing at a port for plain text."""
     _, answer = stand.call("GET", "/", token="")
     assert {link["href"].partition(":")[0] for version in answer["versions"] for link in version["links"]} == {"https"}
@@ -558,7 +558,7 @@ def test_lost_rows_of_ovn_come_back(own_stand: Stand, release: Release) -> None:
     until("OVN to watch the member", lambda: "10.0.0.5" in stand.ctl("sb", "--bare", "list", "Service_Monitor"))
 
 
-def test_what_was_deleted_is_purged(stand: Stand) -> None:
+def test_deleted_load_balancers_are_purged(stand: Stand) -> None:
     balancer = stand.make("loadbalancers", name="short", vip_subnet_id=SUBNET)
     code, answer = stand.call("DELETE", f"/v2/lbaas/loadbalancers/{balancer}")
     assert code == 204, answer

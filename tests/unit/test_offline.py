@@ -132,7 +132,7 @@ def test_a_list_of_one_kind_says_what_its_items_are() -> None:
         (b"\x7fELF\x01\x02", "is not YAML"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_line(text: str | bytes, says: str) -> None:
+def test_an_unreadable_file_is_reported_with_its_line(text: str | bytes, says: str) -> None:
     assert any(says in problem for problem in problems(text)), problems(text)
 
 
@@ -193,14 +193,16 @@ def test_a_finding_is_one_line() -> None:
 
 
 @pytest.mark.parametrize(("kind", "spec", "field", "fix"), REFUSED, ids=[f"{kind}-{f}" for kind, _, f, _ in REFUSED])
-def test_what_the_api_server_refuses_is_refused_here_too(kind: str, spec: dict[str, Any], field: str, fix: str) -> None:
+def test_specs_refused_by_the_api_server_are_refused_offline(
+    kind: str, spec: dict[str, Any], field: str, fix: str
+) -> None:
     """The same table as in tests/cluster, where the API server itself is asked."""
     found = CHECKER.check(manifest(kind, spec)).problems
     assert any(field in f"{path}: {message}" and fix in f"{path}: {message}" for path, message in found), found
 
 
 @pytest.mark.parametrize(("kind", "spec"), [(row[0], row[1]) for row in (*CHANGED, *GROWN)])
-def test_what_the_api_server_takes_is_taken_here_too(kind: str, spec: dict[str, Any]) -> None:
+def test_specs_accepted_by_the_api_server_are_accepted_offline(kind: str, spec: dict[str, Any]) -> None:
     assert CHECKER.check(manifest(kind, spec)).problems == ()
 
 
@@ -328,7 +330,7 @@ def test_numbers_beyond_64_bits_are_none() -> None:
         ),
     ],
 )
-def test_what_every_object_needs(text: str, says: str) -> None:
+def test_required_fields_of_objects_are_checked_offline(text: str, says: str) -> None:
     result = surveyed(text)
     assert any(says in str(error) for error in result.errors), result.findings
 
@@ -388,7 +390,7 @@ def test_errors_are_where_the_user_wrote_what_is_wrong(text: str, says: str) -> 
     assert any(error.startswith(says) for error in errors), errors
 
 
-def test_what_a_plan_refuses_is_said_beside_what_the_api_server_refuses() -> None:
+def test_refusals_of_plans_are_shown_with_those_of_the_schema() -> None:
     text = CLOUD + (
         "  mariadb: {replicas: 2}\n  keystone: {fernet: {rotationSchedul: '@daily'}}\n"
         "  nova: {config: {database: {connection: x}}}\n"
@@ -400,7 +402,7 @@ def test_what_a_plan_refuses_is_said_beside_what_the_api_server_refuses() -> Non
     ]
 
 
-def test_what_a_plan_refuses_is_said_beside_fields_of_the_wrong_type() -> None:
+def test_refusals_of_plans_are_shown_beside_fields_of_a_wrong_type() -> None:
     text = CLOUD + (
         "  mariadb: {storageSize: 7}\n"
         "  nova: {replicas: many, config: {database: {connection: x}}}\n"
@@ -421,12 +423,12 @@ def test_what_a_plan_refuses_is_said_beside_fields_of_the_wrong_type() -> None:
     assert [without in error.message for error in errors] == [False, False, True, True, False, False, False]
 
 
-def test_a_plan_without_a_field_of_the_wrong_type_says_nothing_of_what_is_around_it() -> None:
+def test_a_plan_without_an_invalid_field_says_nothing_about_its_surroundings() -> None:
     text = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Cinder\nmetadata: {name: c}\nspec:\n  backends:\n"
     assert [error.path for error in surveyed(text + "  - {name: a, type: 3}\n").errors] == ["spec.backends[0].type"]
 
 
-def test_who_names_a_resource_with_a_field_of_the_wrong_type_finds_it() -> None:
+def test_a_reference_to_a_resource_with_an_invalid_field_is_found() -> None:
     wrong = "apiVersion: openstack.k8s.io/v1alpha1\nkind: MariaDB\nmetadata: {name: mariadb}\nspec: {replicas: two}\n"
     alone, both = surveyed(PLACEMENT), surveyed(PLACEMENT + "---\n" + wrong)
     assert "MariaDB/mariadb is in none of the files" in str(alone.warnings)
@@ -527,7 +529,7 @@ def test_an_error_hides_no_warning_about_the_same_resource() -> None:
     assert ["there is no option 'debgu' in section [DEFAULT]" in str(each) for each in made.warnings] == [True]
 
 
-def test_what_is_in_no_file_is_warned_about() -> None:
+def test_references_outside_the_files_are_warned_about() -> None:
     text = (
         "apiVersion: openstack.k8s.io/v1alpha1\nkind: Placement\nmetadata: {name: p}\nspec:\n"
         "  database:\n    secretRef: {name: their-db}\n    host: db\n  keystone: {keystoneRef: {name: id}}\n"
@@ -645,7 +647,7 @@ def _written(refusal: Refusal) -> str:
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.name)
-def test_what_the_operator_refuses_is_refused_in_a_file(refusal: Refusal) -> None:
+def test_refusals_of_the_operator_are_shown_offline(refusal: Refusal) -> None:
     found = surveyed(_written(refusal))
     findings = found.warnings if refusal.is_warning else found.errors
     assert [(each.path, refusal.words in each.message) for each in findings if each.path == refusal.field] == [

@@ -133,7 +133,7 @@ def test_a_certificate_that_is_mounted_already_is_not_mounted_again() -> None:
     assert len(container(again)["volumeMounts"]) == 1
 
 
-def test_who_serves_no_webhook_needs_no_certificate() -> None:
+def test_operators_without_a_webhook_mount_no_certificate() -> None:
     plain = [each for each in OBJECTS if "webhooks" not in each]
     assert not operator_manifests.mounted(operator_manifests.adapted(plain, TOYS))
 
@@ -200,7 +200,7 @@ def test_an_operator_that_there_is_not_is_named_with_those_there_are(capsys: pyt
     assert chosen([]) == list(OPERATORS.values()), "not those that install operators"
 
 
-def test_every_operator_has_a_tag_of_its_own_and_one_that_changes_with_its_version() -> None:
+def test_each_operator_has_its_own_tag_that_follows_its_version() -> None:
     references = [build.reference(each) for each in BY_NAME.values()]
     assert len(set(references)) == len(references)
     assert all(
@@ -217,7 +217,7 @@ def test_variables_and_arguments_name_images_that_there_are() -> None:
             assert charts.valued(operator.manifests.values, {"operator": "it"})
 
 
-def test_what_an_operator_starts_and_needs_is_there() -> None:
+def test_started_and_needed_operators_exist() -> None:
     for operator in BY_NAME.values():
         assert set(operator.needs) <= set(KINDS)
         for name in operator.starts:
@@ -231,7 +231,7 @@ def test_images_that_an_operator_starts_are_loaded_with_its_own() -> None:
     assert [each.name for each in install.started(BY_NAME.values())] == list(BY_NAME)
 
 
-def test_files_of_ours_belong_to_an_operator_and_objects_of_ours_are_there() -> None:
+def test_our_files_belong_to_an_operator_and_our_objects_exist() -> None:
     assert {path.name for path in build.SOURCES.iterdir()} <= set(BY_NAME)
     named = {name for operator in BY_NAME.values() for name in operator.own_files}
     assert {path.name for path in (build.SOURCES.parent / "objects").iterdir()} == named
@@ -255,7 +255,7 @@ def test_a_container_starts_the_program_of_its_name_with_further_arguments() -> 
     assert (found["command"], found["args"]) == (["/toys", "play"], ["--leader-elect", "--loud"])
 
 
-def test_who_makes_certificates_itself_mounts_none_of_ours() -> None:
+def test_operators_with_their_own_certificates_mount_none_of_ours() -> None:
     assert not operator_manifests.mounted(operator_manifests.adapted(OBJECTS, TOYS, mount=False))
 
 
@@ -287,7 +287,7 @@ def test_a_private_issuer_has_an_authority_of_its_own() -> None:
     assert issuer["spec"]["ca"]["secretName"] == authority["spec"]["secretName"]
 
 
-def test_what_go_says_is_one_object_after_the_other() -> None:
+def test_json_objects_in_the_output_of_go_are_separated() -> None:
     assert modules.answers('{"Path": "a"}\n{\n\t"Path": "b"\n}\n') == [{"Path": "a"}, {"Path": "b"}]
     assert modules.answers("") == []
 
@@ -366,7 +366,7 @@ def names(layer: bytes) -> list[str]:
         return tar.getnames()
 
 
-def test_a_chart_has_what_lies_beside_it_and_does_without_what_is_elsewhere(tmp_path: Path) -> None:
+def test_a_chart_uses_neighbouring_charts_and_drops_others(tmp_path: Path) -> None:
     module, rendering = tmp_path / "module", tmp_path / "helm"
     (module / "toys" / "templates").mkdir(parents=True)
     (module / "library").mkdir()
@@ -384,7 +384,7 @@ def test_a_chart_has_what_lies_beside_it_and_does_without_what_is_elsewhere(tmp_
     assert (rendering / "charts" / "library" / "Chart.yaml").read_text() == "name: library"
 
 
-def test_the_checksum_database_is_asked_for_all_but_what_it_may_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checksum_database_is_asked_except_for_excluded_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GONOSUMDB", "example.org/own")
     listed, unlisted = (
         Module("example.org/a", "v1.0.0", "h1:a"),

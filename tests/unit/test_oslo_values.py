@@ -238,5 +238,5 @@ def test_the_list_describes_an_option(option: Any, description: dict[str, Any]) 
         (types.Dict(min_length=1), "at least 1 pairs NAME:VALUE with commas between them"),
     ],
 )
-def test_what_an_option_takes_is_said_in_words(type_: Any, text: str) -> None:
+def test_types_of_options_are_described_in_words(type_: Any, text: str) -> None:
     assert values.describe(describe_type(type_)) == text

@@ -93,7 +93,7 @@ def test_the_secret_has_an_address_and_a_certificate_for_each_node(databases: Da
     assert not pki.is_trusted(files["node-far.crt"], [members["ca.crt"]]), "members of the databases refuse nodes"
 
 
-def test_there_is_no_secret_before_there_is_an_address(release: Release) -> None:
+def test_remote_chassis_secret_waits_for_an_address(release: Release) -> None:
     databases = Databases(release)
     made = databases.plan()
     assert ("Secret", "ovn-remote-chassis") not in databases.children
@@ -210,7 +210,9 @@ def test_a_certificate_for_another_node_is_none(databases: Databases) -> None:
         ({"southbound": "tcp:ovn.example.org:6642"}, "key 'southbound' of Secret 'carried' is not `ssl:HOST:PORT`"),
     ],
 )
-def test_what_a_secret_lacks_is_said(databases: Databases, changes: dict[str, str | None], text: str) -> None:
+def test_missing_parts_of_an_external_secret_are_named(
+    databases: Databases, changes: dict[str, str | None], text: str
+) -> None:
     files = {name: value for name, value in {**databases.files, **changes}.items() if value is not None}
     with pytest.raises(SpecError, match=r"^spec\.external\.secretRef: ") as error:
         switches(databases, files, "far")

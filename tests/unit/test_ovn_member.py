@@ -114,7 +114,7 @@ def test_five_members_whoever_hears_whom(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_whatever_was_lost_somebody_goes_on_once_all_are_heard(size: int) -> None:
+def test_a_single_member_goes_on_after_any_loss_once_all_are_heard(size: int) -> None:
     for kinds in itertools.product("-<>", repeat=size):
         for config in configurations(size):
             held = disks(kinds, config)
@@ -149,14 +149,14 @@ def test_members_go_over_one_by_one_and_only_while_all_are_well() -> None:
 
 
 @pytest.mark.parametrize("missing", range(3))
-def test_nobody_goes_over_who_does_not_hear_all_others(missing: int) -> None:
+def test_a_member_changes_to_tls_only_if_it_hears_all_others(missing: int) -> None:
     held = {host(n): speaking("tcp", n) for n in range(3)}
     heard = {me: [other for other in held if other != host(missing)] for me in held}
     left = [me for me, decision in decisions(held, heard, scheme="ssl").items() if decision.action is Action.LEAVE]
     assert left == ([] if missing < 2 else [host(2)]), "the last member hears itself"
 
 
-def test_nobody_goes_over_while_a_server_comes_or_is_to_be_removed() -> None:
+def test_a_member_keeps_its_address_while_membership_changes() -> None:
     lost = {host(n): speaking("tcp", n, config=("s0", "s1", "s2", "lost")) for n in range(3)}
     assert {d.action for d in decisions(lost, complete(lost), scheme="ssl").values()} == {Action.SERVE}
     held = {host(n): speaking("tcp", n) for n in range(2)} | {host(2): speaking("tcp", 2, config=("s0", "s2"))}
@@ -164,7 +164,7 @@ def test_nobody_goes_over_while_a_server_comes_or_is_to_be_removed() -> None:
     assert {d.action for d in decisions(held, complete(held)).values()} == {Action.SERVE}, "nobody was told"
 
 
-def test_one_that_is_alone_changes_its_address_and_two_wait_for_a_third() -> None:
+def test_a_single_member_changes_its_address_and_two_wait_for_a_third() -> None:
     alone = {host(0): speaking("tcp", 0, config=("s0",))}
     assert decisions(alone, complete(alone), scheme="ssl")[host(0)].action is Action.READDRESS
     assert decisions(alone, complete(alone), scheme="tcp")[host(0)].action is Action.SERVE
@@ -178,7 +178,7 @@ def test_one_that_is_alone_changes_its_address_and_two_wait_for_a_third() -> Non
     assert decide(host(2), [host(0), host(1)], held, scheme="ssl").action is Action.SERVE
 
 
-def test_who_is_not_heard_may_have_more() -> None:
+def test_members_wait_for_an_unheard_member_that_may_have_more_data() -> None:
     held = disks(["<", "-", "-"], frozenset({"s0", "s1", "s2"}))
     found = decisions(held, {host(0): [host(1)], host(1): [host(0)], host(2): []})
     assert found[host(0)] == Decision(Action.SERVE, "has no leader; waits for nb-2")
@@ -199,7 +199,7 @@ def test_the_user_may_say_who_goes_on() -> None:
     assert decisions(led, complete(led), forced=host(2))[host(2)].action is Action.JOIN
 
 
-def test_what_was_made_anew_is_joined() -> None:
+def test_a_recreated_cluster_is_joined() -> None:
     held = disks(["<", "-", "j"], frozenset({"s0", "s1", "s2"}))
     anew = {**held, host(1): Facts(State.MEMBER, True, "anew", "n1")}
     found = decisions(anew, complete(anew))
@@ -212,7 +212,7 @@ def test_what_was_made_anew_is_joined() -> None:
     assert {d.action for d in untold.values()} == {Action.SERVE}
 
 
-def test_who_was_taken_away_unawares_joins_anew_once_it_is_a_member_again() -> None:
+def test_a_member_removed_while_away_rejoins_once_it_is_listed_again() -> None:
     stale = Facts(State.MEMBER, False, "one", "s2", frozenset({"s0", "s1", "s2"}), *LESS)
     led = Facts(State.MEMBER, True, "one", "s0", frozenset({"s0", "n1"}))
     heard = {host(0): led, host(2): stale}
@@ -268,14 +268,14 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("ssl", True, ["ssl"], "ssl"),
     ],
 )
-def test_nobody_speaks_plain_once_all_have_gone_over(
+def test_plain_text_ends_once_all_members_use_tls(
     program: Any, told: str, certified: bool, schemes: list[str], wanted: str
 ) -> None:
     assert program.spoken(told, certified=certified) == schemes
     assert program.target_scheme(schemes) == wanted
 
 
-def test_what_a_status_says_of_addresses(program: Any) -> None:
+def test_scheme_of_a_member_is_read_from_its_status(program: Any) -> None:
     status = "Cluster ID: 8e53 (8e53a)\nServer ID: 9035 (9035b)\nAddress: ssl:nb-0.nb:6643\nStatus: cluster member\n"
     assert program.facts_of_status(f"{status}Leader: self\n").scheme == "ssl"
 
@@ -330,7 +330,7 @@ def test_a_server_that_has_left_holds_nothing(program: Any, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("host", ["", "[::]"])
 @pytest.mark.parametrize(("plain", "certified"), list(itertools.product([True, False], repeat=2)))
-def test_one_member_listens_where_one_of_several_does(
+def test_a_single_member_listens_where_a_clusters_members_do(
     program: Any, plain: bool, certified: bool, host: str, tmp_path: Path
 ) -> None:
     """A single database is started by a script, one of several by a program: clients find both in the same places."""

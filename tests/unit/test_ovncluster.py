@@ -42,7 +42,7 @@ def chassis(plan: Plan) -> list[str]:
     return [name for kind, name in objects(plan) if kind == CHASSIS]
 
 
-def test_it_makes_what_an_ovnnetwork_of_that_name_does_and_is_known_as_one(release: Release) -> None:
+def test_an_ovncluster_makes_the_objects_of_an_ovnnetwork(release: Release) -> None:
     theirs = made(release)
     ours = service.plan(context(OVN_NETWORK, release=release, owner="ovn"))
     assert set(objects(theirs)) == {*objects(ours), ("ConfigMap", "ovn-nodes")}
@@ -91,7 +91,7 @@ def test_the_databases_differ_in_size_where_they_are_to(release: Release) -> Non
     assert objects(found)["Deployment", "ovn-northd"]["spec"]["replicas"] == 2
 
 
-def test_a_volume_that_cannot_grow_is_told_by_the_field_it_has_here(release: Release) -> None:
+def test_a_volume_that_cannot_grow_is_named_by_the_c5c3_field(release: Release) -> None:
     old = objects(made(release, {"southbound": {"storage": {"size": "1Gi"}}}))["StatefulSet", "ovn-sb"]
     grown = {"southbound": {"storage": {"size": "2Gi"}}}
     claim = objects(made(release, grown, children={key(old): granted(old)}))["PersistentVolumeClaim", "data-ovn-sb-0"]
@@ -99,7 +99,7 @@ def test_a_volume_that_cannot_grow_is_told_by_the_field_it_has_here(release: Rel
 
 
 @pytest.mark.proves("OVNCluster", "status.endpoints.northbound", "status.endpoints.southbound")
-def test_an_address_of_each_database_is_told_and_made_where_it_is_another(release: Release) -> None:
+def test_database_addresses_are_published_and_made_if_different(release: Release) -> None:
     host = "openstack.svc.cluster.local"
     own = made(release)
     assert own.outcome.details["endpoints"] == {
@@ -136,7 +136,7 @@ def test_an_address_of_each_database_is_told_and_made_where_it_is_another(releas
         ),
     ],
 )
-def test_what_cannot_be_is_told_by_the_field_that_asks_for_it(
+def test_an_invalid_setting_is_refused_with_the_c5c3_field(
     release: Release, spec: Mapping[str, Any], told: str
 ) -> None:
     with pytest.raises(SpecError) as refused:
@@ -188,7 +188,7 @@ def test_a_chassis_stays_as_long_as_its_node_is_one(
 @pytest.mark.proves(
     "OVNChassis", "spec.bridgeMappings[].physicalNetwork", "spec.bridgeMappings[].bridge", "spec.encapsulation.ip"
 )
-def test_what_is_said_of_one_node_reaches_its_switch_and_no_pod_is_rolled(release: Release) -> None:
+def test_settings_of_a_node_reach_its_switch_without_a_rollout(release: Release) -> None:
     there = nodes("a", "b", "c")
     said = live("a", bridgeMappings=[{"physicalNetwork": n, "bridge": f"br-{n}"} for n in ("two", "one")])
     said |= live("b", bridgeMappings=[], encapsulation={"type": "geneve", "ip": "fd00::7"}) | live("c", hostname="c")

@@ -91,7 +91,7 @@ def test_only_gateways_say_so_and_bear_the_external_address(release: Release) ->
     assert chassis["OVN_BRIDGE_MAPPINGS"] == "physnet1:br-ex"
 
 
-def test_where_every_node_is_a_gateway_there_are_no_others(release: Release) -> None:
+def test_nodes_that_are_all_gateways_leave_no_other_chassis(release: Release) -> None:
     objects = planned(release, {"gateway": {"nodeSelector": {}}})
     assert pod(objects, "ovn-gateway")["nodeSelector"] == {"openvswitch": "enabled"}
     assert ("DaemonSet", "ovn-chassis") not in objects
@@ -177,7 +177,7 @@ def test_names_that_would_break_the_mapping_are_refused(release: Release, networ
         planned(release, {"bridgeMappings": {network: "br-ex"}})
 
 
-def test_a_restart_of_the_switch_is_not_caused_by_what_the_switch_does_not_see(release: Release) -> None:
+def test_a_switch_is_not_restarted_by_settings_it_does_not_use(release: Release) -> None:
     before = pod(planned(release), "ovn-gateway")
     elsewhere = {"storageSize": "9Gi", "northd": {"replicas": 3}, "northbound": {"priorityClassName": "high"}}
     assert pod(planned(release, elsewhere), "ovn-gateway") == before
@@ -205,7 +205,7 @@ def test_kolla_images_run_the_same_plan() -> None:
     assert not main["securityContext"]["runAsNonRoot"], "the kubelet would refuse to start uid 0"
 
 
-def test_each_container_of_a_node_has_an_image_and_resources_of_its_own(release: Release) -> None:
+def test_each_container_of_a_node_has_its_own_image_and_resources(release: Release) -> None:
     spec = {
         "image": "example.org/ovn:all",
         "chassis": {

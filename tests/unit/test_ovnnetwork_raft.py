@@ -33,7 +33,7 @@ def recorded(objects: dict[Key, Object], database: str = "nb") -> dict[str, str]
 
 
 @pytest.mark.parametrize("wanted", range(1, 10))
-def test_one_move_at_a_time_whatever_there_is(wanted: int) -> None:
+def test_membership_changes_one_member_at_a_time(wanted: int) -> None:
     for size, ready, behind in itertools.product(range(1, 10), range(10), (-1, 0, 1, None)):
         listed = None if behind is None else size + behind
         if ready > size or listed == 0:
@@ -62,7 +62,7 @@ def test_every_size_is_reached_from_every_other(start: int, wanted: int) -> None
     assert size == Size(wanted, wanted)
 
 
-def test_a_member_that_was_asked_to_leave_leaves_though_it_is_wanted_again() -> None:
+def test_a_leaving_member_leaves_even_if_wanted_again() -> None:
     assert next_size(3, 2, stateful_set(3, 3)) == Size(3, 2)
     assert next_size(3, 2, stateful_set(3, 2)) == Size(2, 2)
 

@@ -68,7 +68,7 @@ def test_the_first_cluster_is_remembered_and_restarts_nothing(release: Release, 
     assert made.outcome.wake is None
 
 
-def test_who_goes_on_is_told_while_it_lasts(release: Release, formed: dict[Key, Object]) -> None:
+def test_recovering_members_are_reported_while_recovery_lasts(release: Release, formed: dict[Key, Object]) -> None:
     made = planned(release, nb(LOST, None, EMPTY), formed)
     northbound = next(step for step in made if step.name == "Northbound")
     assert northbound.verdict is not None

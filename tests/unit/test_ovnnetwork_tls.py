@@ -148,7 +148,7 @@ def test_no_probe_begins_a_handshake(release: Release) -> None:
     assert probe(several, "StatefulSet", "ovn-nb")["tcpSocket"] == {"port": 6661}, "what it says of itself, as HTTP"
 
 
-def test_it_is_asked_where_it_listens(root: Path) -> None:
+def test_probes_use_the_socket_on_which_the_server_listens(root: Path) -> None:
     scripts = root / "images" / "ovn"
     assert "punix:/run/ovn/ovn${1}_db.sock" in (scripts / "ovn-db-start").read_text()
     assert "punix:/run/ovn/relay.sock" in (scripts / "ovn-relay-start").read_text()

@@ -188,7 +188,7 @@ def test_without_switches_no_controller_is_awaited(release: Release) -> None:
     assert verdict.ready
 
 
-def test_controllers_do_not_wait_while_a_switch_that_runs_has_one_that_it_loses(release: Release) -> None:
+def test_controllers_do_not_wait_for_a_switch_that_loses_its_own(release: Release) -> None:
     name = ("DaemonSet", "ovn-gateway")
     switch = next(granted(obj) for obj in made(release).objects if key(obj) == name)
     assert step(made(release, {name: switch}), "Controller").after

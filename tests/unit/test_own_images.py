@@ -72,7 +72,7 @@ def test_fields_that_set_an_image_are_known_by_it() -> None:
     assert image_fields(spec) == {"a": "spec.image, spec.conductor.image", "b": "spec.api.image"}
 
 
-def test_a_check_of_a_release_does_not_ask_to_build_an_image_that_a_field_sets() -> None:
+def test_a_release_check_does_not_ask_to_build_a_fields_image() -> None:
     text = job(LOADED, CONTAINERD.format(LOADED), image_fields={LOADED: "spec.image"}).message
     children = dict([service("Keystone", text)])
     context: Any = type("Context", (), {"children": children})
@@ -81,7 +81,7 @@ def test_a_check_of_a_release_does_not_ask_to_build_an_image_that_a_field_sets()
     assert "spec.image: correct it, or" in step.verdict.message
 
 
-def test_an_image_that_no_node_can_ever_have_is_a_failure_at_once() -> None:
+def test_an_image_that_no_node_can_have_fails_at_once() -> None:
     assert job(UNBUILT, CONTAINERD.format(UNBUILT)).state is State.FAILED
 
 
@@ -169,7 +169,7 @@ def test_a_preview_says_nothing_of_what_it_cannot_know() -> None:
     assert len(missing_images(written(UNBUILT), [full], {})) == 1
 
 
-def test_a_preview_names_the_field_of_a_mistyped_image_and_the_tags_that_nodes_have() -> None:
+def test_preview_names_a_mistyped_image_and_the_tags_of_nodes() -> None:
     other, place = LOADED.replace("0123", "4567"), "spec.keystone.image of OpenStackControlPlane/cloud"
     digest = f"{own_images.repository(LOADED)}@sha256:1"
     (text,) = missing_images(written(LOADED), [node(other, digest, ELSEWHERE)], {LOADED: place})

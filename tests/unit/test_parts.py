@@ -110,7 +110,7 @@ def test_notifications_go_to_a_virtual_host_of_their_own() -> None:
     assert parts.foundation(widget()).sections["oslo_messaging_notifications"] == {"driver": "noop"}
 
 
-def test_an_api_without_rpc_does_not_wait_for_the_broker_of_its_notifications() -> None:
+def test_an_api_without_rpc_does_not_wait_for_its_notification_broker() -> None:
     text = oslo.options.notifications("rabbit://bus/news", clustered=True)
     assert text["oslo_messaging_notifications"] == {
         "driver": "messagingv2",
@@ -196,7 +196,7 @@ def test_urls_survive_any_password(password: str) -> None:
         assert unquote(parsed.password or "") == password
 
 
-def test_what_lives_elsewhere_is_cleaned_up() -> None:
+def test_external_objects_have_a_cleanup_finalizer() -> None:
     base = parts.foundation(widget())
     for step in base.steps[1:]:
         assert step.objects[0]["metadata"]["finalizers"] == [CLEANUP]
@@ -259,7 +259,7 @@ def test_a_release_has_other_defaults_and_lacks_options() -> None:
         ({"a\x1c[database": {"x": 1}}, "not a section's name"),
     ],
 )
-def test_what_no_file_of_options_can_hold_is_said(config: dict[str, Any], message: str) -> None:
+def test_unwritable_options_are_refused(config: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         parts.options(widget({"config": config}), {"database": {"connection": "ours"}})
 
@@ -289,7 +289,7 @@ def conf(ctx: Context[Any], **options: Any) -> parts.Config:
 
 
 @pytest.mark.security
-def test_nobody_guesses_a_password_by_the_digest_of_its_configuration() -> None:
+def test_configuration_digest_does_not_reveal_a_password() -> None:
     """Who may read pods, but no Secrets, knows all of a file but the password that a user chose."""
     ctx = widget()
     one = conf(replace(ctx, draw=lambda: "one"), password="secret")
@@ -351,7 +351,7 @@ def placement(step: Step) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("stable", [True, False])
-def test_one_worker_is_placed_anywhere_and_two_keep_apart(stable: bool) -> None:
+def test_a_single_worker_is_placed_anywhere_and_two_are_spread(stable: bool) -> None:
     ctx = widget()
     one, two = (
         parts.worker(
@@ -417,7 +417,7 @@ def test_an_unknown_program_is_the_profiles_fault() -> None:
         parts.release_entry(widget(), "agent")
 
 
-def test_what_is_required_is_another_resources_readiness() -> None:
+def test_required_readiness_of_another_resource_is_a_step() -> None:
     ref = NeutronRef(name="neutron")
     ctx: Context[Any] = Context(
         kind="Widget",

@@ -125,7 +125,7 @@ async def test_a_fault_is_tried_again_and_leaves_ready_as_it_was(fault: Exceptio
     assert done == [f"{PAUSED}: {MESSAGE}", "planned"]
 
 
-def test_users_of_a_paused_resource_wait_only_for_what_it_has_not_done() -> None:
+def test_users_of_a_paused_resource_wait_only_for_pending_changes() -> None:
     assert kube.child_verdict(paused("Keystone/keystone")).ready
     changed = kube.child_verdict(paused("Keystone/keystone", generation=2))
     assert (changed.state, changed.message) == (State.WAITING, "Keystone/keystone is paused")

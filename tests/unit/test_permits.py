@@ -426,7 +426,7 @@ def test_a_password_that_a_plan_makes_goes_with_the_account_it_makes() -> None:
     assert scene.asked(account, password) == ([], [])
 
 
-def test_an_account_of_a_users_has_no_password_that_does_not_allow_it() -> None:
+def test_a_users_account_gets_no_password_that_does_not_allow_it() -> None:
     """Whatever its owner references say."""
     scene = Scene()
     password = scene.put(SECRET, "password", "glance")

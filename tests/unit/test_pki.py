@@ -52,7 +52,7 @@ def test_no_certificate_is_due_before_it_is_made_or_outlives_its_authority(life:
     assert fault(made, wanted, NOW + min(life, pki.AUTHORITY), authorities=[OURS.cert]).startswith("ended at")
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_faults_of_a_certificate_are_named() -> None:
     held = issue(OURS, API, "x", NOW)
     others = issue(THEIRS, API, "z", NOW)
     more = Request(common="x", names=API.names | {"b.example", "a.example"})
@@ -69,7 +69,7 @@ def test_what_is_wrong_is_said() -> None:
     assert fault(held, Request(common="x", names=frozenset({"2001:DB8:0::1"})), NOW, authorities=[OURS.cert]) == ""
 
 
-def test_one_that_is_to_be_shown_to_whom_one_calls_is_made_anew_where_it_may_not() -> None:
+def test_a_server_certificate_is_replaced_if_a_client_needs_it() -> None:
     held = pki.issue(OURS, API, "one", NOW)
     calling = replace(API, calls=True)
     assert pki.certificate(held, API, OURS, lambda: "two", NOW) == held
@@ -139,7 +139,7 @@ def test_openssl_takes_them_and_refuses_others(tmp_path: Path) -> None:
         talk(held, "rabbitmq-0.members.svc", ours.cert, tmp_path, shown=no_client)
 
 
-def test_at_the_end_of_an_authority_nothing_is_made_anew_that_would_last_no_longer() -> None:
+def test_no_certificate_is_renewed_at_the_end_of_its_authority() -> None:
     short = authority("short", "short", NOW, timedelta(days=300))
     first = certificate(None, API, short, draws().__next__, NOW)
     assert first.ends == short.ends

@@ -165,7 +165,7 @@ def test_an_issuer_that_cannot_be_trusted_is_told_apart(release: Release) -> Non
         ordered(release, children=children, secrets={"mine": {"ca.crt": "none"}}, **given)
 
 
-def test_what_was_told_holds_while_the_issuer_fails_or_changes_its_authority(release: Release) -> None:
+def test_published_trust_stays_while_the_issuer_fails_or_changes_authority(release: Release) -> None:
     order = first(release)
     children = issued(order)
     known = {**children, **objects(ordered(release, children=children))}
@@ -211,7 +211,7 @@ def test_a_service_goes_on_as_it_is_until_its_certificate_is_there(release: Rele
     assert objects(later)["Secret", "mariadb-tls-issued"]["type"] == "kubernetes.io/tls", "it goes with its user"
 
 
-def test_what_is_new_waits_for_its_certificate(release: Release) -> None:
+def test_a_new_service_waits_for_its_certificate(release: Release) -> None:
     contracts = {
         "PKI": PUBLISHED,
         "MariaDB": {"host": "db", "port": "3306"},

@@ -170,7 +170,7 @@ EVENTS = ["look", "look", "lose", "serve", "serve", "follow", "roll", "wait", "w
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=80, max_size=120))
 @pytest.mark.seconds
-def test_at_no_time_does_a_client_trust_less_than_a_server_may_show(events: list[str]) -> None:
+def test_clients_trust_every_certificate_that_a_server_may_show(events: list[str]) -> None:
     """However passes, kubelets and roll-outs mingle, writes are lost, and more than one is asked for."""
     cloud = Cloud(Release("test", "test", {"mariadb": SERVER}), {"overlap": "0s"})
     cloud.begin()
@@ -197,7 +197,7 @@ def test_at_no_time_does_a_client_trust_less_than_a_server_may_show(events: list
     assert set(cloud.authorities) == {"tls.crt", "tls.key", "generation", "since"}
 
 
-def test_it_is_replaced_when_two_thirds_of_its_life_are_over_or_when_that_is_asked_for(cloud: Cloud) -> None:
+def test_authority_is_replaced_after_two_thirds_of_its_life_or_on_request(cloud: Cloud) -> None:
     first = cloud.authorities["tls.crt"]
     due = cloud.look().outcome.wake
     assert due
@@ -417,7 +417,7 @@ def test_pods_that_are_marked_are_judged_by_their_mark(cloud: Cloud) -> None:
     assert rotation(cloud.look()).cause == "Renewing"
 
 
-def test_who_does_not_run_is_not_waited_for(cloud: Cloud) -> None:
+def test_rotation_does_not_wait_for_pods_that_do_not_run(cloud: Cloud) -> None:
     cloud.spec["authorityGeneration"] = 2
     cloud.look()
     cloud.serve()

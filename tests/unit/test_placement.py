@@ -66,7 +66,7 @@ def test_the_users_options_win_over_defaults(release: Release) -> None:
     assert "enforce_scope = false" in config(planned(release, spec))
 
 
-def test_what_the_operator_wires_cannot_be_set(release: Release) -> None:
+def test_wired_options_cannot_be_set(release: Release) -> None:
     spec = {"config": {"placement_database": {"connection": "sqlite://"}, "api": {"auth_strategy": "noauth2"}}}
     with pytest.raises(SpecError) as raised:
         planned(release, spec)

@@ -75,7 +75,7 @@ def test_a_recovery_is_told_of_beside_what_is_worse() -> None:
     assert worst([starts, recovering("waits")]).reason == "RecoveryInProgress"
 
 
-async def test_what_is_new_waits_for_what_it_needs() -> None:
+async def test_a_new_step_waits_for_its_predecessors() -> None:
     db = step("Db")
     api = step("Api", db)
     world = World(Db=progressing("starting"))
@@ -101,7 +101,7 @@ async def test_a_barrier_holds_back_changes_too() -> None:
     assert found["Api"].state is State.WAITING
 
 
-async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
+async def test_supporting_objects_of_running_pods_are_not_held_back() -> None:
     schema, other = step("Schema", barrier=True), step("Other")
     run = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "api"}}
     api = Step(name="Api", objects=(run, thing("service")), after=(schema,))
@@ -128,7 +128,7 @@ async def test_what_surrounds_pods_that_run_is_held_by_nothing() -> None:
     assert applied == [thing("schema"), thing("other")]
 
 
-async def test_what_runs_is_not_rolled_onto_what_was_refused() -> None:
+async def test_workloads_do_not_roll_onto_a_refused_configuration() -> None:
     config, other = step("Config"), step("Other")
     api = step("Api", config)
     world = World(api, Config=SpecError("Secret/config", "too long"))
@@ -152,7 +152,7 @@ async def test_an_observation_adds_to_what_is_judged() -> None:
     assert (await World().carry_out(Plan(members)))["Members"] == progressing("2 of 3 joined")
 
 
-async def test_one_refusal_does_not_stop_the_others() -> None:
+async def test_a_refused_step_does_not_stop_the_others() -> None:
     one, other = step("One"), step("Other")
     world = World(One=SpecError("spec.x", "too long"), Other=Transient("conflict"))
     found = await world.carry_out(Plan(one, other))
@@ -271,7 +271,7 @@ def test_the_worst_decides_and_nothing_hides_behind_the_first(verdicts: list[Ver
 @pytest.mark.parametrize(
     ("one", "incomplete"), [(READY, True), (Incomplete("spec.x", "later"), True), (SpecError("spec.x", "wrong"), False)]
 )
-async def test_what_may_be_on_its_way_is_marked_in_sums(one: Verdict | SpecError, incomplete: bool) -> None:
+async def test_sums_of_conditions_are_incomplete_if_a_part_is(one: Verdict | SpecError, incomplete: bool) -> None:
     plan = Plan(Group("Both", [step("One"), step("Other")]), step("Third"))
     world = World(One=one, Other=Incomplete("spec.y", "later"), Third=Incomplete("spec.z", "later"))
     found = conditions(plan, await carry_out(plan, world.apply, world.judge, lambda _: True))
@@ -306,7 +306,7 @@ def test_a_release_names_what_it_lacks() -> None:
         parse(DATA, "debian")["heat-api"]
 
 
-def test_what_is_being_recovered_names_the_reason_whatever_else_is_on_its_way():
+def test_recovery_is_the_reason_whatever_else_is_progressing():
     found = ready({"Server": recovering("server-1 joins"), "API": progressing("1/2"), "Conf": waiting("for Server")})
     assert (found.state, found.reason) == (State.PROGRESSING, "RecoveryInProgress")
     assert worst([progressing("1/2"), recovering("server-1 joins")]).reason == "RecoveryInProgress"

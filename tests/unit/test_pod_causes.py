@@ -390,7 +390,7 @@ def test_a_cause_is_a_reason_and_a_sentence(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_lasts_does_not_get_better_by_itself(name: str) -> None:
+def test_lasting_causes_are_failures(name: str) -> None:
     reason, _, live, pods, events = CASES[name]
     # The cause is still there: what crashed has just done so again.
     found = diagnose(live, pods, events, after=599 if reason == "CrashLoop" else 610).verdict
@@ -512,7 +512,7 @@ def test_kubernetes_ends_only_what_it_has_asked_often_enough(probe: Object, live
     assert diagnose(live, [one], [UNANSWERED], after=lived + 1).verdict.reason == reason
 
 
-def test_the_pause_before_a_restart_does_not_count_as_a_time_without_a_crash() -> None:
+def test_time_before_a_restart_does_not_count_as_running() -> None:
     running = {"running": {"startedAt": stamp(40 + 300)}}
     one = pod(phase="Running", **container(running, restarts=6, last=ended("no")))
     unanswered = event("Unhealthy", "Startup probe failed: connection refused", at=345)
@@ -520,7 +520,7 @@ def test_the_pause_before_a_restart_does_not_count_as_a_time_without_a_crash() -
     assert diagnose(with_probe(STARTUP), [one], [unanswered], after=340 + 601).verdict.reason == "ProbeFailed"
 
 
-def test_of_several_containers_the_one_that_explains_most_is_named_whatever_their_order() -> None:
+def test_the_most_telling_container_is_named_in_any_order() -> None:
     crash = container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no"))["containerStatuses"]
     no_secret = container(waiting("CreateContainerConfigError", 'secret "x" not found'), name="tls-proxy")
     both = [*crash, *no_secret["containerStatuses"]]
@@ -529,7 +529,7 @@ def test_of_several_containers_the_one_that_explains_most_is_named_whatever_thei
         assert (verdict.reason, "container tls-proxy" in verdict.message) == ("ContainerConfigError", True)
 
 
-def test_of_several_pods_the_one_that_explains_most_comes_first_whatever_their_age() -> None:
+def test_the_most_telling_pod_comes_first_at_any_age() -> None:
     crash = container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no"))
     slow = container({"running": {"startedAt": stamp(2)}})
     for ages in ((0, 9), (9, 0), (0, 0)):
@@ -550,7 +550,7 @@ def ends(seconds: float, grace: int, **meta: str) -> Object:
     return found
 
 
-def test_a_pod_that_takes_long_to_end_is_named_with_what_it_waits_for() -> None:
+def test_a_slowly_ending_pod_is_named_with_its_reason() -> None:
     live = workload("DaemonSet", desiredNumberScheduled=1, currentNumberScheduled=1, numberReady=1)
     live["metadata"]["annotations"] = {kube.ENDING: "look at node NODE"}
     old = ends(1800, 1800)
@@ -574,7 +574,7 @@ def replaced(each: Object, daemon_set: str, owner: str = "nova") -> Object:
     return each
 
 
-def test_a_pod_whose_node_changed_its_daemon_set_waits_for_the_pod_before() -> None:
+def test_a_node_that_changes_daemon_sets_waits_for_its_old_pod() -> None:
     """That one has half an hour for its work, and is of another workload."""
     counts = {"desiredNumberScheduled": 1, "currentNumberScheduled": 1, "numberReady": 0, "updatedNumberScheduled": 1}
     live = workload("DaemonSet")
@@ -619,7 +619,7 @@ def for_node(name: str) -> Object:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def test_a_pod_that_got_its_node_late_has_its_time_from_then_on() -> None:
+def test_a_pod_scheduled_late_has_its_time_from_then_on() -> None:
     """The kubelet says a little later that the pod is not ready."""
     new = pod(conditions=[{"type": "PodScheduled", "lastTransitionTime": stamp(1800)}])
     assert unready_since(new) == BEGAN
@@ -655,7 +655,7 @@ def test_a_restart_of_months_ago_is_none_either() -> None:
     assert diagnose(workload(), [running]).verdict.message == "api: 0/1 pods ready"
 
 
-def test_what_cannot_ever_be_pulled_is_told_as_such_at_once() -> None:
+def test_an_invalid_image_name_fails_at_once() -> None:
     one = pod(**container(waiting("InvalidImageName", 'couldn\'t parse image name "A:b:c"')))
     assert diagnose(workload(), [one], after=1).verdict.state is State.FAILED
 
@@ -672,7 +672,7 @@ def test_many_causes_are_counted() -> None:
     assert diagnose(workload(), pods).verdict.message.endswith("; and 2 other causes")
 
 
-def test_what_is_gone_does_not_hide_what_is_there() -> None:
+def test_an_evicted_pod_does_not_hide_the_present_one() -> None:
     gone = pod("api-5b9-a", phase="Failed", reason="Evicted", message="full")
     there = pod("api-5b9-b", at=9, **container(waiting("ContainerCreating")))
     assert diagnose(workload(), [gone, there]).verdict.message == "api: 0/1 pods ready"
@@ -691,13 +691,13 @@ def test_a_refusal_before_the_last_pod_is_over() -> None:
     assert diagnose(live, known, [refusal("StatefulSet")]).verdict.message == "api: 0/3 pods ready"
 
 
-def test_an_earlier_trouble_of_a_claim_does_not_hide_why_a_pod_is_not_scheduled() -> None:
+def test_an_old_event_of_a_claim_does_not_hide_the_scheduling_failure() -> None:
     earlier = event("ProvisioningFailed", NO_CLASS, kind="PersistentVolumeClaim", name="data-api-0")
     one = unscheduled("0/1 nodes are available: 1 Insufficient cpu.", volumes=[CLAIM])
     assert diagnose(workload(), [one], [earlier]).verdict.reason == "Unschedulable"
 
 
-def test_what_kubernetes_gave_up_is_stalled_though_nobody_knows_why() -> None:
+def test_a_deployment_that_kubernetes_gave_up_is_stalled() -> None:
     said = 'ReplicaSet "api-5b9" has timed out progressing.'
     late = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": said}
     found = diagnose(workload(conditions=[late])).verdict
@@ -731,7 +731,7 @@ def test_of_a_long_log_the_end_is_kept_without_passwords() -> None:
     assert "er2" not in message
 
 
-def test_a_try_of_a_job_is_quoted_without_what_the_kubelet_cut_in_two() -> None:
+def test_a_quoted_job_log_drops_the_line_that_the_kubelet_cut() -> None:
     line = f"hunter2@mariadb/nova is down: {'x' * 2048}"
     one = pod("api-0", kind="Job", phase="Failed", **container({"terminated": ended(line)}))
     text = diagnose(workload("Job", failed=1), [one]).verdict.message

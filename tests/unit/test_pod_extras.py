@@ -132,7 +132,7 @@ def test_a_label_is_one(release: Release) -> None:
     ],
 )
 @pytest.mark.security
-def test_what_lifts_the_confinement_of_a_container_is_never_allowed(release: Release, name: str) -> None:
+def test_annotations_that_lift_confinement_are_always_refused(release: Release, name: str) -> None:
     with pytest.raises(SpecError, match=r"what a container may do to its node; remove it"):
         made(release, {"podAnnotations": {name: "unconfined"}}, permissions=Permissions(pod_metadata=("*",)))
 
@@ -150,7 +150,7 @@ INJECTING = {
 @pytest.mark.parametrize(("name", "value"), INJECTING.items())
 @pytest.mark.parametrize("field", ["podAnnotations", "podLabels"])
 @pytest.mark.security
-def test_what_a_webhook_may_obey_needs_a_permission(release: Release, field: str, name: str, value: str) -> None:
+def test_metadata_that_webhooks_obey_needs_a_permission(release: Release, field: str, name: str, value: str) -> None:
     if field == "podLabels":
         value = "true"
     with pytest.raises(SpecError, match=rf"spec\.{field}\..*--pod-metadata 'openstack={name}'"):
@@ -220,7 +220,7 @@ def test_kinds_that_c5c3_alone_has_add_them(kind: str, spec: dict[str, Any]) -> 
 
 @pytest.mark.security
 @pytest.mark.seconds
-def test_what_is_root_on_nodes_has_none_of_them() -> None:
+def test_pods_that_are_root_on_nodes_get_no_pod_extras() -> None:
     """A webhook that obeys an annotation, or a variable that a loader obeys, would decide what is root on nodes."""
     extra = {"podAnnotations": {"mark": "it"}, "defaultResources": {"limits": {"cpu": "77m"}}}
     found = whole_cloud({**extra, "proxy": {"httpsProxy": PROXY}})
@@ -270,7 +270,7 @@ def test_every_container_of_a_cloud_can_have_a_limit() -> None:
         ({}, {"limits": {"cpu": "5m"}}, {"cpu": "5m"}, {"cpu": "5m"}),
     ],
 )
-def test_what_a_program_says_wins_over_the_default(
+def test_own_resources_win_over_the_default(
     release: Release, own: dict[str, Any], usual: dict[str, Any], limits: dict[str, str], requests: dict[str, str]
 ) -> None:
     found = made(release, {"resources": own, "defaultResources": usual})
@@ -334,7 +334,7 @@ def test_a_secret_brings_variables_whose_change_replaces_pods(release: Release) 
 
 
 @pytest.mark.security
-def test_that_secret_has_to_allow_every_host() -> None:
+def test_a_secret_of_environment_variables_has_to_allow_every_host() -> None:
     """A program may send it anywhere, and the author of the spec may have no right to read it."""
     spec = GlanceSpec.from_spec({"envSecretRef": {"name": "mine"}})
     assert [(each.field, each.secret, each.addresses) for each in destinations(spec)] == [
@@ -359,7 +359,7 @@ def test_a_proxy_is_for_what_is_outside_the_cluster(release: Release) -> None:
     assert direct <= set(env["no_proxy"].split(","))
 
 
-def test_variables_win_over_the_proxy_and_never_lead_calls_within_the_cluster_to_it(release: Release) -> None:
+def test_variables_win_over_the_proxy_and_keep_cluster_calls_off_it(release: Release) -> None:
     spec: dict[str, Any] = {
         "proxy": {"httpsProxy": "http://other:1"},
         "env": {"https_proxy": PROXY, "NO_PROXY": "x.org"},
@@ -385,7 +385,7 @@ def test_requests_calls_services_directly(release: Release, monkeypatch: pytest.
     assert not urllib.request.proxy_bypass("images.example.org")
 
 
-def test_a_cloud_hands_its_proxy_to_the_services_with_programs_that_call_others(release: Release) -> None:
+def test_a_cloud_hands_its_proxy_to_services_that_call_others(release: Release) -> None:
     found = objects(cloud(context(CONTROL_PLANE, {"proxy": {"httpsProxy": PROXY}}, release=release)))
     for kind in ("Keystone", "Glance", "Nova", "Neutron"):
         assert found[kind, kind.lower()]["spec"]["proxy"] == {"httpsProxy": PROXY}

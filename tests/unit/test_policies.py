@@ -212,7 +212,7 @@ def cloud() -> Cloud:
     return Cloud(SPEC)
 
 
-def test_what_is_used_is_open(cloud: Cloud) -> None:
+def test_used_ports_are_open(cloud: Cloud) -> None:
     seen = 0
     for who in cloud.pods:
         for kind, owner, component, port in cloud.uses(who):
@@ -295,7 +295,7 @@ def test_the_world_reaches_nothing(cloud: Cloud) -> None:
     ],
     ids=lambda expose: expose["type"],
 )
-def test_what_is_exposed_is_for_everybody(expose: Mapping[str, Any]) -> None:
+def test_exposed_ports_are_open_to_everybody(expose: Mapping[str, Any]) -> None:
     """Controllers of Ingresses and Gateways, of any namespace and on nodes, are among these."""
     exposed = Cloud({"networkPolicies": {"enabled": True, "nodes": [NODES]}, "expose": expose})
     assert reached_from_outside(exposed) == {
@@ -529,7 +529,7 @@ def _block(peer: Object, address: str) -> bool:
 
 @pytest.mark.security
 @pytest.mark.parametrize("golden", [pytest.param(path, id=name) for name, path in GOLDENS])
-def test_what_pods_of_every_kind_reach_is_said_once(golden: Path) -> None:
+def test_egress_of_each_pod_is_in_one_policy_in_all_cases(golden: Path) -> None:
     objects = [obj for obj in yaml.load_all(golden.read_text(encoding="utf-8"), yaml.CSafeLoader) if obj]
     policies = [obj for obj in objects if obj["kind"] == "NetworkPolicy" and "Egress" in obj["spec"]["policyTypes"]]
     for template in (template for obj in objects for template in _templates(obj)):
@@ -539,7 +539,7 @@ def test_what_pods_of_every_kind_reach_is_said_once(golden: Path) -> None:
 
 @pytest.mark.security
 @pytest.mark.parametrize("spec", [*unasked(), pytest.param(SPEC, id="enabled")])
-def test_what_all_pods_of_a_cloud_reach_is_said_once(spec: Mapping[str, Any]) -> None:
+def test_egress_of_each_pod_of_a_cloud_is_in_one_policy(spec: Mapping[str, Any]) -> None:
     cloud = Cloud(spec)
     assert cloud.pods
     for pods in cloud.pods:
@@ -585,7 +585,7 @@ def test_pods_reach_nodes_that_are_in_no_block(egress: Object) -> None:
     assert not reach(egress, 80)
 
 
-def test_what_a_provider_answers_can_be_opened_by_a_policy_of_ones_own() -> None:
+def test_a_users_policy_can_open_the_way_to_a_provider() -> None:
     """As docs/explanation/security.md shows it: policies add up, so that one for the pods that need it is enough."""
     page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     own = yaml.safe_load(page.partition("<!-- metadata for your own pods -->\n```yaml\n")[2].partition("```")[0])

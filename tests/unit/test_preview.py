@@ -66,7 +66,7 @@ def one(kind: Kind, before: Object | None, after: Object | None) -> dict[Address
     return {at(kind, ((after or before) or {})["metadata"]["name"]): Write(before, after)}
 
 
-def test_an_object_that_differs_in_what_the_server_keeps_books_with_has_not_changed() -> None:
+def test_server_bookkeeping_is_no_change() -> None:
     before, after = deployment("api", "a"), deployment("api", "a")
     after["metadata"] |= {"resourceVersion": "2", "generation": 2, "annotations": {APPLIED: "1234"}}
     after["status"] = {"replicas": 1}
@@ -168,7 +168,7 @@ def replica_set(name: str, revision: str, owner: str = "api", **annotations: str
     }
 
 
-def test_text_names_jobs_and_roll_outs_in_their_order_with_what_they_took() -> None:
+def test_preview_lists_jobs_and_rollouts_in_order_with_their_time() -> None:
     writes = {
         **one(JOB, None, live(JOB, "nova-db-sync-2222")),
         **one(DEPLOYMENT, rolled_out(), deployment("api", "b")),
@@ -432,7 +432,7 @@ KEYRING = "[client.glance]\n\tkey = AQBsecretsecretsecret==\n"
         (secret("own", login="open-sesame"), base64.b64encode(b"open-sesame").decode(), ""),
     ],
 )
-def test_what_a_secret_holds_is_shown_nowhere_whatever_its_form(live_secret: Object, hidden: str, shown: str) -> None:
+def test_values_of_a_secret_are_hidden_in_every_form(live_secret: Object, hidden: str, shown: str) -> None:
     values = set(secret_values(live_secret))
     assert hidden in values
     assert shown not in values
@@ -447,7 +447,7 @@ def test_a_large_secret_takes_no_time(text: str) -> None:
     assert decode_content(base64.b64encode(text.encode()).decode()) == text
 
 
-def test_a_definition_differs_by_its_schema_and_not_by_what_the_server_adds() -> None:
+def test_definitions_are_compared_by_schema_without_server_defaults() -> None:
     wanted = crd(RESOURCES[0])
     stored = copy.deepcopy(wanted)
     stored["spec"]["conversion"] = {"strategy": "None"}

@@ -111,7 +111,7 @@ def _gone(process: int) -> bool:
         return True
 
 
-def test_every_daemon_is_a_fork_of_one_process_that_has_imported_what_it_may_do(call: Caller) -> None:
+def test_daemons_are_forks_of_one_process_that_imported_their_code(call: Caller) -> None:
     one, other = call.daemon("agent.privileged.default"), call.daemon("agent.privileged.other")
     assert one["parent"] == other["parent"]
     assert "agent.privileged.linux.ip_lib" in one["modules"]
@@ -120,13 +120,13 @@ def test_every_daemon_is_a_fork_of_one_process_that_has_imported_what_it_may_do(
     assert "before there is a connection" in (call.folder / "errors").read_text()
 
 
-def test_one_that_ended_is_begun_anew(call: Caller) -> None:
+def test_an_ended_daemon_is_started_again(call: Caller) -> None:
     first = call.daemon("agent.privileged.default")["parent"]
     _end(first)
     assert call.daemon("agent.privileged.default")["parent"] != first
 
 
-def test_where_there_is_no_daemon_the_library_is_asked_itself(call: Caller) -> None:
+def test_the_library_itself_is_called_without_a_daemon(call: Caller) -> None:
     call.daemon("agent.privileged.default")
     done = call("agent.privileged.default", "refused")
     assert done.returncode == 7

@@ -49,7 +49,7 @@ def test_auto_takes_whoever_is_there(asked: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_nobody_guesses_who_runs_it_where_the_operator_may_not_look(asked: Any, kind: str) -> None:
+def test_provider_is_not_guessed_if_the_operator_may_not_look(asked: Any, kind: str) -> None:
     """A server that is there, and was not seen, would be made anew without its data."""
     operator, handle = OPERATORS[kind]
     own = {key(obj): obj for obj in asked(kind).objects}
@@ -72,7 +72,7 @@ def test_auto_stays_with_who_runs_it(asked: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
-def test_what_runs_keeps_its_provider(asked: Any, kind: str) -> None:
+def test_a_running_service_keeps_its_provider(asked: Any, kind: str) -> None:
     operator, _ = OPERATORS[kind]
     for first, then in (("builtin", operator), (operator, "builtin")):
         children = {key(obj): obj for obj in asked(kind, {"provider": first}).objects}
@@ -146,7 +146,7 @@ def test_a_memcached_of_others_has_one_address(asked: Any) -> None:
     assert not list(asked("Memcached", {"provider": "memcached-operator", "replicas": 0}).objects)
 
 
-def test_what_another_operator_has_nothing_for_is_refused(asked: Any) -> None:
+def test_fields_that_the_external_operator_lacks_are_refused(asked: Any) -> None:
     spec = {"provider": "memcached-operator", "nodeSelector": {"a": "b"}}
     with pytest.raises(SpecError, match=r"^spec\.nodeSelector: memcached-operator has nothing like it"):
         asked("Memcached", spec)

@@ -20,7 +20,7 @@ CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
 
 
-def test_one_file_installs_the_operator_from_a_registry(root: Path) -> None:
+def test_install_manifest_installs_the_operator_from_a_registry(root: Path) -> None:
     text = install_manifests.install(root / "deploy", IMAGE, {"2025.1.yaml": "name: '2025.1'\n"})
     objects = list(yaml.safe_load_all(text))
     kinds = [each["kind"] for each in objects]

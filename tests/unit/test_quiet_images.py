@@ -58,9 +58,7 @@ def keystone() -> Callable[[Exception], logging.LogRecord]:
 
 
 @pytest.mark.parametrize("code", [400, 403, 409])
-def test_what_is_wrong_with_a_request_is_one_line(
-    keystone: Callable[[Exception], logging.LogRecord], code: int
-) -> None:
+def test_a_client_error_is_logged_as_one_line(keystone: Callable[[Exception], logging.LogRecord], code: int) -> None:
     error = KeystoneError("not 100% allowed")
     error.code = code
     record = keystone(error)

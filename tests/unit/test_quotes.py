@@ -44,7 +44,7 @@ def test_a_quote_that_begins_within_a_url_shows_no_password(shown: int) -> None:
         assert found.startswith(("is down", "no route"))
 
 
-def test_a_quote_that_begins_behind_the_name_of_a_setting_shows_no_value() -> None:
+def test_a_quote_that_begins_inside_a_value_shows_nothing_of_it() -> None:
     assert last_log(f" hunter2 is wrong{MANY_BYTES}", 1).startswith("is wrong")
     assert last_log("hunter2" * 300, 1) == "", "there is no telling what it is"
 
@@ -63,7 +63,7 @@ def test_the_rest_of_a_long_log_begins_with_a_whole_word() -> None:
     assert last_log(" a\nb c \n", 1) == "a\nb c"
 
 
-def test_what_is_cut_is_cut_without_its_passwords() -> None:
+def test_passwords_are_masked_before_a_quote_is_cut() -> None:
     assert quote(f"cannot reach {URL}", 30) == "cannot reach mysql://nova:***@"
 
 
@@ -77,7 +77,7 @@ def test_what_is_cut_is_cut_without_its_passwords() -> None:
         "password=''",
     ],
 )
-def test_what_is_no_password_stays(text: str) -> None:
+def test_text_without_passwords_is_not_masked(text: str) -> None:
     assert one_line(text) == text
 
 

@@ -54,7 +54,7 @@ def test_the_node_is_named_after_its_pod_behind_the_members_service(release: Rel
     assert members["publishNotReadyAddresses"], "members must find each other before they can be ready"
 
 
-def test_it_is_alive_while_it_waits_for_other_members(release: Release) -> None:
+def test_a_member_is_alive_while_it_waits_for_others(release: Release) -> None:
     main = planned(release)["StatefulSet", "rabbitmq-server"]["spec"]["template"]["spec"]["containers"][0]
     assert main["readinessProbe"]["tcpSocket"]["port"] == 5672
     assert main["livenessProbe"]["tcpSocket"]["port"] == 25672
@@ -154,7 +154,7 @@ def test_wired_keys_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "user", [{"x": "1\ndefault_user = me"}, {"x": "1\rdefault_user = me"}, {"x\ny": 1}, {"a = b": 1}, {"x": {"y": 1}}]
 )
-def test_what_takes_more_than_a_line_is_refused(user: dict[str, Any]) -> None:
+def test_an_option_of_several_lines_is_refused(user: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"spec\.config\..*: expected a key of rabbitmq\.conf"):
         rabbitmq_conf(user)
 

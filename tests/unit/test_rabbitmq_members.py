@@ -51,7 +51,7 @@ def recovery(result: Plan) -> str:
     return found.message if found.reason == RECOVERY else ""
 
 
-def test_it_says_who_waits_for_whom(release: Release) -> None:
+def test_members_report_whom_they_wait_for(release: Release) -> None:
     result = planned(release, pod(NAMES[0], RUNNING), pod(NAMES[1], CRASHED))
     assert result.outcome.members == (
         {"name": NAMES[0], "state": "Waiting", "message": f"waits for {NAMES[1]}, {NAMES[2]}"},
@@ -75,9 +75,7 @@ def test_a_cluster_that_serves_recovers_from_nothing(release: Release) -> None:
     ],
     ids=["first start", "rolling update"],
 )
-def test_what_starts_for_the_first_time_or_is_rolled_does_not_recover(
-    release: Release, changes: dict[str, Any]
-) -> None:
+def test_first_starts_and_rollouts_are_no_recovery(release: Release, changes: dict[str, Any]) -> None:
     assert recovery(planned(release, pod(NAMES[0], RUNNING), **changes)) == ""
 
 

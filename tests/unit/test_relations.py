@@ -132,7 +132,7 @@ def test_the_critical_path_leads_to_what_ended_last() -> None:
     ]
 
 
-def test_a_timeline_has_only_what_worked_since_the_last_change_of_the_cloud() -> None:
+def test_timeline_has_only_events_since_the_last_change_of_the_cloud() -> None:
     user = {"manager": "kubectl", "fieldsV1": {"f:spec": {}}, "time": at(100)}
     ours = {"manager": "openstack-operator", "fieldsV1": {"f:spec": {}}, "time": at(101)}
     plane = live(PLANE, 0, 120)

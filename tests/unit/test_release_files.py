@@ -80,7 +80,7 @@ def test_a_file_edited_in_place_is_read_anew(tmp_path: Path) -> None:
     assert image(files) == "two"
 
 
-def test_one_that_was_never_good_is_named(tmp_path: Path) -> None:
+def test_an_unreadable_release_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "2099.1.yaml").write_text("a: [")
     with pytest.raises(SpecError, match=r"spec.release: 2099.1.yaml cannot be read"):
         ReleaseFiles(tmp_path)(SPEC)

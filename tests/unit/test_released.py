@@ -84,7 +84,7 @@ def test_data_of_versions_are_small() -> None:
     assert all(path.stat().st_size < 500_000 for path in released.DATA.rglob("*.json"))
 
 
-def test_a_pod_that_changes_or_goes_is_named_and_a_new_one_is_not() -> None:
+def test_changed_and_removed_pods_are_named_and_new_ones_are_not() -> None:
     old = {"full": {"Deployment/a": "1", "Deployment/b": "1", "StatefulSet/c itself": "1", "Deployment/d": "1"}}
     new = {"full": {"Deployment/a": "2", "StatefulSet/c itself": "2", "Deployment/d": "1", "Deployment/e": "1"}}
     texts = released.replaced(old, new)
@@ -177,7 +177,7 @@ def test_a_field_that_was_renamed_is_read_by_either_name() -> None:
     }
 
 
-def test_a_stored_default_of_the_earlier_name_does_not_hide_the_new_one() -> None:
+def test_a_stored_default_of_the_earlier_name_yields_to_the_new_name() -> None:
     stored_default = _schema(_Before)["properties"]["workerCount"]["default"]
     assert _After.from_spec({"workerCount": stored_default, "workers": 5}).workers == 5
 

@@ -64,7 +64,7 @@ def test_references_are_answered_in_whatever_order() -> None:
     assert found[0] == {"drawn": "drawn", "path": "a/b", "admin": "drawn"}
 
 
-def test_what_is_not_there_is_as_it_would_be_with_defaults() -> None:
+def test_absent_references_render_with_defaults() -> None:
     found = contents(node("b", next={"name": "elsewhere"}))
     assert found == [{"drawn": "drawn", "path": "elsewhere/b", "admin": "drawn"}]
 

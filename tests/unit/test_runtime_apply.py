@@ -48,7 +48,7 @@ def test_a_value_covers_itself(value: Any):
 
 
 @given(st.dictionaries(st.text(max_size=3), JSON), st.dictionaries(st.text(min_size=4, max_size=6), JSON))
-def test_what_others_add_is_no_difference(wanted: dict[str, Any], added: dict[str, Any]):
+def test_fields_added_by_others_are_no_difference(wanted: dict[str, Any], added: dict[str, Any]):
     assert covers(wanted, {**wanted, **added})
 
 
@@ -233,7 +233,7 @@ def password(version: str, value: str) -> Cached:
 
 
 @pytest.mark.parametrize(("planned_from", "replaced"), [("7", 0), ("8", 1)])
-async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(planned_from: str, replaced: int):
+async def test_an_object_changed_since_planning_is_not_overwritten(planned_from: str, replaced: int):
     client, store = Replacing(), Store(SECRET, lambda _: None)
     store.put(password("8", "bWluZQ=="))
     world: Any = SimpleNamespace(client=client, stores={SECRET: store}, catalog=Catalog(()), pods=None, foreign=store)
@@ -261,7 +261,7 @@ async def test_what_was_changed_since_it_was_planned_with_is_not_overwritten(pla
 
 
 @pytest.mark.parametrize("was_there", [True, False], ids=["there when planned", "not there when planned"])
-async def test_what_was_deleted_since_it_was_planned_with_is_not_made_again_from_it(was_there: bool):
+async def test_an_object_deleted_since_planning_is_not_created_from_the_old_one(was_there: bool):
     """Who deletes a Secret to have another certificate must not get the old one back."""
     client, store = Replacing(), Store(SECRET, lambda _: None)
     world: Any = SimpleNamespace(client=client, stores={SECRET: store}, catalog=Catalog(()), pods=None, foreign=store)
@@ -339,7 +339,7 @@ class Allocating:
 
 
 @pytest.mark.parametrize(("taken", "given"), [(0, 30500), (30500, 30001)])
-async def test_a_service_that_comes_back_has_the_node_port_it_had_unless_another_has_it(taken: int, given: int):
+async def test_a_returning_service_gets_its_node_port_back_if_free(taken: int, given: int):
     store = Store(SERVICE, lambda _: None)
     labels = {"openstack.k8s.io/kind": "server", "app.kubernetes.io/instance": "db"}
     metadata = {"name": "db", "namespace": "ns", "labels": labels, "annotations": {REMEMBERED: "true"}}

@@ -35,7 +35,7 @@ async def answering(text: bytes | None, others: asyncio.Barrier | None = None) -
     return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
 
 
-async def test_whoever_answers_is_heard_and_all_are_asked_at_once(
+async def test_members_are_asked_at_once_and_valid_answers_are_kept(
     client: Client, release: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(observers, "ANSWER_TIMEOUT", 300)
@@ -49,7 +49,9 @@ async def test_whoever_answers_is_heard_and_all_are_asked_at_once(
         server.close()
 
 
-async def test_nobody_is_waited_for_for_ever(client: Client, release: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_member_is_awaited_only_for_the_timeout(
+    client: Client, release: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(observers, "ANSWER_TIMEOUT", 0.2)
     server, url = await answering(None)
     reports = MemberReports(lambda ctx: {"silent": url})
@@ -82,7 +84,7 @@ async def test_a_client_that_ends_leaves_no_connection(api: FaultyApi) -> None:
     assert members.is_closed
 
 
-def test_nobody_connects_when_the_registry_is_loaded() -> None:
+def test_loading_the_registry_opens_no_connection() -> None:
     """What is made at import is closed by nobody."""
     import_all = "import httpx2, openstack_operator.registry, gc; "
     clients = "print([o for o in gc.get_objects() if isinstance(o, (httpx2.Client, httpx2.AsyncClient))])"

@@ -98,7 +98,7 @@ def test_a_resource_whose_objects_are_not_kept_is_known() -> None:
     assert not stores.budget.refused_kinds(("x", "keystone", "keystone"))
 
 
-def test_what_grows_too_large_is_not_kept_as_it_was() -> None:
+def test_an_object_that_grows_over_the_budget_is_dropped() -> None:
     stores = Stores(100)
     stores.maps.put(made("ours", at=1, kilobytes=50, **OWN))
     stores.maps.put(made("ours", at=1, version=2, kilobytes=120, **OWN))
@@ -117,7 +117,7 @@ def test_small_objects_are_counted() -> None:
     assert "ours" in stores.names()
 
 
-def test_what_goes_makes_room() -> None:
+def test_removed_objects_free_budget() -> None:
     stores = Stores(100)
     for number in range(50):
         stores.maps.put(made("same", at=1, version=2 * number + 1, kilobytes=60))
@@ -127,7 +127,7 @@ def test_what_goes_makes_room() -> None:
 
 
 @pytest.mark.security
-def test_what_went_is_remembered_up_to_a_share() -> None:
+def test_removed_secrets_are_remembered_up_to_a_share() -> None:
     """Who creates and deletes Secrets again and again takes no memory by it."""
     stores = Stores(100)
     for number in range(50):

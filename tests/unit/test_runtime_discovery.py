@@ -69,7 +69,7 @@ def lists(api: FaultyApi) -> list[str]:
     return [request for request in api.requests if "/apis?" not in request and not request.endswith("/apis")]
 
 
-async def test_what_is_not_there_is_not_asked_for(api: FaultyApi, client: Client):
+async def test_absent_kinds_are_not_listed(api: FaultyApi, client: Client):
     api.groups = whole()
     async with watched(client, *EXTERNAL_KINDS) as informers:
         for each in informers:
@@ -122,7 +122,7 @@ async def test_a_server_that_is_away_takes_nothing_away(api: FaultyApi, client: 
         assert certificates.turns == 0
 
 
-async def test_who_may_discover_again_does_not_go_by_an_earlier_answer(api: FaultyApi, client: Client):
+async def test_a_forbidden_discovery_does_not_use_an_earlier_answer(api: FaultyApi, client: Client):
     api.groups = whole(CERTIFICATE)
     async with watched(client, EXTERNAL) as (secrets,):
         await secrets.wait_until(served=False)
@@ -132,7 +132,7 @@ async def test_who_may_discover_again_does_not_go_by_an_earlier_answer(api: Faul
         await secrets.wait_until(served=False)
 
 
-async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Client):
+async def test_kinds_are_asked_one_by_one_if_discovery_is_forbidden(api: FaultyApi, client: Client):
     api.groups = FORBIDDEN
     async with watched(client, CERTIFICATE) as (certificates,):
         await certificates.wait_until(served=True)
@@ -141,7 +141,7 @@ async def test_who_may_not_discover_asks_each_kind(api: FaultyApi, client: Clien
         await certificates.wait_until(served=False)
 
 
-async def test_nobody_waits_for_a_kind_that_may_not_be_read(api: FaultyApi, client: Client):
+async def test_a_forbidden_kind_is_not_waited_for(api: FaultyApi, client: Client):
     api.groups, api.forbidden = whole(CERTIFICATE), True
     api.put("a")
     async with watched(client, CERTIFICATE) as (certificates,):
@@ -153,7 +153,7 @@ async def test_nobody_waits_for_a_kind_that_may_not_be_read(api: FaultyApi, clie
         assert (certificates.informer.is_forbidden, len(certificates.store), certificates.turns) == (False, 1, 1)
 
 
-async def test_what_was_read_stays_when_the_right_goes(api: FaultyApi, client: Client):
+async def test_objects_stay_when_the_right_to_read_them_goes(api: FaultyApi, client: Client):
     api.groups = whole(CERTIFICATE)
     api.put("a")
     async with watched(client, CERTIFICATE) as (certificates,):

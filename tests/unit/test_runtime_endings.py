@@ -65,7 +65,7 @@ async def end(client: Server, live: Object, *planned: Object) -> tuple[Any, Stor
     return applier, store
 
 
-async def test_it_is_deleted_once_and_then_seen_as_ending() -> None:
+async def test_an_ending_pod_is_deleted_once() -> None:
     client, live = Server(), pod("compute-a")
     applier, store = await end(client, live, live)
     assert client.deleted == [("compute-a", "u")]

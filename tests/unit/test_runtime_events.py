@@ -70,11 +70,11 @@ CAUSE = "pod a cannot pull the image x: not found"
         ),
     ],
 )
-async def test_what_is_new_is_told_once(statuses: list[Object], events: list[tuple[str, str, str]]):
+async def test_new_reasons_are_events_once(statuses: list[Object], events: list[tuple[str, str, str]]):
     assert await told(*statuses) == events
 
 
-async def test_a_crash_loop_that_goes_on_is_told_once_and_once_more_when_it_is_stalled():
+async def test_a_lasting_crash_loop_is_an_event_once_and_again_when_stalled():
     lines = [status("CrashLoop", f"its log ends: {n}") for n in range(3)]
     lasts = [status("CrashLoop", f"its log ends: {n}", stalled=True) for n in range(3, 6)]
     events = await told(*lines, *lasts)
@@ -90,7 +90,7 @@ async def test_lost_readiness_is_told_and_is_no_warning_while_programs_start(typ
     assert events[1:] == [(type_, reason, "0/1 pods ready")]
 
 
-async def test_a_probe_that_fails_while_a_program_starts_is_no_warning_before_it_stalls():
+async def test_a_failing_startup_probe_is_a_warning_only_when_stalled():
     start, slow, stuck = status("Progressing"), status("ProbeFailed", "503"), status("ProbeFailed", "503", stalled=True)
     assert await told(start, slow) == [("Normal", "ProbeFailed", "503")]
     assert (await told(start, status("ProbeFailed", "502"), stuck))[-1] == ("Warning", "ProbeFailed", "503")
@@ -103,7 +103,7 @@ def changing(reason: str, message: str, *, stalled: bool = False) -> Object:
     return {"conditions": [{**written[0], "status": "True"}, *written[1:], progress]}
 
 
-async def test_a_change_while_all_serves_is_told_at_its_beginning_and_its_end():
+async def test_a_change_without_outage_is_an_event_at_begin_and_end():
     events = await told(
         status("Ready"), changing("Progressing", "1/2"), changing("Progressing", "2/2"), status("Ready")
     )
@@ -122,7 +122,7 @@ async def test_a_change_that_fails_while_all_serves_is_a_warning():
     assert refused[1:] == [("Warning", "InvalidSpec", "spec.a")]
 
 
-async def test_that_an_account_is_ready_is_news_of_its_owner():
+async def test_readiness_of_an_account_is_an_event_of_its_owner():
     owner = (OwnerReference("Keystone", "k", "o", "openstack.k8s.io/v1alpha1", controller=True),)
     assert await told(status("Ready"), is_service=False, owner_references=owner) == []
     assert await told(status("Ready"), owner_references=owner) == [("Normal", "Ready", "Keystone is ready")]

@@ -64,7 +64,7 @@ def test_a_resource_is_told_of_as_long_as_it_is_there(world: World):
 
 
 @pytest.mark.parametrize(("reason", "is_held"), [("Held", True), ("RolloutPaused", True), ("Progressing", False)])
-def test_what_a_user_holds_is_no_resource_that_fails(world: World, reason: str, *, is_held: bool):
+def test_resources_held_by_a_user_are_not_counted_as_failing(world: World, reason: str, *, is_held: bool):
     condition = {"type": "Ready", "status": "False", "reason": reason}
     put(world, AUTHORITY, "internal", 1, status={"conditions": [condition]})
     assert (("resource_held", "PKI", "x", "internal") in samples(world)) == is_held

@@ -60,7 +60,7 @@ async def test_lists_of_several_pages_and_changes_in_pieces(api: FaultyApi, watc
     assert watched.deleted == ["a"]
 
 
-async def test_what_was_deleted_during_an_outage_is_noticed(api: FaultyApi, watched: Watched):
+async def test_objects_deleted_during_an_outage_are_noticed(api: FaultyApi, watched: Watched):
     for name in "abc":
         api.put(name)
     await watched.holds(*"abc")
@@ -160,9 +160,7 @@ async def test_a_silent_watch_is_listed_again():
     await client.close()
 
 
-async def test_a_watch_without_bookmarks_ends_before_its_silence_looks_like_a_dead_connection(
-    api: FaultyApi, watched: Watched
-):
+async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyApi, watched: Watched):
     def asked() -> list[int]:
         """Seconds that each watch so far was to last."""
         targets = (request.split()[1] for request in api.requests)
@@ -296,7 +294,7 @@ async def test_a_server_that_is_overloaded_until_a_date(api: FaultyApi, client: 
         await client.get(SECRET, "x", "s")
 
 
-async def test_what_is_out_of_reach_is_transient(api: FaultyApi, client: Client):
+async def test_an_unreachable_api_server_is_transient(api: FaultyApi, client: Client):
     api._server.close()  # pyright: ignore[reportPrivateUsage]
     api.cut()
     with pytest.raises(Transient, match="ConnectError"):

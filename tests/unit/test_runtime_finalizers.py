@@ -98,7 +98,7 @@ def test_an_object_goes_after_its_children_where_that_ends(kind: Kind, finalizer
         (RECREATING, "2026-01-01T00:00:00Z", ("foregroundDeletion",), True),
     ],
 )
-def test_what_goes_already_is_not_deleted_again(
+def test_an_object_already_being_deleted_is_not_deleted_again(
     kind: Kind, deleted: str | None, finalizers: tuple[str, ...], needs: bool
 ):
     assert _needs_delete(kind, child(kind, deleted, *finalizers)) is needs

@@ -38,7 +38,7 @@ class Process:
 
 
 @pytest.mark.parametrize("verdict", [MISSING, UNUSABLE], ids=["missing", "unusable"])
-def test_what_is_incomplete_is_waited_for_before_it_is_a_failure(verdict: Verdict):
+def test_incomplete_specs_are_waited_for_before_they_fail(verdict: Verdict):
     process = Process()
     assert process.judge(0, verdict) == (State.WAITING, 30)
     assert process.judge(29, verdict) == (State.WAITING, 1)
@@ -46,7 +46,7 @@ def test_what_is_incomplete_is_waited_for_before_it_is_a_failure(verdict: Verdic
     assert process.judge(999, verdict) == (State.FAILED, None)
 
 
-def test_one_incomplete_thing_after_another_is_waited_for_once():
+def test_grace_is_given_once_for_consecutive_missing_parts():
     process = Process()
     assert process.judge(0, MISSING) == (State.WAITING, 30)
     assert process.judge(20, UNUSABLE) == (State.WAITING, 10)
@@ -57,7 +57,7 @@ def test_a_restart_does_not_begin_anew():
     assert Process(3600).judge(3600) == (State.FAILED, None)
 
 
-def test_what_goes_later_is_waited_for_as_well():
+def test_grace_is_given_again_for_a_part_missing_later():
     process = Process(3600)
     process.grace.complete(REQUEST)
     assert process.judge(4000) == (State.WAITING, 30)
@@ -79,7 +79,7 @@ def test_nothing_else_is_waited_for(verdict: Verdict):
     assert process.judge(1, verdict) == (verdict.state, None)
 
 
-def test_what_it_is_called_names_the_time_and_is_the_same_all_along():
+def test_the_waiting_message_names_the_time_and_stays_the_same():
     process = Process()
     held = Cached(Meta("keystone", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")
     texts = set[str]()
@@ -135,7 +135,7 @@ class Cluster:
         return {name: each["reason"] for name, each in conditions({"status": self.status}).items()}, again
 
 
-async def test_what_one_step_lacks_is_waited_for_while_the_others_go_on():
+async def test_a_step_with_missing_parts_waits_while_others_go_on():
     cluster = Cluster()
     found = {"APIReady": progressing("0/1"), "CertificateReady": UNUSABLE, "Ready": UNUSABLE}
     waits = {"APIReady": "Progressing", "CertificateReady": "Waiting", "Ready": "Waiting", "Reconciling": "Waiting"}

@@ -86,7 +86,7 @@ async def mute(port: int) -> asyncio.StreamWriter:
 
 
 @pytest.mark.security
-async def test_pods_that_connect_without_end_take_few_connections_and_keep_no_probe_waiting(
+async def test_endless_connections_of_pods_keep_no_probe_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Each connection takes memory of the operator, and each byte of a request that does not end."""
@@ -131,7 +131,7 @@ async def test_a_request_has_a_bound(monkeypatch: pytest.MonkeyPatch, request_te
         assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
+async def test_clients_that_do_not_read_keep_no_probe_waiting(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_PATIENCE", TIMEOUT)
     async with serving(Health(lambda: True, metrics.exposition(Large()))) as (port, client):
         clients = [await mute(port) for _ in range(6)]
@@ -141,7 +141,7 @@ async def test_who_does_not_read_keeps_no_probe_waiting(monkeypatch: pytest.Monk
             each.transport.abort()
 
 
-async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
+async def test_a_client_that_does_not_read_metrics_is_dropped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(health, "_PATIENCE", 3.0)
     answers = Health(lambda: True, metrics.exposition(Large()))
     async with serving(answers) as (port, _):

@@ -99,5 +99,5 @@ async def test_answers_to_each_verb_count(api: FaultyApi, client: Client, verb: 
     assert rewinds == [1]
 
 
-def test_what_is_no_number_is_none():
+def test_invalid_revision_numbers_count_as_zero():
     assert [number(text) for text in ("", "0", "12", "-1", "1.0", "x")] == [0, 0, 12, 0, 0, 0]

@@ -60,7 +60,7 @@ async def test_a_leader_that_slept_writes_nothing_and_ends(api: FaultyApi, clien
     assert patches(api) == 4
 
 
-async def test_who_does_not_lead_writes_nothing(api: FaultyApi, client: Client):
+async def test_a_process_that_does_not_lead_writes_nothing(api: FaultyApi, client: Client):
     Leader(client, "x", "me")
     with pytest.raises(LeadershipLostError):
         await client.apply(SECRET, THING)
@@ -212,7 +212,7 @@ async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], object]
 
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
-async def test_who_leads_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], object]):
+async def test_the_leader_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], object]):
     clock, store = Clock(), Store()
     leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
     rewinds = list[str]()
@@ -235,7 +235,7 @@ async def test_who_leads_notices_a_restore_and_two_never_act(snapshot: Callable[
     await waits.client.close()
 
 
-async def test_a_process_that_starts_again_under_its_name_waits_for_its_lease_to_lapse():
+async def test_a_restarted_process_waits_for_its_own_lease_to_lapse():
     clock, store = Clock(), Store()
     store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})
     again = Candidate(store, "me", clock)
@@ -245,7 +245,7 @@ async def test_a_process_that_starts_again_under_its_name_waits_for_its_lease_to
     await again.client.close()
 
 
-async def test_who_released_the_lease_lets_another_act_at_once():
+async def test_a_released_lease_lets_another_act_at_once():
     clock, store = Clock(), Store()
     store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})
     waits = Candidate(store, "other", clock)
@@ -355,7 +355,7 @@ async def test_a_stuck_loop_costs_the_lease(leases: Leases):
     assert clock.now == 120
 
 
-async def test_who_is_canceled_ends_its_thread(leases: Leases):
+async def test_a_canceled_leader_ends_its_thread(leases: Leases):
     apart = Leases()
     leader = Leader(leases, "x", "me", every=0.01, retry=0.01, connect=lambda: apart)
 

@@ -37,13 +37,13 @@ def depth(value: object) -> int:
 
 
 @given(JSON)
-def test_what_is_flat_enough_stays_as_it_is(value: object) -> None:
+def test_flat_content_stays_unchanged(value: object) -> None:
     content = msgspec.json.encode(value)
     assert cut_deep(content) is content
 
 
 @pytest.mark.parametrize("levels", [1_000, 10_000, 100_000])
-def test_what_is_too_deep_can_be_decoded_and_is_known(levels: int) -> None:
+def test_too_deep_content_is_cut_and_refused(levels: int) -> None:
     found = msgspec.json.decode(cut_deep(b'{"spec":{"config":' + nested(levels) + b'},"z":[1]}'))
     assert depth(found) == LEVELS
     assert found["z"] == [1]
@@ -67,7 +67,7 @@ def test_every_deep_field_is_cut() -> None:
     assert (depth(first), depth(second), last) == (LEVELS - 1, LEVELS - 1, 2)
 
 
-def test_what_is_no_json_is_left_to_its_reader() -> None:
+def test_invalid_json_is_left_to_its_reader() -> None:
     content = nested(5_000)[:-7]
     with pytest.raises(msgspec.DecodeError):
         msgspec.json.decode(cut_deep(content[:600]))

@@ -105,7 +105,7 @@ class Answered:
     ],
     ids=["deleted", "another spec", "another annotation", "nothing to do"],
 )
-async def test_what_the_answer_to_a_write_tells_first_is_looked_at(change: dict[str, Any], passes: int) -> None:
+async def test_a_change_first_seen_in_a_write_answer_is_reconciled(change: dict[str, Any], passes: int) -> None:
     manager = Manager(cast("Client", Recording()), SERVICES_OF_IT, [], cast("Any", None))
     answer = {**CACHE, "metadata": {**CACHE_META, **change, "resourceVersion": "2"}}
     manager._passes[KIND.handle] = answered = Answered(manager, answer)  # pyright: ignore[reportPrivateUsage]

@@ -50,7 +50,7 @@ def test_little_is_kept_of_a_node() -> None:
     assert (len(entry.raw), entry.meta.annotations) == (16, {})
 
 
-def test_what_a_kubelet_writes_every_few_minutes_is_no_change() -> None:
+def test_heartbeats_of_a_kubelet_are_no_change() -> None:
     assert not has_changed(Change(NODE, node(), node("other", version=2)))
     assert has_changed(Change(NODE, node(), node("node.kubernetes.io/unreachable", version=2)))
     assert has_changed(Change(NODE, None, node()))

@@ -152,7 +152,7 @@ def test_two_accounts_of_one_schema_are_there_while_a_password_is_replaced(scene
     assert (scene.taken(second), scene.taken(thief)) == (set(), {"spec.database"})
 
 
-def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Scene) -> None:
+def test_reading_tables_of_another_resources_schema_is_refused(scene: Scene) -> None:
     scene.put(SERVICE, "glance", EARLY)
     scene.plans("glance-db", "glance-db--console")
     tables, owner = ["images"], (SERVICE, "glance")
@@ -164,7 +164,7 @@ def test_who_would_read_tables_of_another_resources_schema_is_refused(scene: Sce
     assert (scene.taken(whole), scene.taken(reader), scene.taken(thief)) == (set(), set(), {"spec.database"})
 
 
-def test_a_domain_belongs_to_the_service_that_made_it_and_its_two_administrators_share_it() -> None:
+def test_a_domain_belongs_to_its_service_and_both_administrators_share_it() -> None:
     scene = Scene(Kind.of(DOMAIN), claims.domain)
     scene.put(SERVICE, "heat", EARLY)
     scene.makes("heat", "a", "a--b")
@@ -249,7 +249,7 @@ def test_an_account_that_comes_back_is_as_old_as_its_cloud(scene: Scene) -> None
     assert (scene.taken(mine), scene.taken(thief)) == (set(), {"spec.database"})
 
 
-def test_after_a_start_nobody_has_a_name_before_its_owner_was_looked_at(scene: Scene) -> None:
+def test_names_are_free_after_a_start_only_once_owners_were_planned(scene: Scene) -> None:
     scene.put(SERVICE, "glance", EARLY)
     thief = scene.add("thief", BEFORE, database="glance", user="thief")
     mine = scene.add("glance-db--b", LATER, (SERVICE, "glance"), database="glance", user="glance_B")

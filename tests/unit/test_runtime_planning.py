@@ -62,7 +62,7 @@ async def test_a_plan_that_does_not_end_keeps_nobody_waiting_and_is_ended(monkey
     await eventually("its thread to end", lambda: not alive())
 
 
-async def test_who_waits_for_a_plan_may_be_canceled() -> None:
+async def test_waiting_for_a_plan_can_be_canceled() -> None:
     going, over = threading.Event(), threading.Event()
 
     def slow(_: Any) -> Plan:

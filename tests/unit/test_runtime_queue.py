@@ -170,7 +170,7 @@ async def test_groups_take_turns():
 
 
 @pytest.mark.security
-async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
+async def test_a_worker_waiting_for_its_group_goes_on_when_another_ends():
     queue = WorkQueue[str]("t", workers=2, group=lambda key: key[0])
     queue.add("a0")
     queue.add("a1")
@@ -183,7 +183,7 @@ async def test_a_worker_that_waits_for_its_group_goes_on_when_another_is_done():
         assert await task == "a1"
 
 
-async def test_what_comes_soon_is_pending():
+async def test_an_item_due_soon_is_pending():
     now = 0.0
     queue = WorkQueue[str]("t", lambda: now)
     queue.add_after("a", 10)

@@ -51,12 +51,12 @@ def there(world: World, kind: Kind, found: Meta) -> None:
 CHILD = meta("child", "p1", (SERVICE, "nova", "n1"), deletion_timestamp=GOES)
 
 
-def test_what_its_owner_wants_comes_back(world: World) -> None:
+def test_a_child_that_its_owner_wants_returns(world: World) -> None:
     assert world.plans.recreates(OTHER, CHILD) is True
     assert world.plans.recreates(OTHER, meta("another", "p2", (SERVICE, "nova", "n1"))) is False
 
 
-def test_an_object_that_was_there_and_is_created_again_was_deleted_by_somebody() -> None:
+def test_an_existing_object_created_again_counts_as_deleted_by_somebody() -> None:
     recreations, wanted = Recreations(), ["Deployment/api", "Service/api", "Job/sync"]
     created = [f"{name} created" for name in wanted]
     assert recreations.note("u", wanted, [], created) == [], "nothing was there before"
@@ -81,13 +81,13 @@ def test_an_object_that_the_operator_deletes_was_not_deleted_by_somebody() -> No
     assert recreations.note("u", wanted, [], ["Job/sync created"]) == []
 
 
-def test_what_nobody_owns_goes(world: World) -> None:
+def test_a_child_without_owner_does_not_return(world: World) -> None:
     assert world.plans.recreates(OTHER, meta("child", "p1")) is False
     stranger = OwnerReference("Widget", "w", "w1", "example.org/v1", controller=True)
     assert world.plans.recreates(OTHER, Meta("child", namespace="x", owner_references=(stranger,))) is False
 
 
-def test_nobody_knows_before_the_owner_was_looked_at(world: World) -> None:
+def test_recreation_is_unknown_before_the_owner_was_planned(world: World) -> None:
     there(world, SERVICE, meta("nova", "n2", (CLOUD, "cloud", "c1")))
     assert world.plans.recreates(OTHER, CHILD) is None, "one that was made anew has no plan yet"
     world.plans.settle(THE_SERVICE, "n2", [])
@@ -95,7 +95,7 @@ def test_nobody_knows_before_the_owner_was_looked_at(world: World) -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_what_an_owner_made_comes_back_with_it(world: World, *, gone: bool) -> None:
+def test_children_of_a_returning_owner_return_with_it(world: World, *, gone: bool) -> None:
     if gone:
         world.stores[SERVICE].remove(next(iter(world.stores[SERVICE])))
     else:
@@ -115,7 +115,7 @@ def test_with_the_whole_cloud_everything_goes(world: World) -> None:
     assert world.plans.recreates(OTHER, CHILD) is False
 
 
-def test_an_owner_that_is_gone_may_come_back_by_what_was_not_looked_at_yet(world: World) -> None:
+def test_a_lost_owner_may_return_from_unplanned_parents(world: World) -> None:
     world.stores[SERVICE].remove(next(iter(world.stores[SERVICE])))
     fresh = World(cast("Client", None), Catalog([CONTROL_PLANE, NOVA, PLACEMENT]), [], lambda change: None)
     fresh.plans.kinds = (CLOUD, SERVICE)

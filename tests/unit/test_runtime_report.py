@@ -62,7 +62,7 @@ class World:
 @pytest.mark.parametrize(
     ("role", "seen"), [("Nova", ["wrote {'port': '1'}", "woke neutron"]), ("Keystone", ["woke neutron"])]
 )
-async def test_what_others_plan_without_is_in_the_status_before_they_are_woken(role: str, seen: list[str]):
+async def test_published_fields_are_in_the_status_before_users_wake(role: str, seen: list[str]):
     world: Any = World(role)
     reporter = Reporter(world, world, lambda user: world.seen.append(f"woke {user.name}"))
     held = Cached(Meta(role.lower(), uid="u", creation_timestamp="2026-01-01T00:00:00Z"), b"{}")

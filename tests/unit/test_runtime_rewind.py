@@ -120,7 +120,7 @@ async def test_two_servers_that_take_turns_make_no_loop():
 
 
 @pytest.mark.parametrize("kind", ["generation", "version"])
-def test_what_was_applied_is_not_believed_afterwards(kind: str):
+def test_the_apply_cache_is_empty_after_a_rewind(kind: str):
     """A generation of the other history says nothing of the content."""
     meta: Object = {"name": "a", "namespace": "x", "uid": "u", "resourceVersion": "7"}
     live = entry({"metadata": {**meta, "generation": 3} if kind == "generation" else meta}, DEPLOYMENT)

@@ -130,7 +130,7 @@ async def test_a_workload_waits_for_what_was_written_in_the_same_pass(cloud: Clo
     assert blockers(gate, SCHEDULER, COMPUTE) == ["Deployment/api", "Deployment/api"]
 
 
-def test_a_workload_that_rolls_out_may_change_again_and_one_that_keeps_its_pods_does_not_wait(cloud: Cloud) -> None:
+def test_a_rolling_workload_may_change_again_and_one_keeping_pods_goes_on(cloud: Cloud) -> None:
     cloud.put(*SCHEDULER, rolls=True)
     assert blockers(nova(cloud, keeps="compute"), SCHEDULER, COMPUTE, API) == ["", "", "StatefulSet/scheduler"]
 
@@ -168,14 +168,14 @@ def required(*, queued: bool = False, outdated: bool = False) -> Required:
     return Required("Keystone/keystone", frozenset({"keystone"}), queued=queued, outdated=outdated)
 
 
-def test_what_a_resource_requires_comes_first(cloud: Cloud) -> None:
+def test_required_workloads_roll_out_first(cloud: Cloud) -> None:
     cloud.put(DEPLOYMENT, "keystone", rolls=True)
     assert blockers(nova(cloud, required()), API) == ["Deployment/keystone"]
     cloud.put(DEPLOYMENT, "keystone")
     assert blockers(nova(cloud, required()), API) == [""]
 
 
-def test_what_requires_a_workload_waits_from_its_last_change_and_others_from_its_first(cloud: Cloud) -> None:
+def test_required_workloads_block_from_their_last_change_and_others_from_their_first(cloud: Cloud) -> None:
     cloud.put(DEPLOYMENT, "keystone", rolls=True)
     cloud.now = NOW + PATIENCE
     cloud.put(DEPLOYMENT, "keystone", rolls=True, generation=3)
@@ -195,7 +195,7 @@ def test_a_required_resource_that_may_have_pods_to_replace_comes_first(
     assert gate.retry_after == seconds
 
 
-def test_one_workload_of_a_namespace_replaces_its_pods_at_a_time(cloud: Cloud) -> None:
+def test_workloads_of_a_namespace_roll_out_one_at_a_time(cloud: Cloud) -> None:
     cloud.put(DEPLOYMENT, "glance", rolls=True)
     gate = nova(cloud)
     assert blockers(gate, API) == ["Deployment/glance"]
@@ -228,7 +228,7 @@ async def test_two_passes_do_not_begin_in_the_same_moment(cloud: Cloud) -> None:
     assert blockers(cloud.gate("glance", "glance"), (DEPLOYMENT, "glance")) == [""]
 
 
-def test_a_step_of_two_workloads_of_which_one_waits_does_not_have_the_turn(cloud: Cloud) -> None:
+def test_a_step_with_a_waiting_workload_does_not_hold_the_gate(cloud: Cloud) -> None:
     cloud.put(*SCHEDULER, rolls=True)
     gate = nova(cloud)
     assert gate.blocked_by(step_of(SCHEDULER, API)) == Predecessor("StatefulSet/scheduler", NOW + PATIENCE)
@@ -318,7 +318,7 @@ def test_a_wait_names_the_time_at_which_it_ends(cloud: Cloud) -> None:
     assert gate.blocked_by(step_of(API)) == Predecessor("Keystone/keystone"), "nobody knows how long its turn takes"
 
 
-def test_stuck_roll_outs_one_after_the_other_do_not_block_a_resource_without_end(cloud: Cloud) -> None:
+def test_consecutive_stuck_rollouts_do_not_block_a_resource_for_good(cloud: Cloud) -> None:
     """As a user makes them who may write one kind: each blocks for five minutes, and then comes the next."""
     for look in range(360):
         if look % 30 == 0:
@@ -332,7 +332,7 @@ def test_stuck_roll_outs_one_after_the_other_do_not_block_a_resource_without_end
     assert cloud.now - NOW == LONGEST_WAIT
 
 
-def test_a_resource_that_has_waited_long_enough_keeps_that_during_a_write_of_another(cloud: Cloud) -> None:
+def test_a_resource_that_waited_long_enough_keeps_its_turn(cloud: Cloud) -> None:
     cloud.put(DEPLOYMENT, "glance", rolls=True)
     gate = nova(cloud)
     assert blockers(gate, API) == ["Deployment/glance"]
@@ -348,7 +348,7 @@ def test_a_resource_that_has_waited_long_enough_keeps_that_during_a_write_of_ano
     assert blockers(nova(cloud), API) == [""]
 
 
-async def test_what_nothing_needs_waits_for_nothing_and_takes_no_turn(cloud: Cloud) -> None:
+async def test_optional_workloads_wait_for_none_and_hold_no_gate(cloud: Cloud) -> None:
     cloud.put(*API, rolls=True)
     gate, step = cloud.gate("cloud", COMPUTE[1]), step_of(COMPUTE)
     blocker = gate.blocked_by(step)

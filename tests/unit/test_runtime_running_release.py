@@ -73,7 +73,7 @@ def test_of_a_new_resource_none_runs(children: list[tuple[Kind, Cached]]) -> Non
     assert running_release(owner(PLACEMENT, {}), children) == ""
 
 
-def test_what_never_ran_completely_does_not_count() -> None:
+def test_workloads_that_never_ran_completely_have_no_release() -> None:
     assert running_release(owner(PLACEMENT, {}), [workload("api", OLD), workload("other", OLD, ready=False)]) == ""
 
 

@@ -59,7 +59,7 @@ def test_a_workload_without_pods_has_none(release: Release) -> None:
     assert shown(release, PLACEMENT, workload(release, {"replicas": 0}))["replicas"] == 0
 
 
-def test_nothing_is_said_before_there_is_a_workload_or_where_others_run_it(release: Release) -> None:
+def test_scale_is_empty_without_a_workload_of_ours(release: Release) -> None:
     assert shown(release, PLACEMENT) == {}
     external = {"provider": "external", "external": {"servers": ["cache.example.org"]}}
     assert list(memcached(context(MEMCACHED, external, release=release)).objects) == []

@@ -75,7 +75,7 @@ async def test_all_that_is_known_of_an_account_counts(api: ReviewApi, scrapers: 
 
 
 @pytest.mark.parametrize("token", ["", "a b", "a\nb", "é", "x" * 9000, "=", "a=b"])
-async def test_what_is_no_token_is_not_reviewed(api: ReviewApi, scrapers: Scrapers, token: str):
+async def test_an_invalid_token_is_not_reviewed(api: ReviewApi, scrapers: Scrapers, token: str):
     assert await scrapers.refusal(token) == UNAUTHORIZED
     assert api.specs == []
 

@@ -122,7 +122,7 @@ async def test_nothing_else_is_there():
 
 
 @pytest.mark.security
-async def test_who_speaks_nonsense_gets_nothing_and_stops_nobody():
+async def test_invalid_requests_get_no_metrics_and_stop_no_others():
     async with serving() as site:
         for plain, words in (
             (True, b"GET /metrics HTTP/1.1\r\n\r\n"),
@@ -141,7 +141,7 @@ async def test_who_speaks_nonsense_gets_nothing_and_stops_nobody():
 
 @pytest.mark.security
 @pytest.mark.parametrize("plain", [True, False], ids=["no handshake", "no request"])
-async def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, plain: bool):
+async def test_a_silent_client_is_dropped(monkeypatch: pytest.MonkeyPatch, plain: bool):
     monkeypatch.setattr(scraping, "_PATIENCE", 3.0)
     async with serving() as site:
         reader, writer = await site.connect(plain=plain)
@@ -153,7 +153,7 @@ async def test_who_says_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch, plai
 
 
 @pytest.mark.security
-async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
+async def test_a_client_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(scraping, "_PATIENCE", 3.0)
     async with serving(lambda: b"x" * (16 << 20)) as site:
         reader, writer = await site.connect()
@@ -164,7 +164,7 @@ async def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.security
-async def test_one_address_has_few_connections_and_ends_its_own():
+async def test_an_address_has_few_connections_and_ends_its_own():
     async with serving() as site:
         silent = [await site.connect(plain=True) for _ in range(20)]
         await eventually("the last ones", lambda: site.connections() == 8)

@@ -26,13 +26,13 @@ def word(found: tuple[Object, float | None]) -> tuple[str, float | None]:
     return found[0]["metadata"].get("annotations", {}).get(NUDGED_AT, ""), found[1]
 
 
-def test_one_with_all_its_pods_is_left_alone():
+def test_a_complete_stateful_set_is_not_nudged():
     since = {"u": NOW}
     assert word(nudge(held(3), WANTED, since, NOW)) == ("", None)
     assert since == {}
 
 
-def test_one_that_lacks_pods_is_asked_for_after_a_while_and_again():
+def test_a_stateful_set_without_pods_is_nudged_repeatedly():
     since: dict[str, datetime] = {}
     wait = PATIENCE.total_seconds()
     assert word(nudge(held(2), WANTED, since, NOW)) == ("", wait)
@@ -47,7 +47,7 @@ def test_one_that_lacks_pods_is_asked_for_after_a_while_and_again():
     assert word(nudge(whole, WANTED, since, later + PATIENCE * 2)) == ("2026-01-01T00:00:30+00:00", None)
 
 
-def test_one_whose_controller_has_not_seen_it_is_asked_for_too():
+def test_a_stateful_set_unseen_by_its_controller_is_nudged():
     since: dict[str, datetime] = {}
     nudge(held(3, seen=1), WANTED, since, NOW)
     assert word(nudge(held(3, seen=1), WANTED, since, NOW + PATIENCE))[0]

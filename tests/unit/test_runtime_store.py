@@ -126,7 +126,7 @@ def test_managed_fields_are_dropped_and_kinds_filled_in():
     assert entry.decode()["data"] == {"v": "1"}
 
 
-def test_nobody_changes_what_others_read():
+def test_readers_of_a_store_cannot_change_its_objects():
     store = Store(SECRET, lambda change: None)
     store.put(item("x", "a", 1))
     found = store.get("x", "a")
@@ -146,7 +146,7 @@ def test_objects_are_found_by_the_owner_their_labels_name():
     assert store.owned("x", "Nova", "nova") == []
 
 
-def test_what_is_irreplaceable_is_remembered_until_it_is_back():
+def test_irreplaceable_secrets_are_remembered_until_they_return():
     labels = {"openstack.k8s.io/kind": "mariadb", "app.kubernetes.io/instance": "mariadb"}
     kept = {"labels": labels, "annotations": {"openstack.k8s.io/irreplaceable": "true"}}
     store = Store(SECRET, lambda change: None)
@@ -165,7 +165,7 @@ def test_what_is_irreplaceable_is_remembered_until_it_is_back():
     assert store.deleted("MariaDB", "x", "mariadb") == []
 
 
-def test_what_its_own_resource_takes_away_is_not_remembered():
+def test_irreplaceable_secrets_removed_by_their_resource_are_not_remembered():
     kept = {
         "labels": {"openstack.k8s.io/kind": "pki", "app.kubernetes.io/instance": "pki"},
         "annotations": {"openstack.k8s.io/irreplaceable": "true"},

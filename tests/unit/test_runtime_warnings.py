@@ -60,7 +60,7 @@ def event(kind: str, name: str, *, version: int = 9, text: str = "no", namespace
         ("PersistentVolumeClaim", "data-another-0", None),
     ],
 )
-def test_it_concerns_who_made_what_it_is_about(world: World, kind: str, name: str, whom: Request | None):
+def test_an_event_concerns_the_owner_of_its_object(world: World, kind: str, name: str, whom: Request | None):
     assert world.event_subject(Change(WARNING, None, event(kind, name))) == whom
 
 
@@ -83,7 +83,7 @@ def test_only_what_may_be_ours_is_kept(world: World):
     assert [item.meta.name for item in world.warnings] == ["db-server.1"]
 
 
-def test_it_is_found_by_what_it_is_about_and_not_by_a_namesake(world: World):
+def test_an_event_is_found_by_its_object_and_not_by_a_namesake(world: World):
     long = f"{'a' * 80}-0"
     for item in (event("Pod", long), event("StatefulSet", "db-server"), event("Pod", f"{'a' * 80}-1")):
         world.warnings.put(item)
@@ -103,7 +103,7 @@ def test_times_are_read_however_they_are_written():
     assert series.decode()["last"] == "2026-01-01T00:00:00Z"
 
 
-def test_what_is_repeated_wakes_nobody():
+def test_repeated_events_wake_no_resource():
     one, again, other = event("Pod", "a"), event("Pod", "a", version=10), event("Pod", "a", version=11, text="yes")
     assert not is_repetition(Change(WARNING, None, one))
     assert is_repetition(Change(WARNING, one, again))

@@ -43,7 +43,7 @@ def lost(world: World) -> list[str]:
 
 
 @pytest.mark.parametrize("first", ["resource", "secret"])
-def test_what_comes_back_finds_what_nobody_else_has(world: World, first: str) -> None:
+def test_a_returning_resource_finds_its_irreplaceable_secret(world: World, first: str) -> None:
     for kind in (AUTHORITY, SECRET) if first == "resource" else (SECRET, AUTHORITY):
         world.stores[kind].remove(meta("internal", 10) if kind is AUTHORITY else secret(11))
     assert lost(world) == ["internal-authority"], "the cloud makes its PKI anew, of the same authority"
@@ -55,7 +55,9 @@ def test_what_comes_back_finds_what_nobody_else_has(world: World, first: str) ->
 
 @pytest.mark.parametrize("first", ["resource", "secret"])
 @pytest.mark.parametrize("cloud", ["ends", "was never there"])
-def test_what_does_not_come_back_is_forgotten(world: World, first: str, cloud: str) -> None:
+def test_irreplaceable_secrets_of_a_resource_that_does_not_return_are_forgotten(
+    world: World, first: str, cloud: str
+) -> None:
     if cloud == "ends":
         world.stores[CLOUD].put(meta("cloud", 4, uid="cloud-1", deletion_timestamp="2026-01-01T00:00:00Z"))
     else:
@@ -100,7 +102,7 @@ def told(world: World) -> dict[str, str]:
     return dict(world.published_before("PKI", "x", "internal"))
 
 
-def test_what_comes_back_told_its_users_something_that_holds_until_it_tells_them_more(world: World) -> None:
+def test_contract_of_a_deleted_resource_holds_until_it_publishes_again(world: World) -> None:
     held = world.find("PKI", "x", "internal")
     assert held
     world.publish(held, {"secret": "internal-authority"})
@@ -113,7 +115,7 @@ def test_what_comes_back_told_its_users_something_that_holds_until_it_tells_them
     assert world.publish(new, {"secret": "other"}), "which is news"
 
 
-def test_what_does_not_come_back_has_told_nothing(world: World) -> None:
+def test_a_resource_that_does_not_return_has_no_contract(world: World) -> None:
     held = world.find("PKI", "x", "internal")
     assert held
     world.publish(held, {"secret": "internal-authority"})

@@ -88,7 +88,7 @@ def test_rules_that_keep_no_other_pod_from_running_select_what_they_like() -> No
     "affinity",
     [{"podAntiAffinity": None}, {"podAntiAffinity": [1]}, {"podAntiAffinity": {REQUIRED: 1}}, away(cast("Any", 1))],
 )
-def test_what_the_api_server_will_refuse_is_left_to_it(affinity: dict[str, Any]) -> None:
+def test_an_affinity_that_the_api_server_refuses_is_left_to_it(affinity: dict[str, Any]) -> None:
     assert repelled("Memcached", {"affinity": affinity}) == []
 
 
@@ -128,7 +128,7 @@ def test_settings_of_each_component_are_looked_at() -> None:
         ]
 
 
-def test_no_model_has_such_a_field_outside_of_the_settings_that_are_looked_at() -> None:
+def test_no_model_has_scheduling_fields_outside_the_examined_settings() -> None:
     models = [Model]
     for model in models:
         models += model.__subclasses__()

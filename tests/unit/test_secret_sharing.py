@@ -522,7 +522,7 @@ async def test_a_copy_of_a_users_secrets_is_for_all(scene: Scene) -> None:
         ("placement/mine", False),
     ],
 )
-async def test_who_may_write_a_secret_may_allow_resources(scene: Scene, entries: str, *, is_allowed: bool) -> None:
+async def test_a_secrets_annotation_may_allow_resources(scene: Scene, entries: str, *, is_allowed: bool) -> None:
     scene.secret("glance-credentials", "Glance/glance", annotations={ALLOWED_RESOURCES: entries})
     refused = await scene.refused("Placement", {"database": {"secretRef": STOLEN}})
     assert not refused if is_allowed else refused
@@ -532,7 +532,7 @@ SHARING = {service.resource.handle: service for service in SERVICES if service.s
 
 
 @pytest.mark.parametrize("service", SHARING.values(), ids=SHARING)
-def test_what_a_service_shares_exists(service: Service) -> None:
+def test_shared_secrets_of_services_exist(service: Service) -> None:
     """A Secret of another name would be refused, whatever the record says."""
     cases = Path(inspect.getfile(inspect.unwrap(service.plan))).parent / "cases"
     made = {

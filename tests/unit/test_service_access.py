@@ -64,7 +64,7 @@ def test_a_node_port_keeps_its_number_beside_annotations_of_the_user(release: Re
     assert METALLB.items() <= annotations.items()
 
 
-def test_a_service_made_again_is_as_the_spec_says_whatever_others_wrote_on_the_last_one(release: Release) -> None:
+def test_a_recreated_service_has_no_fields_that_others_wrote(release: Release) -> None:
     """The plan has only fields of its own: those of a cloud's controllers stay theirs when it is applied."""
     written = address(release, BALANCED)
     foreign = {"metallb.io/ip-allocated-from-pool": "public", "service.beta.kubernetes.io/id": "7"}
@@ -86,7 +86,7 @@ def test_consoles_have_the_same_settings_as_the_apis(release: Release) -> None:
         assert METALLB.items() <= found[name]["metadata"]["annotations"].items()
 
 
-def test_a_service_with_an_exposure_of_its_own_has_that_of_the_cloud_no_more(release: Release) -> None:
+def test_own_exposure_of_a_service_replaces_that_of_the_cloud(release: Release) -> None:
     own = {"type": "LoadBalancer", "annotations": {"metallb.io/address-pool": "images"}}
     spec = {"expose": BALANCED, "glance": {"expose": own}}
     found = objects(cloud(context(CONTROL_PLANE, spec, release=release)))
@@ -129,7 +129,7 @@ def test_orders_to_proxies_of_the_cluster_need_a_permission(release: Release, na
 
 
 @pytest.mark.parametrize("name", ["openstack.k8s.io/retain", "app.kubernetes.io/x", "nova.openstack.c5c3.io/x", "a b"])
-def test_nobody_writes_the_operators_own_annotations(release: Release, name: str) -> None:
+def test_annotations_of_the_operator_cannot_be_set(release: Release, name: str) -> None:
     with pytest.raises(SpecError, match=r"spec\.expose\.annotations\."):
         address(
             release,

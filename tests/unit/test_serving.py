@@ -85,12 +85,12 @@ def serves(*steps: Step, is_installed: bool = False, absent: tuple[Object, ...] 
         (workload(seen=False), False),
     ],
 )
-def test_a_workload_serves_while_as_many_pods_are_ready_as_its_budget_asks_for(live: Object, expected: bool) -> None:
+def test_a_workload_serves_while_its_budget_of_pods_is_ready(live: Object, expected: bool) -> None:
     assert kube.serves(live) is expected
     assert serves(step("API", live)) is expected
 
 
-def test_a_new_account_or_schema_takes_nothing_from_programs_that_run_on_the_old_one() -> None:
+def test_a_new_account_or_schema_does_not_interrupt_running_programs() -> None:
     database, schema = step("Database", resource("MariaDBDatabase")), step("Schema", job())
     assert serves(database, schema, step("API", workload(ready=1), after=(database, schema)))
     assert not serves(database, schema, step("API", workload(ready=0), after=(database, schema)))
@@ -106,18 +106,18 @@ def test_a_first_installation_is_not_ready_before_its_last_step() -> None:
     assert not serves(api, step("Other", other), absent=(other,), is_installed=True)
 
 
-def test_a_job_at_the_end_of_a_change_takes_nothing_from_a_service_that_was_complete() -> None:
+def test_a_job_that_ends_a_change_does_not_interrupt_an_installed_service() -> None:
     api = step("API", workload(ready=1))
     assert serves(api, step("Cells", job(), after=(api,)), is_installed=True)
     assert serves(api, step("Endpoint", resource("KeystoneService", "True"), after=(api,)))
 
 
-def test_one_program_of_several_that_does_not_serve_is_an_outage() -> None:
+def test_a_program_that_does_not_serve_is_an_outage() -> None:
     conductor = step("Conductor", workload(name="conductor", ready=0))
     assert not serves(conductor, step("API", workload(ready=1), after=(conductor,)), is_installed=True)
 
 
-def test_a_cloud_serves_while_all_its_services_do_and_does_not_mind_one_that_is_added() -> None:
+def test_a_cloud_serves_while_installed_services_do_and_one_is_added() -> None:
     keystone = step("keystone", resource("Keystone", "True", status={"release": "2025.1"}, spec={"release": "2025.1"}))
     new_heat = step("heat", resource("Heat", "False", spec={"release": "2025.1"}))
     broken_heat = step("heat", resource("Heat", "False", spec={"release": "2025.1"}, status={"release": "2025.1"}))
@@ -128,7 +128,7 @@ def test_a_cloud_serves_while_all_its_services_do_and_does_not_mind_one_that_is_
     assert not serves(keystone, broken_heat, is_installed=True)
 
 
-def test_what_services_know_of_themselves_counts_more_than_their_pods() -> None:
+def test_a_services_own_verdict_outweighs_its_pods() -> None:
     members = workload("StatefulSet", pods=3, ready=2)
     assert not serves(step("Server", members, verdict=recovering("a member comes back")))
     assert not serves(
@@ -141,7 +141,7 @@ def test_what_services_know_of_themselves_counts_more_than_their_pods() -> None:
     )
 
 
-def test_what_pulls_images_serves_no_user() -> None:
+def test_pulling_images_is_no_outage() -> None:
     pulling = step("Images", workload("DaemonSet", "images", pods=2), verdict=changing("1 of 2 nodes have all images"))
     assert serves(step("API", workload(ready=1)), pulling)
 
@@ -210,7 +210,7 @@ def test_tools_see_a_change_that_is_under_way(
         Verdict(State.FAILED, "pod", "ImagePullFailed", serves=True),
     ],
 )
-def test_what_comes_after_a_change_waits_for_it_though_the_resource_is_ready(verdict: Verdict) -> None:
+def test_dependents_of_a_changing_resource_wait_though_it_is_ready(verdict: Verdict) -> None:
     live = written(verdict)
     assert kube.conditions(live)["Ready"]["status"] == "True"
     assert kube.child_verdict(live).state is verdict.state
@@ -218,12 +218,12 @@ def test_what_comes_after_a_change_waits_for_it_though_the_resource_is_ready(ver
     assert complete_since(live) is None
 
 
-def test_how_much_is_done_is_in_the_message() -> None:
+def test_progress_is_in_the_message() -> None:
     live = written(Verdict(State.PROGRESSING, "Nova/nova: 0/1 pods ready", serves=True), progress_count="6 of 7")
     assert kube.conditions(live)["Progressing"]["message"] == "6 of 7 parts done; Nova/nova: 0/1 pods ready"
 
 
-def test_a_status_of_an_earlier_version_keeps_the_time_since_when_all_was_done() -> None:
+def test_a_status_of_an_earlier_version_keeps_its_completion_time() -> None:
     since = "2025-01-01T00:00:00Z"
     old = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": since}]}
     assert f"{complete_since(written(READY, old)):%Y-%m-%d}" == "2025-01-01"

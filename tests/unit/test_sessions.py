@@ -35,7 +35,7 @@ def test_the_oldest_is_given_up() -> None:
     assert sessions("2", "p") is not second
 
 
-def test_one_that_nobody_asks_for_is_given_up() -> None:
+def test_an_idle_session_is_dropped() -> None:
     now = 0.0
     sessions = Sessions(Session, clock=lambda: now)
     old, used = sessions("old", "p"), sessions("used", "p")
@@ -46,7 +46,7 @@ def test_one_that_nobody_asks_for_is_given_up() -> None:
     assert sessions("old", "p") is not old
 
 
-def test_connections_are_closed_when_the_last_one_who_has_a_session_is_done() -> None:
+def test_connections_close_when_the_last_user_of_a_session_ends() -> None:
     def made(name: str) -> Api:
         return Api("Test", name, seconds=1)
 
@@ -60,7 +60,7 @@ def test_connections_are_closed_when_the_last_one_who_has_a_session_is_done() ->
     assert not client_of(sessions("two")).is_closed
 
 
-def test_what_is_not_shared_is_closed_after_its_use() -> None:
+def test_an_unshared_client_is_closed_after_use() -> None:
     client = client_of(Api("Test", "http://127.0.0.1", seconds=1))
     gc.collect()
     assert client.is_closed

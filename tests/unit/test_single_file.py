@@ -70,7 +70,7 @@ def run(file: Path, folder: Path, *arguments: str, **env: str) -> subprocess.Com
 
 
 @pytest.mark.seconds
-def test_one_file_checks_a_manifest_in_an_empty_folder(file: Path, tmp_path: Path, root: Path) -> None:
+def test_single_file_validates_a_manifest_in_an_empty_folder(file: Path, tmp_path: Path, root: Path) -> None:
     done = run(file, tmp_path, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "validate" in done.stdout
@@ -178,7 +178,7 @@ def test_a_python_without_packages_gets_a_sentence(tmp_path: Path) -> None:
     assert "python3.98 FILE" in done.stderr
 
 
-def test_equal_files_are_in_it_once_and_the_same_content_is_the_same_file() -> None:
+def test_single_file_holds_equal_files_once_and_is_reproducible() -> None:
     packages = {"3.11": {"a.py": b"a", "b.so": b"1"}, "3.12": {"a.py": b"a", "b.so": b"2"}}
     content = single_file.single_file({"p.py": b""}, packages, "1.2.3", CREATED)
     backwards: dict[str, Mapping[str, bytes]] = {

@@ -101,7 +101,7 @@ def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
     assert (found.passed, found.failed, found.skipped) == ("1", "2", "1")
 
 
-def test_the_list_begins_with_what_never_ran_and_goes_on_with_the_oldest() -> None:
+def test_suites_that_never_ran_come_first_then_the_oldest() -> None:
     runs = [Run("a", "2026-11-20 10:00"), Run("b", "2026-11-19 10:00"), Run("a", "2026-11-18 10:00")]
     found = suites.last_runs(runs, ["a", "b", "c"])
     assert [(run.suite, run.date) for run in found] == [

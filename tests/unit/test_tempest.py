@@ -114,7 +114,7 @@ def test_a_run_that_was_cut_short_did_not_pass(release: Release) -> None:
     assert (verdict.cause, verdict.message) == ("TestsFailed", "ended after spec.tests.timeout, 240 minutes")
 
 
-def test_what_came_of_a_run_outlives_its_pod(release: Release) -> None:
+def test_results_of_a_run_outlive_its_pod(release: Release) -> None:
     before = planned(release, pods=[pod(said(5, 1, failures=["a.b"]))])
     kept = {("ConfigMap", "tempest-results"): objects(before)["ConfigMap", "tempest-results"]}
     after = planned(release, children=kept)
@@ -184,7 +184,7 @@ def test_passwords_and_addresses_are_the_operators(release: Release) -> None:
         planned(release, {"config": {"auth": {"admin_password": "mine"}}})
 
 
-def test_what_is_asked_for_reaches_the_program_and_no_secret_the_pod(release: Release) -> None:
+def test_wanted_tests_reach_the_program_and_secrets_stay_outside_the_pod(release: Release) -> None:
     tests = {"services": ["volume"], "includeRegex": "smoke", "concurrency": 4}
     made = planned(release, {"tests": tests, "config": {"load_balancer": {"provider": "amphora"}}})
     wanted = json.loads(files(made)["run.json"])

@@ -105,13 +105,13 @@ def test_a_glance_of_one_store_tells_of_none() -> None:
     assert options(**{"image/v2/info/stores/detail": None})["image-feature-enabled"] == {}
 
 
-def test_compute_nodes_are_counted_that_take_servers_and_the_newest_microversion_is_tested() -> None:
+def test_usable_compute_nodes_are_counted_and_the_newest_microversion_is_tested() -> None:
     compute = options()["compute"]
     assert (compute["min_compute_nodes"], compute["max_microversion"]) == (2, "2.100")
     assert options(**{"compute/os-services": {"services": []}})["compute"]["min_compute_nodes"] == 1
 
 
-def test_what_is_in_no_catalog_is_not_tested() -> None:
+def test_services_outside_the_catalog_are_not_tested() -> None:
     available = options()["service_available"]
     assert available == {
         "nova": True,
@@ -129,7 +129,7 @@ def test_what_is_in_no_catalog_is_not_tested() -> None:
     assert options(**alone).keys() == {"service_available", "network", "network-feature-enabled"}
 
 
-def test_the_plug_in_of_heat_gets_a_login_since_it_uses_no_users_of_tempests() -> None:
+def test_heat_plug_in_gets_its_own_login() -> None:
     account = {"name": "tempest", "password": "p4ss", "domain": {"name": "Default"}}
     auth = {
         "identity": {"password": {"user": account}},
@@ -160,7 +160,7 @@ def with_providers(*providers: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     return options(**{PROVIDERS: {"providers": [*providers]}})
 
 
-def test_load_balancers_are_tested_with_ovn_where_the_cloud_has_it_and_without_what_ovn_lacks() -> None:
+def test_load_balancers_are_tested_with_ovn_and_without_its_missing_features() -> None:
     found = with_providers(AMPHORA, OVN)
     assert found["service_available"]["load_balancer"] is True
     assert found["load_balancer"] == {

@@ -28,14 +28,14 @@ def harmless(text: str) -> bool:
 
 
 @given(st.text() | st.text(alphabet='\x1b\x9b\u202e\x07ab\n\t\\"'))
-def test_what_a_terminal_obeys_is_shown(text: str) -> None:
+def test_control_characters_are_shown_as_text(text: str) -> None:
     assert harmless(terminal.visible_text(text))
     if harmless(text):
         assert terminal.visible_text(text) == text
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs"])) | st.text(alphabet="\x1b\x9b\u202e\x7fab\n\t\\\"'"))
-def test_what_is_shown_keeps_its_meaning_in_yaml_and_json(text: str) -> None:
+def test_visible_text_keeps_its_meaning_in_yaml_and_json(text: str) -> None:
     assert yaml.safe_load(terminal.visible_text(dump({"a": text, text: ["b", text]}))) == {"a": text, text: ["b", text]}
     assert json.loads(terminal.visible_text(json.dumps([text]))) == [text]
 

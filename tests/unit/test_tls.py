@@ -55,7 +55,7 @@ def test_the_authority_is_made_once_and_comes_back(release: Release) -> None:
         assert objects(authority(ctx))["Secret", "pki-authority"] == there
 
 
-def test_whoever_calls_gets_no_key(release: Release) -> None:
+def test_trust_bundle_for_clients_has_no_key(release: Release) -> None:
     published, secrets = made(release)
     assert set(secrets[published["bundleSecret"]]) == {"ca.crt"}
 
@@ -141,7 +141,7 @@ def test_members_of_a_new_cluster_take_nobody_without_a_certificate(release: Rel
     assert pki.calls(secret_data(found["Secret", "mariadb-tls"])["tls.crt"]), "each calls the others"
 
 
-def test_members_of_a_cluster_that_runs_are_one_until_all_of_them_can_encrypt(release: Release) -> None:
+def test_a_running_cluster_encrypts_once_all_members_can(release: Release) -> None:
     plain = objects(mariadb(context(MARIADB, {"replicas": 3}, release=release)))
     children = {k: granted(obj) for k, obj in plain.items()}
     names = [f"mariadb-server-{ordinal}" for ordinal in range(3)]
@@ -283,7 +283,7 @@ def encrypted_cloud() -> list[Object]:
     return [obj for planned in paper.render(docs, "openstack") for obj in planned.objects]
 
 
-def test_whoever_reads_authorities_as_it_starts_rolls_when_they_change() -> None:
+def test_pods_that_read_authorities_at_start_roll_when_these_change() -> None:
     """Or an authority's replacement would wait for it for ever: its pod bears a digest of what it reads."""
     found = encrypted_cloud()
     texts = {obj["metadata"]["name"]: secret_data(obj) for obj in found if obj["kind"] == "Secret"}

@@ -111,7 +111,7 @@ def _proxied(release: Release) -> Generator[tuple[Api, int]]:
             yield Api(port), port
 
 
-def test_an_api_serves_while_it_is_busy_and_does_not_when_it_is_broken(proxied: tuple[Api, int]) -> None:
+def test_an_api_serves_while_busy_and_not_while_broken(proxied: tuple[Api, int]) -> None:
     api, port = proxied
     assert not listens(port), "nothing serves behind it"
     until("an API that is not there does not serve", lambda: ask(port) == 503)

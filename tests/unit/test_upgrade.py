@@ -381,7 +381,7 @@ def test_a_cloud_tells_once_what_all_its_services_wait_for() -> None:
     assert ready(waits) == Verdict(State.PROGRESSING, f"Keystone, Nova: {HELD.message}", "Held")
 
 
-def test_who_uses_a_service_does_not_wait_for_the_end_of_its_upgrade() -> None:
+def test_users_of_a_service_do_not_wait_for_its_upgrade_to_end() -> None:
     """Else the service that uses it never reports that it is done but for that, for which the cloud waits."""
     live = reported(API=READY, Upgrade=HELD)
     assert kube.child_verdict(live) == Verdict(

@@ -52,7 +52,7 @@ def test_programs_whose_password_was_removed_wait_for_no_other_roll_out(release:
     assert is_urgent(planned(release, written, now=NOW + timedelta(hours=1))) == [False]
 
 
-def test_the_first_passwords_and_those_of_a_deleted_secret_that_comes_back_are_not_urgent(release: Release) -> None:
+def test_first_and_restored_passwords_are_not_urgent(release: Release) -> None:
     first = planned(release, {})
     assert is_urgent(first) == [False]
     running = as_running(first)

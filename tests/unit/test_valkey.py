@@ -62,7 +62,7 @@ def test_no_password_stands_outside_secrets(release: Release) -> None:
 
 
 @pytest.mark.parametrize("name", ["port", "requirepass", "Replicaof", "min-replicas-to-write", "rename-command"])
-def test_what_the_operator_wires_is_refused(release: Release, name: str) -> None:
+def test_wired_options_are_refused(release: Release, name: str) -> None:
     with pytest.raises(SpecError, match=rf"spec.config.{name.lower()}: the operator sets"):
         planned(release, {"config": {name: "1"}})
 
@@ -109,7 +109,7 @@ def test_a_new_set_speaks_tls_from_the_start(release: Release) -> None:
     assert all(each.endswith(":26380") for each in published["sentinels"].split(","))
 
 
-def test_servers_that_run_go_over_to_tls_in_steps_each_of_which_every_other_understands(release: Release) -> None:
+def test_running_servers_change_to_tls_in_compatible_steps(release: Release) -> None:
     """Required from the first moment, which must not shut out those that were not replaced yet."""
     plain = planned(release, CLUSTER)
     both = encrypted(release, live=plain, required=True)
@@ -150,6 +150,6 @@ def test_no_probe_begins_a_handshake(release: Release, tmp_path: Path) -> None:
         (tmp_path / "socket").unlink()
 
 
-def test_where_certificates_are_is_the_operators(release: Release) -> None:
+def test_certificate_paths_cannot_be_set(release: Release) -> None:
     with pytest.raises(SpecError, match=r"spec\.config\.tls-replication"):
         planned(release, {"config": {"tls-replication": "no"}})

@@ -155,7 +155,7 @@ def test_a_deletion_ends_when_that_very_resource_is_gone(ask: Any) -> None:
     assert (status, lines[-1]) == (1, f"not gone within 0 s: {PLANE}")
 
 
-def test_what_cannot_be_waited_for_is_a_fault(ask: Any) -> None:
+def test_waiting_for_an_unknown_resource_is_a_fault(ask: Any) -> None:
     assert ask([]) == (2, [])
     assert ask(plane(), resource="keystone/keystone") == (2, [])
     assert ask(Transient("no connection")) == (2, [])

@@ -41,7 +41,7 @@ def keystone(version: int, message: str, type_: str = "Ready", status: str = "Fa
 
 
 @pytest.mark.parametrize(("target", "type_"), [*zip(TARGETS, ["Ready", "DatabaseReady"], strict=True)])
-def test_what_quotes_a_message_says_the_new_one_soon(target: tuple[str, str, str], type_: str) -> None:
+def test_a_status_that_quotes_a_message_is_updated_when_that_changes(target: tuple[str, str, str], type_: str) -> None:
     change = Change(SERVER, keystone(1, "one", type_), keystone(2, "two", type_))
     assert wakeups(target).quoting(change) == [USER]
     assert wakeups().quoting(change) == []

@@ -254,7 +254,7 @@ def test_a_ceph_of_others_gets_pools_and_clients(cluster: Kubernetes, cloud: Clo
         ("no-pool", {"pool": "nowhere"}, "there is no pool 'nowhere' for client.cinder"),
     ],
 )
-def test_what_is_wrong_with_a_ceph_of_others_is_said(
+def test_problems_of_an_external_ceph_are_named(
     cluster: Kubernetes, cloud: Cloud, name: str, wrong: dict[str, str], said: str
 ) -> None:
     """The condition says which, and the rest runs on."""

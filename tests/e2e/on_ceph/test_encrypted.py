@@ -24,7 +24,7 @@ from .volumes import NAMESPACE, attach, detach, pinging, storage, volume
 RBD = {"an image of RBD": b"rbd_header.", "data of RBD": b"rbd_data."}
 
 
-def test_nobody_between_the_nodes_reads_anything(
+def test_traffic_between_nodes_is_unreadable(
     cluster: Kubernetes, conn: Connection, pair: list[Guest], report: Report
 ) -> None:
     """While a volume is made of an image and attached, a server booted, and a console opened."""

@@ -63,7 +63,7 @@ def barbican(stood: tuple[Session, Cloud]) -> Iterator[None]:
     cluster.kubectl("delete", "cindervolumetype", TYPE, "-n", NAMESPACE, "--timeout=60s")
 
 
-def test_what_a_guest_writes_is_not_in_ceph_and_comes_back(
+def test_guest_data_is_encrypted_in_ceph_and_readable_again(
     cluster: Kubernetes, conn: Connection, pair: list[Guest]
 ) -> None:
     one, other = pair

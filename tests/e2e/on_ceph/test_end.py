@@ -12,7 +12,7 @@ from ..waiting import until
 from .volumes import USES, images, storage
 
 
-def test_what_is_deleted_leaves_the_pools_empty(cluster: Kubernetes, conn: Connection) -> None:
+def test_deletion_leaves_the_pools_empty(cluster: Kubernetes, conn: Connection) -> None:
     for server in conn.compute.servers(all_projects=True):
         conn.compute.delete_server(server)
         conn.compute.wait_for_delete(server, interval=0.5)

@@ -73,7 +73,7 @@ def test_a_browser_logs_in(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
     assert 'name="token"' in found["text"]
 
 
-def test_a_program_logs_in_with_a_token_and_has_what_its_group_has(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
+def test_a_program_logs_in_with_a_token_and_has_its_groups_roles(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
     found = run("bearer", internal(cluster, cloud) + AUTH, ISSUER, CLIENT, SECRET)
     assert found["status"] == 201, found
     token = json.loads(found["text"])["token"]
@@ -85,7 +85,7 @@ def test_a_program_logs_in_with_a_token_and_has_what_its_group_has(cluster: Kube
     assert [each["name"] for each in projects.json()["projects"]] == ["guests"]
 
 
-def test_nobody_says_themselves_who_they_are(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
+def test_forged_identity_headers_are_ignored(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
     found = run("forge", f"{internal(cluster, cloud)}{WEBSSO}", ORIGIN)
     # Led to the provider like everybody, and who that says.
     assert found["status"] == 200
@@ -100,7 +100,7 @@ def test_nobody_says_themselves_who_they_are(cluster: Kubernetes, cloud: Cloud, 
     assert answer.status_code in {400, 401, 403}
 
 
-def test_a_mapping_that_keystone_refuses_is_told_and_the_one_before_goes_on(
+def test_a_mapping_that_keystone_refuses_is_reported_and_the_old_one_stays(
     cluster: Kubernetes, cloud: Cloud, run: Run
 ) -> None:
     wrong = {**RULE, "local": [{"nobody": {}}]}
@@ -126,7 +126,7 @@ def test_no_secret_is_in_a_log(cluster: Kubernetes, cloud: Cloud) -> None:
         assert SECRET not in cluster.kubectl("logs", "deploy/keystone-api", "-c", container, *where)
 
 
-def test_it_is_turned_off_and_on_again_and_users_are_who_they_were(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
+def test_federation_turned_off_and_on_keeps_its_users(cluster: Kubernetes, cloud: Cloud, run: Run) -> None:
     def user() -> str:
         found = run("bearer", internal(cluster, cloud) + AUTH, ISSUER, CLIENT, SECRET)
         return json.loads(found["text"])["token"]["user"]["id"]

@@ -54,7 +54,7 @@ def _message(cluster: Kubernetes, resource: tuple[str, ...]) -> str:
     return conditions(cluster.get(*resource)).get("Ready", {}).get("message", "")
 
 
-def test_they_are_ready_once_the_secrets_are_carried(
+def test_hypervisors_are_ready_once_their_secrets_are_copied(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
 ) -> None:
     for name in CARRIED:
@@ -70,7 +70,7 @@ def test_they_are_ready_once_the_secrets_are_carried(
     report.add(hypervisors=cluster.get(*HYPERVISORS)["status"]["computeNodes"])
 
 
-def test_they_know_no_name_of_the_control_planes_cluster(cluster: Kubernetes, cloud: Cloud) -> None:
+def test_hypervisors_use_no_service_name_of_the_control_plane(cluster: Kubernetes, cloud: Cloud) -> None:
     del cloud
     for secret in ("hypervisors-1-cell1-compute-config", "hypervisors-1-metadata-agent-config"):
         data = cluster.get("secret", secret, "-n", NAMESPACE)["data"]

@@ -172,7 +172,7 @@ def test_a_version_that_does_not_exist_changes_no_pod(watch: Watch) -> None:
     assert {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)} == before
 
 
-def test_it_is_upgraded_and_nobody_notices(
+def test_ovn_is_upgraded_without_interruption(
     stood: tuple[Session, Cloud], watch: Watch, guest: Guest, report: Report
 ) -> None:
     conn = proof.connect(stood[0].cluster, stood[1].namespace)
@@ -260,7 +260,7 @@ def test_a_new_server_is_reached(stood: tuple[Session, Cloud], guest: Guest) -> 
     assert guest.boot()
 
 
-def test_it_does_not_go_back(watch: Watch) -> None:
+def test_ovn_refuses_to_go_back_a_version(watch: Watch) -> None:
     before = {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)}
     watch.patch(version=OLD)
     message = f"spec.version: {NEW} runs, whose data {OLD} cannot read; set that again, or restore a backup"

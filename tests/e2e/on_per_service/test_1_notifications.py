@@ -27,7 +27,9 @@ def test_each_service_has_a_broker_of_its_own(cluster: Kubernetes, cloud: Cloud)
 
 
 @pytest.mark.parametrize("service", WITH_RPC)
-def test_its_broker_serves_its_rpc_and_no_other(cluster: Kubernetes, cloud: Cloud, service: str) -> None:
+def test_a_broker_per_service_serves_the_rpc_of_that_service_alone(
+    cluster: Kubernetes, cloud: Cloud, service: str
+) -> None:
     command = ("rabbitmqctl", "list_connections", "-q", "--no-table-headers", "vhost")
     pod = f"rabbitmq-{service}-server-0"
     listed = cluster.kubectl("exec", "-n", cloud.namespace, pod, "--", *command)

@@ -45,7 +45,7 @@ def test_every_image_of_the_cloud_is_on_its_node(cluster: Kubernetes, cloud: Clo
     assert "1 of 1 nodes" in condition(cluster, cloud)["message"]
 
 
-def test_its_pod_takes_next_to_nothing(cluster: Kubernetes, cloud: Cloud) -> None:
+def test_the_image_pod_takes_little_memory(cluster: Kubernetes, cloud: Cloud) -> None:
     [pod] = cluster.items("pods", "-n", cloud.namespace, "-l", "app.kubernetes.io/component=images")
     read = ("exec", "-n", cloud.namespace, pod["metadata"]["name"], "-c", "main", "--", "cat", "/proc/1/status")
     status = cluster.kubectl(*read)

@@ -29,16 +29,16 @@ def openstack(cluster: Kubernetes, cloud: Cloud, command: str, *options: str) ->
 
 
 @pytest.mark.parametrize("command", ENABLED)
-def test_it_runs_the_commands_of_each_enabled_service(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
+def test_client_pod_runs_the_commands_of_enabled_services(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
     assert isinstance(json.loads(openstack(cluster, cloud, command, "-f", "json")), list)
 
 
 @pytest.mark.parametrize("command", OTHERS)
-def test_it_has_the_commands_of_services_that_may_come(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
+def test_client_pod_has_the_commands_of_optional_services(cluster: Kubernetes, cloud: Cloud, command: str) -> None:
     assert f"usage: openstack {command}" in openstack(cluster, cloud, command, "--help")
 
 
-def test_its_login_is_no_part_of_its_environment(cluster: Kubernetes, cloud: Cloud) -> None:
+def test_login_of_the_client_pod_is_not_in_its_environment(cluster: Kubernetes, cloud: Cloud) -> None:
     read = ("exec", "-n", cloud.namespace, "deploy/keystoneclient", "--", "env")
     names = {line.partition("=")[0] for line in cluster.kubectl(*read).splitlines()}
     assert {name for name in names if name.startswith("OS_") and "PASSWORD" in name} == set()

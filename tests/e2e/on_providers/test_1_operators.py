@@ -66,7 +66,7 @@ def test_a_cache(cluster: Kubernetes) -> None:
     assert found["status"]["serverList"] == [f"cache.{NAMESPACE}:11211"]
 
 
-def test_what_belongs_to_a_cloud_that_is_not_there_waits_for_it(cluster: Kubernetes) -> None:
+def test_a_k_orc_project_waits_for_the_cloud_of_its_login(cluster: Kubernetes) -> None:
     clouds = "clouds: {admin: {auth_type: password, auth: {auth_url: 'http://keystone.nowhere.svc:5000/v3'}}}"
     secret(cluster, "clouds", {"clouds.yaml": clouds})
     (project,) = objects("openstack.k-orc.cloud")

@@ -89,14 +89,14 @@ def found(cluster: Kubernetes, kind: str, name: str) -> dict[str, Any]:
     return cluster.get(kind, name, "-n", NAMESPACE)
 
 
-def test_its_servers_are_those_of_others(cloud: Kubernetes) -> None:
+def test_servers_of_the_cloud_are_external(cloud: Kubernetes) -> None:
     for kind, name in SERVERS.items():
         assert ready(found(cloud, kind, name))
     own = [each["metadata"]["name"] for each in cloud.items("statefulsets.apps", "-n", NAMESPACE)]
     assert not {"mariadb-server", "memcached-server"} & set(own)
 
 
-def test_its_accounts_are_made_by_others(cloud: Kubernetes) -> None:
+def test_accounts_of_the_cloud_are_made_by_external_operators(cloud: Kubernetes) -> None:
     for kind in ACCOUNTS:
         made = cloud.items(kind, "-n", NAMESPACE)
         assert made
@@ -113,7 +113,7 @@ def korc(cluster: Kubernetes, plural: str) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each for each in made}
 
 
-def test_its_catalog_is_kept_by_k_orc(cloud: Kubernetes) -> None:
+def test_catalog_of_the_cloud_is_kept_by_k_orc(cloud: Kubernetes) -> None:
     assert view.conditions(found(cloud, PLANE, "production"))["KORCReady"]["status"] == "True"
     for plural, names in KORC.items():
         made = korc(cloud, plural)
@@ -201,7 +201,7 @@ def test_access_rules_allow_a_credential_no_more(cloud: Kubernetes) -> None:
     cloud.kubectl("-n", NAMESPACE, "delete", CREDENTIALS, name, "--timeout=60s")
 
 
-def test_what_somebody_turns_off_in_keystone_is_turned_on(cloud: Kubernetes, report: Report) -> None:
+def test_a_catalog_service_disabled_in_keystone_is_enabled_again(cloud: Kubernetes, report: Report) -> None:
     """K-ORC does not look by itself."""
     identity: Any = proof.connect(cloud, NAMESPACE).identity
     service = korc(cloud, "services")["glance-catalog"]["status"]["id"]

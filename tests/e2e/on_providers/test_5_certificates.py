@@ -92,9 +92,7 @@ def test_a_public_authority_refuses_internal_names(cluster: Kubernetes) -> None:
     cluster.kubectl("-n", NAMESPACE, "delete", CERTIFICATES, "refused")
 
 
-def test_a_pki_takes_certificates_from_the_private_authority_and_leaves_public_names_to_the_public_one(
-    cluster: Kubernetes, report: Report
-) -> None:
+def test_a_pki_uses_the_private_issuer_and_public_names_the_public_one(cluster: Kubernetes, report: Report) -> None:
     with raised(cluster, _CLOUD):
         # Without OpenStack: the PKI alone.
         cluster.apply(_pki("private", PRIVATE), _pki("public", PUBLIC))

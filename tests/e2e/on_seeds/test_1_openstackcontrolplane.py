@@ -10,7 +10,7 @@ from .conftest import applied, manifest, standing, used
 KIND, NAME = "openstackcontrolplanes.openstack.k8s.io", "my-cloud"
 
 
-def test_it_is_ready_a_server_answers_and_a_volume_attaches(report: Report) -> None:
+def test_cloud_becomes_ready_and_a_server_answers_with_a_volume(report: Report) -> None:
     path = manifest("openstackcontrolplane.openstack.k8s.io")
     with standing(path, "cert-manager") as cluster:
         issuers.ready(cluster, *issuers.private("openstack-ca"))

@@ -55,7 +55,7 @@ def storage(cluster: Kubernetes) -> None:
     cluster.apply({"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "CephStorage", "metadata": metadata, "spec": {}})
 
 
-def test_it_is_ready_a_server_answers_and_a_volume_attaches(report: Report, tmp_path: Path) -> None:
+def test_c5c3_cloud_becomes_ready_and_a_server_answers_with_a_volume(report: Report, tmp_path: Path) -> None:
     path = manifest("controlplane.c5c3.io")
     with standing(images(tmp_path), *OPERATORS, c5c3=True) as cluster:
         issuers.ready(cluster, *issuers.public(cluster, "letsencrypt-prod"))

@@ -190,7 +190,7 @@ def test_secrets_go_to_a_vault_while_users_store_and_read(
     assert {name: secrets.read(id_) for name, id_ in old.items()} == OLD
 
 
-def test_a_vault_that_was_killed_comes_back_sealed_and_fails_its_secrets_alone(
+def test_a_killed_vault_returns_sealed_and_fails_only_its_secrets(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, administrator: vault.Administrator, old: dict[str, str]
 ) -> None:
     secrets = Secrets(conn)
@@ -209,7 +209,7 @@ def test_a_vault_that_was_killed_comes_back_sealed_and_fails_its_secrets_alone(
     assert ready(cluster, cloud)
 
 
-def test_a_wrong_secret_id_stops_at_the_job_and_a_new_one_is_taken_over(
+def test_a_wrong_secret_id_fails_the_job_until_it_is_replaced(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, administrator: vault.Administrator
 ) -> None:
     login = administrator.run("write", "-f", "-field=secret_id", "auth/approle/role/barbican/secret-id")

@@ -178,7 +178,7 @@ def test_a_zone_and_its_record_are_answered_within_five_seconds(dns: Dns, zone: 
     assert dns.ask("example.org.")[0] == 5
 
 
-def test_nobody_reads_a_zone_from_mini_dns_without_the_key(dns: Dns, zone: Zone) -> None:
+def test_zone_transfer_from_mini_dns_without_a_key_is_refused(dns: Dns, zone: Zone) -> None:
     zone.becomes("ACTIVE")
     assert dns.ask(ZONE, SOA)[:2] == (0, 1)
     code, records, _ = dns.ask(ZONE, SOA, host="designate-mdns-0", port=5354)

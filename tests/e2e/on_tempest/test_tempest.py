@@ -105,7 +105,7 @@ def test_no_password_is_in_the_log(cluster: Kubernetes, stood: tuple[Session, Cl
     assert decoded not in log
 
 
-def test_what_keystone_acknowledged_is_obeyed_whatever_its_cache_does(
+def test_acknowledged_keystone_changes_hold_while_the_cache_is_frozen(
     cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report
 ) -> None:
     """Decision 0046: Memcached is well, then silent for longer than its clients wait for it, then well again."""

@@ -33,7 +33,9 @@ from .hops import (
 )
 
 
-def test_what_is_plain_can_be_read(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report) -> None:
+def test_secrets_are_readable_in_plain_traffic(
+    cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report
+) -> None:
     """So that finding nothing later means something."""
     with capture(Cluster(), markers(cluster)) as taken:
         stood[0].prove(stood[1])
@@ -69,7 +71,7 @@ def test_a_cloud_that_runs_is_told_to_encrypt(
     assert encrypted(cluster)[0] > 5
 
 
-def test_who_comes_without_is_refused_once_nobody_has_to(
+def test_plain_connections_are_refused_once_tls_is_required(
     cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report
 ) -> None:
     cloud = stood[1]

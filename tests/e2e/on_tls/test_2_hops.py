@@ -32,7 +32,7 @@ from .hops import (
 from .impostor import SERVERS, answer, forged, stands_in
 
 
-def test_nobody_on_the_way_reads_anything(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report) -> None:
+def test_traffic_with_tls_is_unreadable(cluster: Kubernetes, stood: tuple[Session, Cloud], report: Report) -> None:
     """While a server is booted and its console opened."""
     with capture(Cluster(), markers(cluster)) as taken:
         stood[0].prove(stood[1])
@@ -103,7 +103,7 @@ def test_an_api_is_called_by_its_name_and_by_no_other(cluster: Kubernetes) -> No
         inside(cluster, API, TRUST, f"http://{address}:9696/")
 
 
-def test_who_has_no_certificate_does_not_read_the_databases_of_ovn(cluster: Kubernetes) -> None:
+def test_clients_without_a_certificate_cannot_read_ovn_databases(cluster: Kubernetes) -> None:
     assert '"OVN_Northbound"' in of_ovn(cluster, "16641", "certified")
     # It ends the connection; a client that writes at that moment hears less of the reason.
     with pytest.raises(
@@ -127,7 +127,7 @@ def test_a_plain_cache_is_closed(cluster: Kubernetes) -> None:
         inside(cluster, MEMBERS, "memcached-server-0.memcached", "11211")
 
 
-def test_who_has_no_certificate_does_not_read_the_cache(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
+def test_clients_without_a_certificate_cannot_read_the_cache(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:
     refused = r"CERTIFICATE_REQUIRED|UNKNOWN_CA|ConnectionReset|BrokenPipe|EOF occurred|nothing was answered"
     with pytest.raises(KubeError, match=refused):
         inside(cluster, CACHE, TRUST)

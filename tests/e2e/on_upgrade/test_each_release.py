@@ -47,7 +47,7 @@ def guest(stood: tuple[Session, Cloud]) -> Guest:
 
 
 @pytest.mark.parametrize("release", [BETWEEN, NEW])
-def test_it_runs_the_next_release(
+def test_cloud_upgrades_to_the_next_release(
     stood: tuple[Session, Cloud], cluster: Kubernetes, cloud: Cloud, guest: Guest, release: str, report: Report
 ) -> None:
     boot = guest.boot()

@@ -117,7 +117,9 @@ def test_the_release_runs(cluster: Kubernetes, cloud: Cloud, before: Before, rep
         assert min(versions) > max(before.versions[service]), service
 
 
-def test_what_was_made_before_still_works(cluster: Kubernetes, cloud: Cloud, conn: Connection, before: Before) -> None:
+def test_resources_from_before_the_upgrade_still_work(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, before: Before
+) -> None:
     assert Secrets(conn, dict(before.secrets.payloads)).wrong() == []
     assert _answers(cluster, cloud, ZONES["before"])
     before.stack.update(network(24))

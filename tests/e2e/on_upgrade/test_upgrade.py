@@ -145,7 +145,7 @@ def test_an_upgrade_can_be_taken_back(cluster: Kubernetes, cloud: Cloud, pair: l
     report.add(upgrade_back_seconds=_taken_back(cluster, cloud, pair))
 
 
-def test_it_can_be_taken_back_until_its_last_step(
+def test_an_upgrade_can_be_taken_back_until_its_last_step(
     cluster: Kubernetes, cloud: Cloud, pair: list[Guest], report: Report
 ) -> None:
     """Nova refuses to start a program that is older than all others of its kind, unless its image is ours."""
@@ -168,7 +168,7 @@ def _taken_back(cluster: Kubernetes, cloud: Cloud, pair: list[Guest]) -> float:
     return seconds
 
 
-def test_it_is_upgraded_and_its_users_notice_nothing(
+def test_a_cloud_is_upgraded_without_interruption_for_its_users(
     cluster: Kubernetes, cloud: Cloud, pair: list[Guest], report: Report
 ) -> None:
     conn, guest = proof.connect(cluster, cloud.namespace), pair[0]

@@ -90,7 +90,7 @@ def test_the_smoke_set_passes_before(cluster: Kubernetes, cloud: Cloud, report: 
     _smoke(cluster, cloud, report, "before")
 
 
-def test_it_halts_after_the_canary(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
+def test_rollout_halts_after_the_canary(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
     patched(cluster, cloud, release=NEW)
     until("a halt", lambda: _compute(cluster, cloud) == ("RolloutPaused", {OLD: 1, NEW: 1}), 900, 2, stages=())
     assert _versions(cluster, cloud) == {nodes[0]: MAJOR[NEW]["nova"], nodes[1]: MAJOR[OLD]["nova"]}
@@ -128,7 +128,7 @@ def test_the_smoke_set_passes_half_way(cluster: Kubernetes, cloud: Cloud, report
     _smoke(cluster, cloud, report, "half-way")
 
 
-def test_it_goes_on_and_is_completed(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
+def test_rollout_goes_on_and_completes_without_canaries(cluster: Kubernetes, cloud: Cloud, nodes: list[str]) -> None:
     patched(cluster, cloud, nova={"compute": {"rollout": {"canaries": None}}})
     upgraded(cluster, cloud, NEW)
     assert _versions(cluster, cloud) == dict.fromkeys(nodes, MAJOR[NEW]["nova"])
