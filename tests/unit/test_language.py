@@ -43,3 +43,19 @@ def test_code_that_says_what_it_names_passes(code: str) -> None:
 )
 def test_prose(line: str, problems: int) -> None:
     assert len([*language.of_prose("x.md", line)]) == problems
+
+
+@pytest.mark.parametrize(
+    ("code", "problems"),
+    [
+        ("def test_rotation_keeps_the_old_login_until_pods_rolled(): ...", 0),
+        ("async def test_what_is_kept(): ...", 1),
+        ("class TestX:\n    def test_it(self): ...", 1),
+        (f"def test_{'_'.join(['login'] * 12)}(): ...", 0),
+        (f"def test_{'_'.join(['login'] * 13)}(): ...", 1),
+        ("def what_is_kept(): ...", 0),
+    ],
+    ids=["plain", "pronoun", "method", "12 words", "13 words", "helper"],
+)
+def test_test_names_without_subject_or_too_long_are_found(code: str, problems: int) -> None:
+    assert len([*language.of_tests("test_x.py", ast.parse(code))]) == problems

@@ -27,6 +27,14 @@ PHRASES = re.compile(
     r"|for\s+ever)\b",
     re.IGNORECASE,
 )
+_FIRST_WORDS = """
+what who whom whose one it its they where that there how which this these those here so such nobody somebody whoever
+whatever
+"""
+NO_SUBJECTS = frozenset(_FIRST_WORDS.split())
+"""First words of a test's name that do not say what is tested. A name says subject, condition and result."""
+TEST_WORDS = 12
+"""Words of a test's name after `test_`: a longer one is not read to its end."""
 SUBJECT = 72
 """Characters of a commit's subject."""
 FIRST_SUBJECT = "240097d"
@@ -38,6 +46,8 @@ def problems() -> Iterator[str]:
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield from of_code(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        yield from of_tests(str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8")))
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy" / "crds").glob("*.yaml")]
     for path in sorted(pages):
         if "evidence" not in path.parts:
@@ -54,6 +64,18 @@ def of_code(name: str, tree: ast.AST) -> Iterator[str]:
             text = node.value.value.strip()
             if match := QUESTION.match(text) or PHRASES.search(text):
                 yield f"{name}:{node.lineno}: a docstring has {match.group(0)!r}; write a plain sentence"
+
+
+def of_tests(name: str, tree: ast.AST) -> Iterator[str]:
+    """Yield each test of a module whose name has no subject, or too many words."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or not node.name.startswith("test_"):
+            continue
+        words = node.name.removeprefix("test_").split("_")
+        if words[0] in NO_SUBJECTS:
+            yield f"{name}:{node.lineno}: {node.name} begins with {words[0]!r}; begin with what is tested"
+        if len(words) > TEST_WORDS:
+            yield f"{name}:{node.lineno}: {node.name} has {len(words)} words; at most {TEST_WORDS}"
 
 
 def _identifier(node: ast.AST) -> str:
