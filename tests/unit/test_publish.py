@@ -114,6 +114,11 @@ def test_notes_have_the_changes_of_the_version_and_the_digests(root: Path) -> No
         notes.changes("## 0.1.0\n\n- one\n", "9.9.9")
 
 
+def test_notes_begin_with_the_entries_that_the_changelog_lacks() -> None:
+    text = notes.notes("0.2.0", "## 0.2.0\n\n- old\n", {}, "## An upgrade", "- new")
+    assert "## Changes\n\n- new\n- old\n\n## An upgrade" in text
+
+
 def test_the_chart_of_this_checkout_takes_the_image(root: Path) -> None:
     values = (root / "deploy/charts/openstack-operator/values.yaml").read_text()
     filled = yaml.safe_load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))

@@ -26,7 +26,18 @@ from images.engine import Buildah, Engine, engine
 from images.shell import CommandError, run, say
 from openstack_operator import __version__
 
-from . import archive, artifacts, install_manifests, notes, olm_bundle, released, sbom, signatures, single_file
+from . import (
+    archive,
+    artifacts,
+    fragments,
+    install_manifests,
+    notes,
+    olm_bundle,
+    released,
+    sbom,
+    signatures,
+    single_file,
+)
 
 ROOT = catalog.ROOT
 _CHARTS = ROOT / "deploy" / "charts"
@@ -120,7 +131,8 @@ def publish(
     if sbom:
         _write_contents(builder, folder, references, created)
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    text = notes.notes(__version__, changelog, references | pushed, upgrade)
+    new = fragments.entries(fragments.FOLDER)
+    text = notes.notes(__version__, changelog, references | pushed, upgrade, new)
     (folder / "release-notes.md").write_text(text, encoding="utf-8")
     files = [path for path in folder.rglob("*") if path.is_file()]
     (folder / "SHA256SUMS").write_text(archive.checksums(files, folder), encoding="utf-8")

@@ -16,8 +16,10 @@ def changes(changelog: str, version: str) -> str:
     raise LookupError(f"CHANGELOG.md has no section of version {version}")
 
 
-def notes(version: str, changelog: str, images: Mapping[str, str], upgrade: str) -> str:
-    """Return the notes in Markdown; `images` are full names with digests, and `upgrade` is the section about one."""
+def notes(version: str, changelog: str, images: Mapping[str, str], upgrade: str, new: str = "") -> str:
+    """Return the notes in Markdown; `images` are full names with digests, `upgrade` is the section about one, and `new`
+    has entries that the changelog does not have yet.
+    """
     rows = [f"| {name} | `{reference}` |" for name, reference in sorted(images.items())]
     return "\n".join(
         [
@@ -28,7 +30,7 @@ def notes(version: str, changelog: str, images: Mapping[str, str], upgrade: str)
             "",
             "## Changes",
             "",
-            changes(changelog, version),
+            "\n".join(filter(None, [new, changes(changelog, version)])),
             "",
             upgrade,
             "",
