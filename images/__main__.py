@@ -19,7 +19,7 @@ from images.shell import CommandError, say
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Run one command, and return the exit status."""
     options = _options().parse_args(arguments)
     try:
         match options.command:
@@ -130,7 +130,7 @@ def _references(target: str, names: Iterable[str], *, pristine: bool) -> dict[st
 
 
 def _disk(name: str) -> None:
-    """The image of a server is kept under the tag of the image that makes it."""
+    """Print the path of a server's disk image, built if missing. Its name has the tag of the image that makes it."""
     path = cache.directory(name) / f"{catalog.tag(name)}.qcow2"
     if not path.exists():
         builder = engine()

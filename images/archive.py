@@ -18,7 +18,7 @@ from images.shell import CommandError, run, say
 
 
 def load(engine: Engine, names: Sequence[str], *, pristine: bool = False) -> None:
-    """The target cluster holds every image of `names`; only what it lacks is brought there."""
+    """Load every image of `names` into the target cluster, except those that it has."""
     present = on_every_node(_localcluster("images", capture=True))
     references = {name: catalog.reference(name, pristine=pristine) for name in names}
     lacking = [name for name in names if references[name] not in present]
@@ -35,7 +35,7 @@ def load(engine: Engine, names: Sequence[str], *, pristine: bool = False) -> Non
 
 
 def on_every_node(listing: str) -> set[str]:
-    """The images that no node lacks, from lines of node, image and digest."""
+    """Return the images that every node has, from lines of node, image and digest."""
     nodes: dict[str, set[str]] = {}
     for line in listing.splitlines():
         node, image, *_ = line.split()

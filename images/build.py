@@ -70,7 +70,7 @@ def _build_after(engine: Engine, name: str, below: Future[None] | None, *, prist
 
 
 def stage(name: str, context: Path, *, pristine: bool = False) -> None:
-    """The directory holds all the image's Containerfile copies."""
+    """Fill the directory with all that the image's Containerfile copies."""
     for path, file in catalog.files(name, pristine=pristine).items():
         target = context / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def directory(*parts: str) -> Path:
-    """A directory of the cache, made if it is missing; `$OPENSTACK_OPERATOR_CACHE` moves the whole."""
+    """Return a directory of the cache, made if it is missing. `$OPENSTACK_OPERATOR_CACHE` moves the whole cache."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     root = Path(os.environ.get("OPENSTACK_OPERATOR_CACHE") or Path(home) / "openstack-operator")
     path = root.joinpath(*parts)

@@ -89,7 +89,7 @@ def _of_release(name: str) -> tuple[str, str]:
 
 
 def _folder(name: str) -> Path:
-    """The folder with the image's Containerfile."""
+    """Return the folder with the image's Containerfile."""
     recipe, release = _of_release(name)
     return RECIPES / recipe if release else FOLDER / name
 
@@ -101,16 +101,16 @@ def name_in(image: str, release: str) -> str:
 
 
 def deployed() -> tuple[str, ...]:
-    """The images pods of the default release run: those that are no other's mere foundation, no tool, not for tests
-    alone, and not of another version than the default one.
+    """Return the images that pods of the default release run. Base images, tools, images for tests alone and those of
+    other versions are left out.
     """
     not_deployed = {DEBIAN, "base", "oslo", "python"} | TOOLS | FOR_TESTS | OTHER_VERSIONS
     return tuple(name for name in names() if name not in not_deployed and not _of_release(name)[1])
 
 
 def of_release(release: str, *, all_versions: bool = False) -> list[str]:
-    """The images that pods of a release run; with `all_versions` also those that a resource has to ask for. Raises
-    FileNotFoundError for one without a file in releases/.
+    """Return the images that pods of a release run; with `all_versions` also those that run only if a resource names
+    them. Raises FileNotFoundError for one without a file in releases/.
     """
     text = (ROOT / "releases" / f"{release}.yaml").read_text(encoding="utf-8")
     images = set(named_images(text)) - (frozenset() if all_versions else OTHER_VERSIONS)
@@ -119,7 +119,7 @@ def of_release(release: str, *, all_versions: bool = False) -> list[str]:
 
 @functools.cache
 def parent(name: str) -> str:
-    """The image that this one stands on; that of the same release, if there is one."""
+    """Return the base image of this one; that of the same release, if there is one."""
     containerfile = _folder(name) / "Containerfile"
     match = _PARENT.search(containerfile.read_text(encoding="utf-8"))
     if match is None:
@@ -130,7 +130,7 @@ def parent(name: str) -> str:
 
 @functools.cache
 def files(name: str, *, pristine: bool = False) -> dict[str, File]:
-    """The build context of an image: path → file. All of it counts for the tag. A `pristine` one has no patches.
+    """Return the build context of an image: path → file. All of it counts for the tag. A `pristine` one has no patches.
 
     Read once: what is built must be what the tag was made from, also when a file is edited meanwhile.
     """
@@ -173,7 +173,7 @@ def _programs(name: str) -> dict[str, File]:
 
 
 def _roots(name: str) -> list[str]:
-    """The packages that an image of a release and all below it are made of."""
+    """Return the packages that an image of a release and all below it are made of."""
     recipe, release = _of_release(name)
     if not release:
         return []
@@ -181,7 +181,7 @@ def _roots(name: str) -> list[str]:
 
 
 def _patches(folder: str, applied: Iterable[patches.Patch], *, pristine: bool) -> dict[str, File]:
-    """A folder of the context with these patches, and the program that applies them."""
+    """Return a folder of the context with these patches, and the program that applies them."""
     series = [] if pristine else list(applied)
     context = {f"{folder}/{path}": _file(file) for patch in series for path, file in patch.files()}
     context[f"{folder}/apply"] = _file(patches.FOLDER / "apply")
@@ -191,16 +191,16 @@ def _patches(folder: str, applied: Iterable[patches.Patch], *, pristine: bool) -
 
 @functools.cache
 def tag(name: str, *, pristine: bool = False) -> str:
-    """A digest of all that goes in: files, parent, and the day whose packages are wanted (images/epoch). The tag of an
-    image without its patches ends in `-pristine`.
+    """Return the tag of an image, a digest of all that goes in: files, parent, and the day whose packages are wanted
+    (images/epoch). The tag of an image without its patches ends in `-pristine`.
     """
     digest = _digest(name, pristine=pristine)
     return f"{digest}-pristine" if pristine and digest != _digest(name, pristine=False) else digest
 
 
 def labels(name: str, *, pristine: bool = False) -> dict[str, str]:
-    """The labels of an image. All follow from its content, so that the same content has the same digest: there is no
-    commit among them, and no time.
+    """Return the labels of an image. All follow from its content, so that the same content has the same digest: there
+    is no commit among them, and no time.
     """
     version = __version__ if name == "operator" else tag(name, pristine=pristine)
     return {**_constant_labels(name), f"{_LABEL}.version": version}
@@ -225,7 +225,7 @@ def _digest(name: str, *, pristine: bool) -> str:
 
 
 def reference(name: str, prefix: str = PREFIX, *, pristine: bool = False) -> str:
-    """The full name of an image, as in a pod's `image`; `prefix` is the registry it is pulled from."""
+    """Return the full name of an image, as in a pod's `image`; `prefix` is the registry it is pulled from."""
     return f"{prefix}/{name}:{tag(name, pristine=pristine)}"
 
 
@@ -237,8 +237,8 @@ def named_images(release: str) -> list[str]:
 def resolved(
     release: str, references: Mapping[str, str] | None = None, *, leave: str = "", pristine: bool = False
 ) -> str:
-    """The text of a release file with every `:build` of our images replaced by the tag of this checkout, or by what
-    `references` has for that image.
+    """Return the text of a release file with every `:build` of our images replaced by the tag of this checkout, or by
+    what `references` has for that image.
 
     `leave` names an image whose tag cannot be known yet.
     """

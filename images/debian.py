@@ -15,7 +15,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def mirrors(apt: Path = Path("/etc/apt"), os_release: Path = Path("/etc/os-release")) -> tuple[str, str] | None:
-    """The (archive, security) mirrors this host uses, where it is Debian; None elsewhere."""
+    """Return the (archive, security) mirrors this host uses, where it is Debian; None elsewhere."""
     system = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release.read_text(encoding="utf-8"), re.MULTILINE))
     suite = system.get("VERSION_CODENAME", "")
     if system.get("ID") != "debian" or not suite:
@@ -45,7 +45,7 @@ def _sources(path: Path) -> list[tuple[str, list[str]]]:
 
 
 def sources(keyring: str) -> str | None:
-    """Sources for the suite, with its updates and security updates; None: mmdebstrap knows better."""
+    """Return sources for the suite, with its updates and security updates; None if mmdebstrap knows better ones."""
     mirror_uris = mirrors()
     if mirror_uris is None:
         return None
@@ -96,7 +96,7 @@ def host_settings(copies: Path | None) -> str:
 
 
 def build_settings() -> Path:
-    """A directory to mount at /etc/apt while an image is built: the host's mirror and settings."""
+    """Return a directory to mount at /etc/apt while an image is built: the host's mirror and settings."""
     folder = cache.directory("apt", "etc")
     for name in ("apt.conf.d", "preferences.d", "trusted.gpg.d", "auth.conf.d", "keyrings", "sources.list.d", "host"):
         (folder / name).mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ class Engine(Protocol):
         ...
 
     def base(self, reference: str, context: Path) -> None:
-        """`reference` is Debian's minimal root file system; `context` is an empty directory to work in."""
+        """Make the image `reference` of Debian's minimal root file system; `context` is an empty work directory."""
         ...
 
     def build(
@@ -33,7 +33,7 @@ class Engine(Protocol):
         ...
 
     def source(self, reference: str) -> list[str]:
-        """The arguments by which skopeo finds the image."""
+        """Return the arguments by which skopeo finds the image."""
         ...
 
     def copy_out(self, reference: str, path: str, target: Path) -> None:
@@ -123,7 +123,7 @@ class Buildah:
 
     @contextmanager
     def root(self, reference: str) -> Generator[Path]:
-        """The root of a container of the image; what is written there goes with it."""
+        """Yield the root of a container of the image. What is written there is deleted with it."""
         container = run(self._command("from", f"--signature-policy={self.policy}", "--pull-never", reference)).strip()
         try:
             yield Path(run(self._command("mount", container)).strip())

@@ -30,8 +30,8 @@ def prefix(text: str) -> str:
 
 
 def push(engine: Engine, target: str, names: Sequence[str], *, pristine: bool = False) -> None:
-    """The registry `target` holds every image of `names`, and its digests are known here. An image pushed from another
-    machine stays. Raises CommandError where the registry serves another image than was pushed from here.
+    """Push every image of `names` that the registry `target` lacks, and record its digests. An image pushed from
+    another machine stays. Raises CommandError where the registry serves another image than was pushed from here.
     """
     digests = Digests(target)
     for name in names:
@@ -64,11 +64,11 @@ class Digests:
         self._known: dict[str, str] = json.loads(self.path.read_text()) if self.path.exists() else {}
 
     def get(self, reference: str) -> str:
-        """The digest; empty where it is not known."""
+        """Return the digest of an image; empty if it is not known."""
         return self._known.get(reference, "")
 
     def learn(self, reference: str, digest: str, *, pushed: bool = False) -> None:
-        """Keeps a digest. Raises CommandError for another one than is known, unless it was `pushed` just now."""
+        """Record a digest. Raises CommandError if another one is known, unless the image was `pushed` just now."""
         recorded = self.get(reference)
         if recorded and recorded != digest and not pushed:
             raise CommandError(
@@ -99,7 +99,7 @@ def copy(options: Sequence[str], source: str, target: str) -> str:
 
 
 def _served(reference: str) -> str:
-    """The digest of what the registry has under that name; empty where it has nothing."""
+    """Return the digest of the image that the registry has under that name; empty if it has none."""
     try:
         return run(["skopeo", "inspect", "--no-tags", "--format={{.Digest}}", f"docker://{reference}"]).strip()
     except CommandError:

@@ -29,7 +29,7 @@ def unpack(lock: Path, target: Path) -> None:
 
 
 def _python() -> str:
-    """A Python with pip; a virtual environment made by uv has none."""
+    """Return the path of a Python with pip, which a virtual environment made by uv does not have."""
     folder = cache.directory("pip")
     python = folder / "bin" / "python"
     if not python.exists():

@@ -11,8 +11,8 @@ _SERVICES = "svc."
 
 
 def cluster_domain(path: Path = RESOLV_CONF) -> str:
-    """The domain as the kubelet tells it to pods: that of the entry `svc.<domain>` which they search names in; the
-    usual one where there is none, as outside of a cluster.
+    """Return the cluster's domain: that of the search domain `svc.<domain>`, which the kubelet gives pods; the usual
+    one if there is none, as outside a cluster.
     """
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

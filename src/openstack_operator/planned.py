@@ -28,7 +28,8 @@ class Id(NamedTuple):
 @dataclass(frozen=True)
 class Planned:
     """A resource with its plan. `plan` is None for the resource of an actuator, and for one that cannot be planned
-    without a cluster: it waits for a certificate of cert-manager, for example."""
+    without a cluster: it waits for a certificate of cert-manager, for example.
+    """
 
     id: Id
     plan: Plan | None

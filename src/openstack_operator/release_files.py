@@ -26,7 +26,7 @@ behind a symlink, an editor writes a new file or into the old one."""
 
 
 def packaged() -> Path:
-    """The folder of releases: inside the installed package, or at the root of a checkout."""
+    """Return the folder of releases: inside the installed package, or at the root of a checkout."""
     inside = HERE / "releases"
     return inside if inside.is_dir() else HERE.parent.parent / "releases"
 
@@ -51,7 +51,7 @@ class ReleaseFiles:
         self._read: dict[Path, _File] = {}
 
     def __call__(self, spec: Model) -> Release:
-        """The release of a spec; one that names none gets the newest. Raises SpecError for an unknown one."""
+        """Return the release of a spec; the newest if it names none. Raises SpecError for an unknown one."""
         files = self._files()
         name = str(getattr(spec, "release", "") or spec.runs_release or self._newest())
         profile = str(getattr(spec, "image_profile", "debian"))

@@ -42,7 +42,7 @@ def dump_all(objects: Iterable[Object]) -> str:
 
 
 def readable(obj: Object) -> Object:
-    """A Secret with its data in plain text, as `kubectl apply` takes it too; other objects as they are."""
+    """Return a Secret with its data in plain text, which `kubectl apply` accepts, too; other objects as they are."""
     if obj["kind"] != "Secret" or "data" not in obj:
         return obj
     return {**{name: value for name, value in obj.items() if name != "data"}, "stringData": secret_data(obj)}

@@ -18,7 +18,7 @@ def agrees(_: Context[Any]) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Serves all namespaces until SIGTERM."""
+    """Serve all namespaces until SIGTERM."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--health-port", type=int, required=True)
     parser.add_argument("--lease-namespace", help="where the lease lies; without it no lease is taken")

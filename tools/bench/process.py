@@ -76,7 +76,7 @@ class Operator:
 
 @asynccontextmanager
 async def operator(kubeconfig: Path, log: Path, *options: str) -> AsyncGenerator[Operator]:
-    """An operator over that cluster, synced and idle.
+    """Yield an operator for that cluster, synced and idle.
 
     Raises RuntimeError with the end of its log where it does not become ready.
     """
@@ -110,7 +110,7 @@ async def _until_ready(instance: Operator, process: asyncio.subprocess.Process, 
 
 
 async def _until_idle(instance: Operator) -> None:
-    """Returns once half a second went by with next to no work done: starting is over."""
+    """Wait until half a second has passed with almost no work: the start is over."""
     before = -1.0
     while instance.cpu() - before > 0.02:
         before = instance.cpu()

@@ -57,7 +57,7 @@ class Rest:
 
 
 async def rollout(count: int) -> Rollout:
-    """Makes so many control planes at once, each in a namespace of its own."""
+    """Create so many control planes at once, each in a namespace of its own."""
     async with stage() as cluster, operator(cluster.kubeconfig, cluster.directory / "operator.log") as instance:
         return await _rolled_out(cluster, instance, count)
 

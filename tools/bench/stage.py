@@ -49,7 +49,7 @@ class Stage:
             await self.client.create(NAMESPACE, body)
 
     async def clouds(self, names: Iterable[str]) -> None:
-        """Applies the minimal control plane to each of these namespaces; returns once all are Ready."""
+        """Apply the minimal control plane to each of these namespaces, and wait until all are Ready."""
         (sample,) = [document for document in load(SAMPLE) if document["kind"] == CONTROL_PLANE.kind]
         kind = Kind.of(CONTROL_PLANE)
         events = [self._ready.setdefault(name, asyncio.Event()) for name in names]
@@ -59,7 +59,7 @@ class Stage:
             await asyncio.gather(*(event.wait() for event in events))
 
     def changed(self, change: Change) -> None:
-        """Takes note of control planes that became Ready."""
+        """Record control planes that became Ready."""
         live = change.new.decode() if change.new else {}
         if conditions(live).get("Ready", {}).get("status") == "True":
             self._ready.setdefault(change.meta.namespace, asyncio.Event()).set()
@@ -67,7 +67,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage() -> AsyncGenerator[Stage]:
-    """A fresh cluster with the operator's kinds, whose workloads are ready as soon as they exist."""
+    """Yield a fresh cluster with the operator's kinds, whose workloads are ready as soon as they exist."""
     with tempfile.TemporaryDirectory() as directory, apiserver.api_server(directory) as kubeconfig:
         os.environ["KUBECONFIG"] = str(kubeconfig)
         client = Client.connect()

@@ -71,8 +71,8 @@ class Api:
         self._refused = 0
 
     def call(self, service: str, method: str, path: str, *, timeout: float = 0.0, **options: Any) -> Response:
-        """The answer to one request. Waits at most `timeout` seconds for it; by default, and at least, as long as the
-        scenario says. Raises what keystoneauth raises, after one try.
+        """Return the answer to one request. Waits at most `timeout` seconds for it; by default, and at least, as long
+        as the scenario says. Raises what keystoneauth raises, after one try.
         """
         try:
             endpoint = {"service_type": service, "interface": "public"}
@@ -106,7 +106,7 @@ class Api:
         return answer
 
     def json(self, service: str, method: str, path: str, **options: Any) -> Any:
-        """The body of the answer to one request."""
+        """Return the body of the answer to one request."""
         return self.call(service, method, path, **options).json()
 
     def listed(self, service: str, path: str, key: str) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ class Journal:
             path.write_text("")
 
     def add(self, attempt: Attempt) -> None:
-        """The attempt is known, in the file too."""
+        """Record the attempt, also in the file."""
         with self._lock:
             self._attempts.append(attempt)
             if self._path:
@@ -47,7 +47,7 @@ class Journal:
                     file.write(json.dumps(asdict(attempt)) + "\n")
 
     def between(self, since: float, until: float = FOREVER, kind: str | None = None) -> list[Attempt]:
-        """Attempts that ended in a span of time, in the order they ended."""
+        """Return the attempts that ended in a span of time, in the order they ended."""
         with self._lock:
             attempts = [a for a in self._attempts if since <= a.ended <= until and kind in {None, a.kind}]
         return sorted(attempts, key=lambda attempt: attempt.ended)
@@ -58,7 +58,7 @@ class Journal:
             return {a.key for a in self._attempts if a.kind == kind and a.key and not a.error}
 
     def failed(self, since: float, until: float = FOREVER) -> dict[str, int]:
-        """Number of failed attempts by kind, of the kinds that had any."""
+        """Return the number of failed attempts by kind, of the kinds that had any."""
         counts: dict[str, int] = {}
         for attempt in self.between(since, until):
             if attempt.error:
@@ -97,5 +97,5 @@ def longest_gap(attempts: Iterable[Attempt], since: float, until: float, interva
 
 
 def now() -> float:
-    """The clock of a journal."""
+    """Return the time by the clock of a journal."""
     return time.monotonic()

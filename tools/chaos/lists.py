@@ -79,7 +79,7 @@ class Lists:
             self._seen[kind] = [{**item, "kind": kind} for item in items]
 
     def close(self) -> None:
-        """The connection is closed; another look opens one."""
+        """Close the connection; the next request opens another."""
         connection, self._connection = self._connection, None
         with contextlib.suppress(OSError):
             if connection:

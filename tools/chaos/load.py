@@ -21,7 +21,7 @@ class Client(Protocol):
         ...
 
     def attempt(self, number: int) -> str:
-        """The key of what was written and acknowledged, empty for a question. Raises anything when it failed."""
+        """Return the key of what was written and acknowledged; empty for a read. Raises any exception if it failed."""
         ...
 
 

@@ -29,7 +29,7 @@ class Recovery:
     """Name of a trouble → seconds until it ended for good."""
 
     def timeline(self) -> list[tuple[float, str]]:
-        """The steps in the order they were done."""
+        """Return the steps in the order in which they were done."""
         return sorted((seconds, step) for step, seconds in self.steps.items())
 
 

@@ -14,7 +14,7 @@ _MANY = 3
 
 
 def update(report: Path, page: Path = PAGE) -> None:
-    """The page has the figures of the report, between its two marks."""
+    """Write the figures of the report to the page, between its two marks."""
     before, _, rest = page.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     page.write_text(f"{before}{BEGIN}\n\n{table(json.loads(report.read_text()))}\n{END}{after}")

@@ -66,7 +66,7 @@ def bounded(sample: Path, optional: Sequence[str] = (), path: Path = BOUNDED_SAM
 
 
 def standing() -> Site:
-    """The cloud of an earlier run. Raises KubeError unless it is Ready."""
+    """Return the cloud of an earlier run. Raises KubeError unless it is Ready."""
     cluster = existing_cluster()
     proof.standing(cluster, "openstack")
     return Site(cluster)
@@ -186,7 +186,7 @@ class Run:
 
 
 def write(path: Path, results: Sequence[Result]) -> None:
-    """The file holds the results, beside those of other scenarios it held before."""
+    """Write the results to the file, beside those of other scenarios that it has."""
     scenarios: dict[str, Any] = json.loads(path.read_text())["scenarios"] if path.exists() else {}
     scenarios |= {str(result.number): asdict(result) for result in results}
     ordered = {number: scenarios[number] for number in sorted(scenarios, key=int)}

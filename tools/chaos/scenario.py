@@ -84,12 +84,12 @@ class Stage:
             self.access.timeout = TIMEOUT
 
     def check(self, right: object, problem: str) -> None:
-        """Adds `problem` to the result unless it is right."""
+        """Add `problem` to the result unless `right` is true."""
         if not right:
             self.result.problems.append(problem)
 
     def note(self, **facts: Any) -> None:
-        """Adds to what was measured."""
+        """Add facts to what was measured."""
         self.result.facts.update(facts)
 
 
@@ -111,7 +111,7 @@ SCENARIOS: dict[int, Scenario] = {}
 
 
 def scenario(number: int, title: str, restarts: frozenset[str] | None = frozenset()) -> Callable[[Act], Act]:
-    """Registers a function as the scenario of that number."""
+    """Register a function as the scenario of that number."""
 
     def register(act: Act) -> Act:
         SCENARIOS[number] = Scenario(number, title, act, restarts)

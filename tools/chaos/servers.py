@@ -42,7 +42,7 @@ class Guest:
         self.id, self.fixed, self.floating = replacement.id, replacement.fixed, replacement.floating
 
     def boot(self) -> str:
-        """A text that is another one after each start of the server."""
+        """Return a text that differs after each start of the server."""
         return self.page("boot")
 
 

@@ -35,11 +35,11 @@ class Site:
     plane: str = "cloud"
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60) -> str:
-        """Standard output of kubectl. Raises KubeError, soon where the API server does not answer."""
+        """Return the standard output of kubectl. Raises KubeError, soon if the API server does not answer."""
         return self.kubernetes.kubectl("--request-timeout=10s", *arguments, stdin=stdin, timeout=timeout)
 
     def items(self, *arguments: str, namespace: str | None = None) -> list[Object]:
-        """The objects of a list in the cloud's namespace, or another."""
+        """Return the objects of a list in the cloud's namespace, or another."""
         return json.loads(self.kubectl("get", *arguments, "-n", namespace or self.namespace, "-o", "json"))["items"]
 
     def watched(self) -> list[Object]:
@@ -54,7 +54,7 @@ class Site:
         return Lists(self.kubernetes.kubeconfig or Path())
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        """An object. Raises KubeError where there is none."""
+        """Return an object. Raises KubeError if there is none."""
         return json.loads(self.kubectl("get", kind, name, "-n", namespace or self.namespace, "-o", "json"))
 
     def pods(self, selector: str = OURS, namespace: str | None = None) -> list[Object]:
@@ -68,24 +68,24 @@ class Site:
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
     def run(self, pod: str, *command: str, container: str = "", stdin: str | None = None) -> str:
-        """Standard output of a command in a pod. Raises KubeError when it fails."""
+        """Return the standard output of a command in a pod. Raises KubeError when it fails."""
         chosen = ("-c", container) if container else ()
         arguments = ("exec", *(("-i",) if stdin else ()), "-n", self.namespace, pod, *chosen, "--", *command)
         return self.kubernetes.kubectl(*arguments, stdin=stdin, timeout=_EXEC_TIMEOUT)
 
     def secret(self, name: str) -> dict[str, str]:
-        """A Secret's values, decoded."""
+        """Return a Secret's values, decoded."""
         data = self.get("secret", name).get("data", {})
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     def patch(self, spec: Object) -> None:
-        """The control plane's spec, merged with what is given."""
+        """Merge a patch into the control plane's spec."""
         body = json.dumps({"spec": spec})
         kind = ours("openstackcontrolplane")
         self.kubectl("patch", kind, self.plane, "-n", self.namespace, "--type=merge", "-p", body)
 
     def leader(self, *, other_than: str = "") -> str:
-        """The operator's pod that leads. Raises KubeError where none does, or only the one that does not count."""
+        """Return the operator's pod that leads. Raises KubeError if none does, or only the pod `other_than`."""
         lease = self.get("lease", OPERATOR, OPERATOR)
         holder = lease["spec"].get("holderIdentity", "")
         for name in names(self.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)):
@@ -103,7 +103,7 @@ class Site:
         return {name: why for name, why in reasons.items() if why}
 
     def inside(self, node: str, *command: str, timeout: float = 120) -> str:
-        """Standard output of a command in a node's own namespaces. Raises KubeError when it fails."""
+        """Return the standard output of a command in a node's own namespaces. Raises KubeError when it fails."""
         from tools.localcluster.cluster import command_in  # noqa: PLC0415  # it needs root, which reports do not
 
         result = subprocess.run(

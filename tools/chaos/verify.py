@@ -36,7 +36,7 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
 
 
 def _patient(subject: str, look: Callable[[], T]) -> T:
-    """The answer of `look`, which is tried a few times. Raises KubeError where the cloud does not say."""
+    """Return the answer of `look`, which is tried a few times. Raises KubeError if the cloud gives none."""
     error = ""
     for _ in range(_TRIES):
         try:

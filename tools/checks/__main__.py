@@ -95,7 +95,7 @@ def _pattern(folder: Path) -> str:
 
 
 def _rendered(sample: str) -> str:
-    """The objects of a sample, without those of the user that the operator reads."""
+    """Return the objects of a sample, without those of the user that the operator reads."""
     manifest = ROOT / "deploy" / "samples" / f"controlplane_{sample}.yaml"
     return _render(manifest)
 
@@ -109,7 +109,7 @@ def _render(manifest: Path, *options: str) -> str:
 
 
 def _render_monitored_cloud() -> str:
-    """The objects of a small cloud in a cluster that has the kinds of Prometheus' operator."""
+    """Return the objects of a small cloud in a cluster that has the kinds of Prometheus' operator."""
     spec = {"release": "2025.1", "monitoring": {"enabled": True}}
     metadata = {"name": "cloud", "namespace": alerts.NAMESPACE}
     cloud = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": metadata}

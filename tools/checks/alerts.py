@@ -326,8 +326,8 @@ def _healthy(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _faulty(fault: Fault, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The alert fires in the minute in which it has lasted, and still at the end, and not a minute before; no other one
-    fires in any minute.
+    """Return a test: the alert fires in the minute in which the fault has lasted long enough, and still at the end, but
+    not a minute before. No other alert fires in any minute.
     """
     (series,) = fault.series
     begin = fault.first_minute + int(rules[fault.alert]["for"].removesuffix("m"))

@@ -55,7 +55,7 @@ def explained(finding: Finding) -> str:
 
 
 def unused(findings: Sequence[Finding]) -> list[str]:
-    """Checks that are explained and that nothing fails."""
+    """Return the checks that have a reason in this file, but that nothing fails."""
     of_agents = {finding.check for finding in findings if finding.name in AGENTS}
     of_others = {finding.check for finding in findings if finding.name not in AGENTS}
     of_one = {(finding.name, finding.check) for finding in findings}

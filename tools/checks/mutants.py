@@ -85,7 +85,7 @@ class Mutant:
     text: str
 
     def source(self) -> str:
-        """The whole file with the fault."""
+        """Return the whole file with the fault."""
         source = self.path.read_text(encoding="utf-8")
         return source[: self.start] + self.text + source[self.end :]
 

@@ -24,7 +24,7 @@ Schema = dict[str, Any]
 
 
 def write(folder: Path, definitions: Iterable[Path]) -> None:
-    """A file for each kind, named as kubeconform looks for it; `definitions` are CustomResourceDefinitions.
+    """Write a file for each kind, named as kubeconform looks for it; `definitions` are CustomResourceDefinitions.
 
     Raises BuildError where the sources of Kubernetes cannot be had.
     """
@@ -66,13 +66,13 @@ def _save(folder: Path, kind: Mapping[str, str], schema: Schema) -> None:
 
 
 def _closed(name: str, schema: Schema) -> Schema:
-    """A definition that refuses what it does not name."""
+    """Return a definition that refuses fields that it does not name."""
     return _SPECIAL.get(name) or strict(schema)
 
 
 def strict(schema: Any) -> Any:
-    """The schema of an object that refuses fields it does not name, down to its leaves; one that has fields of any name
-    (`additionalProperties`, or Kubernetes' x-kubernetes-preserve-unknown-fields) still takes them.
+    """Return the schema of an object that refuses fields it does not name, down to its leaves; one that has fields of
+    any name (`additionalProperties`, or Kubernetes' x-kubernetes-preserve-unknown-fields) still takes them.
     """
     if not isinstance(schema, dict):
         return [strict(each) for each in schema] if isinstance(schema, list) else schema

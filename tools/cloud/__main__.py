@@ -48,7 +48,7 @@ def prove_again(namespace: str, console: Console) -> None:
 
 
 def down() -> None:
-    """The cluster on this machine is gone, with all in it. Raises KubeError for one of the user's own."""
+    """Delete the cluster on this machine, with all in it. Raises KubeError for one of the user's own."""
     chosen = target()
     if chosen.kind == "existing":
         raise KubeError(

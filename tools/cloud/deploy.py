@@ -47,7 +47,7 @@ Object = dict[str, Any]
 
 
 def documents(path: Path) -> list[Object]:
-    """The objects of a manifest. Raises KubeError for a file that cannot be read as one."""
+    """Return the objects of a manifest. Raises KubeError for a file that is not one."""
     try:
         # The definitions are a megabyte, for which the parser written in Python takes seconds.
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -58,7 +58,9 @@ def documents(path: Path) -> list[Object]:
 
 
 def images(sample: Path, release: str = RELEASE) -> list[str]:
-    """The images of this checkout that a sample in this release needs; Kolla's come from a registry of their own."""
+    """Return the images of this checkout that a sample in this release needs; those of Kolla come from their own
+    registry.
+    """
     spec = _plane(documents(sample), sample)["spec"]
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
@@ -85,9 +87,9 @@ def asks_for_c5c3(sample: Path) -> bool:
 
 
 def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, releases: Sequence[str] = ()) -> None:
-    """Custom resource definitions, those of c5c3 only on request, least-privilege RBAC, what users may do, the data of
-    the default release and of `releases`, and the operator, rolled out. Raises KubeError with why its
-    pods do not start.
+    """Install the definitions (those of c5c3 only on request), least-privilege RBAC, the roles of users, the data of
+    the default release and of `releases`, and the operator, and wait for it. Raises KubeError that says why its pods do
+    not start.
     """
     folders = ("crds", "crds-c5c3") if c5c3 else ("crds",)
     paths = [path for folder in folders for path in sorted((ROOT / "deploy" / folder).glob("*.yaml"))]
@@ -118,7 +120,7 @@ def _await_rollout(cluster: Kubernetes) -> None:
 
 
 def _no_events(kind: str, name: str, uid: str) -> list[Object]:
-    """The pods say enough by themselves."""
+    """Return no Events: the pods say enough by themselves."""
     return []
 
 
@@ -172,7 +174,7 @@ def access() -> list[Object]:
 
 
 def version(cluster: Kubernetes) -> str:
-    """The version that the installed operator writes into statuses."""
+    """Return the version that the installed operator writes to statuses."""
     template = cluster.get("deployment", "openstack-operator", "-n", OPERATOR_NAMESPACE)["spec"]["template"]
     builds = [env["value"] for env in template["spec"]["containers"][0]["env"] if env["name"] == BUILD]
     return "+".join([template["metadata"]["labels"][VERSION], *builds])
@@ -185,9 +187,9 @@ def control_plane(
     release: str = RELEASE,
     record: Path | None = None,
 ) -> Object:
-    """Applies a sample, exposed on a node's address unless the user's own cluster is served by what the sample says;
-    returns the control plane. It has this release, if that is another than the default one. What was applied is in the
-    file `record`.
+    """Apply a sample, and return the control plane. It is exposed on a node's address, except in the user's own
+    cluster, where the sample decides. It has this release, if that is not the default one. The file `record` gets what
+    was applied.
     """
     objects = documents(sample)
     plane = _plane(objects, sample)
@@ -221,7 +223,7 @@ def _plane(objects: list[Object], sample: Path) -> Object:
 
 
 def _await_removal(cluster: Kubernetes, meta: Object) -> None:
-    """An earlier cloud of that name that is on its way out is gone; what is applied to it would go with it."""
+    """Wait until an earlier cloud of that name is gone, if it is being deleted: what is applied would go with it."""
     where = ("openstackcontrolplane", meta["name"], "-n", meta["namespace"])
     live = cluster.kubectl("get", *where, "--ignore-not-found", "-o", "json")
     if live and json.loads(live)["metadata"].get("deletionTimestamp"):

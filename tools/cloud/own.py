@@ -16,7 +16,7 @@ REGISTRY = "OPENSTACK_OPERATOR_REGISTRY"
 
 
 def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
-    """The cluster `KUBECONFIG` names, able to take the sample. Raises KubeError with the first thing that lacks."""
+    """Return the cluster that `KUBECONFIG` names. Raises KubeError that names the first thing missing for it."""
     cluster = Kubernetes("existing", None, registry(images))
     if not shutil.which("kubectl"):
         raise KubeError("kubectl is not in PATH; install it, or unset KUBECONFIG to use a cluster on this machine")
@@ -31,7 +31,9 @@ def checked(sample: Path, images: Sequence[str]) -> Kubernetes:
 
 
 def registry(images: Sequence[str]) -> str:
-    """The registry the user names for this checkout's images. Raises KubeError that says which they are."""
+    """Return the registry that the user names for this checkout's images. Raises KubeError that lists these, if none is
+    named.
+    """
     if name := os.environ.get(REGISTRY):
         try:
             return prefix(name)

@@ -55,13 +55,13 @@ def replaced(path: Path, text: str) -> None:
 
 
 def connect(cluster: Kubernetes, namespace: str) -> Connection:
-    """A connection to the public APIs as the administrator."""
+    """Return a connection to the public APIs as the administrator."""
     config = OpenStackConfig(config_files=[str(clouds(cluster, namespace))])
     return Connection(config=config.get_one(CLOUD))
 
 
 def until(event: str, look: Callable[[], T | None], timeout: float = 60, pause: float = 0.5) -> T:
-    """The first true answer of `look`. Raises KubeError naming `what` when there is none in time."""
+    """Return the first true answer of `look`. Raises KubeError that names the `event` if there is none in time."""
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         if answer := look():
@@ -71,7 +71,7 @@ def until(event: str, look: Callable[[], T | None], timeout: float = 60, pause: 
 
 
 def standing(cluster: Kubernetes, namespace: str) -> None:
-    """Raises KubeError unless a cloud in the namespace is Ready, saying what there is instead."""
+    """Raise KubeError that says what there is instead, unless a cloud in the namespace is Ready."""
     is_installed = cluster.exists("crd", PLANES)
     planes = cluster.items(PLANES, "-n", namespace) if is_installed else []
     if not planes:
@@ -99,7 +99,7 @@ class ExternalHost:
         self._exec = ["exec", "-n", namespace, names[0], "-c", "ovs-vswitchd", "--"]
 
     def run(self, *command: str) -> str | None:
-        """Standard output of a command there, None when it fails."""
+        """Return the standard output of a command there; None if it fails."""
         try:
             return self._cluster.kubectl(*self._exec, *command) if self._exec else run(*command)
         except KubeError:
@@ -149,7 +149,7 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
 
 
 def image(conn: Connection) -> Any:
-    """The guest of the proof, uploaded once."""
+    """Return the image of the proof's guest, uploaded once."""
     path = Path(module("images", "guest").strip().splitlines()[-1])
     existing = conn.image.find_image(NAME)
     if existing and existing.status == "active":
@@ -160,7 +160,7 @@ def image(conn: Connection) -> Any:
 
 
 def flavor(conn: Connection) -> Any:
-    """The smallest flavor."""
+    """Return the smallest flavor."""
     return conn.compute.find_flavor("m1.nano") or conn.compute.create_flavor(name="m1.nano", ram=128, vcpus=1, disk=1)
 
 
@@ -215,7 +215,7 @@ def _booted(conn: Connection, server: Any, fixed: str) -> bool:
 
 
 def floating(conn: Connection, external: Any, port: Any) -> str:
-    """The floating IP of a port, made where it has none."""
+    """Return the floating IP of a port, created if it has none."""
     for address in conn.network.ips(port_id=port.id):
         return address.floating_ip_address
     return conn.network.create_ip(floating_network_id=external.id, port_id=port.id).floating_ip_address

@@ -36,8 +36,8 @@ class Session:
     def start(
         cls, sample: Path = MINIMAL, nodes: int = 1, *, pulls: bool = False, release: str = deploy.RELEASE
     ) -> Session:
-        """The operator runs, in the user's own cluster or one of `nodes` nodes started here, and its nodes can have all
-        images `sample` needs in this release: loaded onto them, or with `pulls` from a registry beside the cluster.
+        """Start the operator, in the user's own cluster or in one of `nodes` nodes started here, and provide all images
+        that `sample` needs in this release: loaded onto them, or with `pulls` from a registry beside the cluster.
         `INSTALL` in the environment names a way to install it from what is pushed there.
 
         Raises KubeError for `pulls` or `INSTALL` with another than the embedded cluster.
@@ -71,8 +71,8 @@ class Session:
     def converge(
         self, sample: Path, namespace: str | None = None, timeout: float = 600, in_vain: Callable[[], str] = str
     ) -> Cloud:
-        """Applies a sample and waits until its control plane is Ready, showing what happens; gives up as soon as
-        `in_vain` says why it will not be.
+        """Apply a sample, and wait until its control plane is Ready, showing what happens. Give up as soon as `in_vain`
+        says why it will never be.
         """
         began = time.time()
         plane = deploy.control_plane(self.cluster, sample, namespace, self.release, APPLIED)
@@ -89,7 +89,7 @@ class Session:
 
 
 def local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int, *, pulls: bool) -> Kubernetes:
-    """Builds what is missing, starts the cluster, loads the images, or pushes them to a registry beside it."""
+    """Build what is missing, start the cluster, and load the images, or push them to a registry beside it."""
     with watch.step("check this machine"):
         module("tools.localcluster", "doctor")
     with watch.step("build Kubernetes (once)"):
@@ -107,7 +107,7 @@ def local_cluster(watch: Stopwatch, sample: Path, images: list[str], nodes: int,
 
 
 def _with_registry(watch: Stopwatch, cluster: Kubernetes, images: list[str]) -> Kubernetes:
-    """The cluster, with a registry beside it that has the images."""
+    """Return the cluster with a registry beside it that has the images."""
     with watch.step("start a registry"):
         address = module("tools.localcluster", "registry").strip().splitlines()[-1]
     login, prefix = registry_login.local(), f"{address}/openstack-operator"
@@ -117,7 +117,9 @@ def _with_registry(watch: Stopwatch, cluster: Kubernetes, images: list[str]) -> 
 
 
 def _own_cluster(watch: Stopwatch, sample: Path, images: list[str]) -> Kubernetes:
-    """Starts nothing: the cluster takes the sample, and the registry the user named has the images."""
+    """Return the user's cluster, which can take the sample, after pushing the images to the registry that the user
+    names. Start nothing.
+    """
     with watch.step("check your cluster"):
         cluster = own.checked(sample, images)
     with watch.step("build images (once)"):

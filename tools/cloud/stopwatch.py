@@ -22,7 +22,7 @@ class Stopwatch:
 
     @contextmanager
     def step(self, name: str) -> Generator[None]:
-        """Times what runs inside, and says so before and after."""
+        """Measure what runs inside, and print that before and after."""
         self.console.print(f"[bold]==>[/bold] {name}")
         started = time.monotonic()
         try:

@@ -41,7 +41,7 @@ def publish(cluster: Kubernetes, images: list[str], version: str = __version__, 
 
 
 def prepare(cluster: Kubernetes, release: Release) -> None:
-    """The namespace and the login, which each way needs first."""
+    """Create the namespace and the registry's login, which each way needs first."""
     metadata = {"name": NAME, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, release.login.pull_secret(NAME))
 

@@ -21,8 +21,8 @@ GALERA = "galera"
 
 
 def start(folder: Path) -> None:
-    """The minimal cloud runs with metrics, a server, an etcd, and clusters of MariaDB and Valkey. Prometheus reads each
-    of its monitors. Its manifest is in the folder.
+    """Start the minimal cloud with metrics, a server, an etcd, and clusters of MariaDB and Valkey, and a Prometheus
+    that reads each of its monitors. The folder gets its manifest.
     """
     sample = folder / "monitored.yaml"
     folder.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def api_server(
     scheduler: bool = False,
     prepare: Callable[[Path], None] = lambda admin: None,
 ) -> Generator[Path]:
-    """The path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
+    """Yield the path of an admin kubeconfig, valid inside the `with` block; logs and data are in `directory`.
 
     With `controllers`, kube-controller-manager runs too: garbage collection, namespaces, service accounts, ReplicaSets;
     a string chooses among its controllers, as its option of that name does: "garbage-collector-controller".
@@ -88,7 +88,7 @@ def _config(home: Path, plane: components.ControlPlane, client: str) -> Path:
 
 @contextlib.contextmanager
 def _processes(home: Path) -> Generator[Callable[[str, list[str]], subprocess.Popen[bytes]]]:
-    """Gives a function that starts a process with a log; ends them all, the last one first."""
+    """Yield a function that starts a process with a log; end them all in the end, the last one first."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:

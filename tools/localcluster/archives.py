@@ -36,7 +36,7 @@ def addons() -> dict[str, Path]:
 
 
 def reference_of(image: str) -> str:
-    """The full name of an add-on's image; its tag changes with its source."""
+    """Return the full name of an add-on's image; its tag changes with its source."""
     part = build.PARTS[{"pause": "kubernetes"}.get(image, image)]
     return f"{_PREFIX}/{image}:{build.folder(part).name.rpartition('-')[2]}"
 
@@ -83,7 +83,7 @@ def _add_image(
     user: str,
     folder: str,
 ) -> None:
-    """The archive is an image: its layers are those that it has (`layers`, and `below` their configuration), and one
+    """Make the archive an image: its layers are those that it has (`layers`; `below` is their configuration), and one
     with the binaries.
     """
     layer = _tar({f"{folder}{binary.name}": binary.read_bytes() for binary in binaries}, mode=0o755)

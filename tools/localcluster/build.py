@@ -144,7 +144,7 @@ def build(only: str | None = None) -> None:
 
 
 def binary(part: str, name: str) -> Path:
-    """The path of a binary; raises BuildError when its part is not built yet."""
+    """Return the path of a binary; raises BuildError when its part is not built yet."""
     path = folder({**PARTS, **OPTIONAL}[part]) / name
     if not path.exists():
         only = f" --only {part}" if part in OPTIONAL else ""
@@ -158,7 +158,7 @@ def folder(part: Part) -> Path:
 
 
 def ensure(part: Part) -> Path:
-    """The part's folder, built if it is not there."""
+    """Return the part's folder, built if it is missing."""
     return once(folder(part), part.name, part.minutes, lambda fresh: _compile(part, fresh))
 
 
@@ -240,7 +240,7 @@ def _downloaded(module: Path, name: str) -> Path:
 
 
 def go(module: Path, *arguments: str) -> None:
-    """Runs `go` in the folder of a module, for static binaries; raises BuildError where it fails."""
+    """Run `go` in the folder of a module, for static binaries; raises BuildError where it fails."""
     environment = os.environ | {
         "CGO_ENABLED": "0",
         "GOWORK": "off",

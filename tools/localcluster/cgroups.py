@@ -23,14 +23,14 @@ def unified() -> bool:
 
 
 def hierarchies() -> list[Path]:
-    """The mount point of every hierarchy, of v1 and v2."""
+    """Return the mount point of every hierarchy, of v1 and v2."""
     if unified():
         return [ROOT]
     return sorted(path for path in ROOT.iterdir() if not path.is_symlink() and (path / "cgroup.procs").exists())
 
 
 def create(name: str) -> None:
-    """The cgroup `name`, a path, exists in every hierarchy and can hold processes."""
+    """Create the cgroup `name`, a path, in every hierarchy, able to hold processes."""
     for hierarchy in hierarchies():
         path = hierarchy
         for part in Path(name).parts:
@@ -51,7 +51,7 @@ def _pass_on(parent: Path) -> None:
 
 
 def prefer(name: str) -> None:
-    """The cgroup `name` gets most of the CPU where it and its siblings want more than there is: four times what kubelet
+    """Give the cgroup `name` most of the CPU when it and its siblings want more than there is: four times what kubelet
     gives all pods of a node with two CPUs.
     """
     for hierarchy in hierarchies():
@@ -61,13 +61,13 @@ def prefer(name: str) -> None:
 
 
 def join(name: str) -> None:
-    """The calling process is in the cgroup `name` of every hierarchy."""
+    """Move the calling process to the cgroup `name` of every hierarchy."""
     for hierarchy in hierarchies():
         (hierarchy / name / "cgroup.procs").write_text("0")
 
 
 def members(name: str) -> set[int]:
-    """The processes in the cgroup `name` or below it, in any hierarchy."""
+    """Return the processes in the cgroup `name` or below it, in any hierarchy."""
     pids: set[int] = set()
     for group in _groups(name):
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def exists(name: str) -> bool:
 
 
 def clear(name: str) -> None:
-    """The cgroup `name` is gone with all its processes; raises TimeoutError where that takes too long."""
+    """Delete the cgroup `name` and kill all its processes. Raises TimeoutError if that takes too long."""
     deadline = time.monotonic() + _GONE_TIMEOUT
     while exists(name):
         for pid in members(name):

@@ -49,7 +49,8 @@ def set_clock(cluster: Cluster, node_name: str, seconds: int) -> None:
 
 
 def runtime(folder: Path) -> str:
-    """A script for containerd to call as its runtime: it puts the library into containers while the clock is wrong.
+    """Return a script that containerd calls as its runtime: it puts the library into containers while the clock is
+    wrong.
 
     `folder` is where `set_clock` writes, as the node sees it. containerd hands over JSON in one line in which quotes in
     values are escaped, so that the patterns match nothing but keys. A program started in a container later may find the
@@ -82,7 +83,7 @@ def _ahead(key: str, items: str) -> str:
 
 
 def _library() -> Path:
-    """The library from the Debian archive, checked by apt as any package, and kept in the cache."""
+    """Return the library from the Debian archive, checked by apt like any package, and kept in the cache."""
     library = paths.cache() / "localcluster" / f"{_SUITE}-{_LIBRARY}"
     if library.exists():
         return library

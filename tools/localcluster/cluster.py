@@ -34,7 +34,7 @@ class ClusterError(Exception):
 
 
 def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
-    """A cluster of at least `nodes` nodes runs, all Ready and labelled, with DNS and the StorageClasses.
+    """Start a cluster of at least `nodes` nodes, all Ready and labelled, with DNS and the StorageClasses.
 
     With `external`, as 172.24.4.1/24, the host has that address on the nodes' external network.
     Nodes that run already stay as they are. A cluster whose control plane is gone is taken down first and recreated.
@@ -72,13 +72,13 @@ def down(cluster: Cluster, *, purge: bool = False) -> None:
 
 
 def stop_node(cluster: Cluster, *names: str) -> None:
-    """The nodes of these names, or all, are lost at once: their processes are killed, their disks stay."""
+    """Stop the nodes of these names, or all, at once: their processes are killed, their disks stay."""
     with _alone(cluster):
         node.stop(_chosen(cluster, names))
 
 
 def start_node(cluster: Cluster, *names: str) -> None:
-    """The nodes of these names, or all, run again with the disks they had, and the API server answers."""
+    """Start the nodes of these names, or all, with the disks they had, and wait until the API server answers."""
     with _alone(cluster):
         subnet = network.create(cluster)
         _start(_chosen(cluster, names), subnet)
@@ -86,7 +86,7 @@ def start_node(cluster: Cluster, *names: str) -> None:
 
 
 def lose_node(cluster: Cluster, name: str) -> None:
-    """The node is gone for good, with its disk and its Node; `up` makes a new one of that name.
+    """Delete the node for good, with its disk and its Node; `up` makes a new one of that name.
 
     Images stay, as a new machine would pull them again. Raises ClusterError for the first node, which holds etcd.
     """
@@ -100,7 +100,7 @@ def lose_node(cluster: Cluster, name: str) -> None:
 
 
 def start_registry(cluster: Cluster) -> str:
-    """The image registry beside the cluster runs; return its address. Raises ClusterError if no cluster runs."""
+    """Start the image registry beside the cluster, and return its address. Raises ClusterError if no cluster runs."""
     build.ensure(build.REGISTRY)
     with _alone(cluster):
         subnet = network.subnet_of(cluster)
@@ -156,7 +156,7 @@ def images(cluster: Cluster) -> list[tuple[str, str, str]]:
 
 
 def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
-    """The command line that runs `command` in a node; raises NodeError if the node does not run."""
+    """Return the command line that runs `command` in a node; raises NodeError if the node does not run."""
     return node.command_in(cluster.node_called(name), *command)
 
 

@@ -54,7 +54,7 @@ def certificates(pki: Path, address: str, nodes: list[str]) -> None:
 
 
 def kubeconfig(pki: Path, client: str, url: str) -> dict[str, Any]:
-    """A kubeconfig that holds everything it needs, so that it stays valid wherever it is read or copied to."""
+    """Return a kubeconfig that contains everything it needs, so that it stays valid wherever it is copied to."""
     return {
         "apiVersion": "v1",
         "kind": "Config",

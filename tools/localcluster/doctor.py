@@ -52,7 +52,7 @@ class Finding:
 
 
 def report() -> int:
-    """Prints all findings; 1 if something is missing, else 0."""
+    """Print all findings, and return the exit status: 1 if something is missing, else 0."""
     findings = list(examine())
     for finding in findings:
         print(f"missing  {finding.subject}: {finding.cure}" if finding.cure else f"ok       {finding.subject}")
@@ -60,7 +60,7 @@ def report() -> int:
 
 
 def require(nodes: int) -> None:
-    """Raises MissingError, naming all that is missing, where a cluster of so many nodes could not start."""
+    """Raise MissingError, naming all that is missing, if a cluster of so many nodes could not start."""
     lacks = [f"{finding.subject}: {finding.cure}" for finding in examine(nodes) if finding.cure]
     if lacks:
         raise MissingError("this machine lacks:\n  " + "\n  ".join(lacks))
@@ -138,7 +138,9 @@ def _kernel() -> Iterator[Finding]:
 
 
 def _network() -> Iterator[Finding]:
-    """Tried in a network namespace that vanishes, so the host's own does not change."""
+    """Yield what the kernel's network lacks. It is tried in a temporary network namespace, so that the host's does not
+    change.
+    """
     for kind in ("bridge", "veth", "vxlan id 1 dstport 4789"):
         name = kind.partition(" ")[0]
         works = _in_namespace(f"ip link add probe type {kind}")
@@ -148,7 +150,9 @@ def _network() -> Iterator[Finding]:
 
 
 def _watches(needed: int) -> Finding:
-    """A user may have so many in all, clusters together; kubelet and containerd do not work without."""
+    """Return whether enough inotify instances are free. All clusters of a user share them; kubelet and containerd need
+    them.
+    """
     descriptors: list[int] = []
     library = ctypes.CDLL(None)
     while len(descriptors) < needed and (descriptor := library.inotify_init1(os.O_CLOEXEC)) >= 0:

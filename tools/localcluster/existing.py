@@ -54,6 +54,6 @@ start_node = stop_node
 
 
 def status(cluster: Cluster) -> bool:
-    """Prints nodes and pods; True, as kubectl raises CommandError where the cluster does not answer."""
+    """Print nodes and pods, and return True: kubectl raises CommandError if the cluster does not answer."""
     print(run(*kubectl_command(cluster), "get", "nodes,pods", "--all-namespaces", "--output=wide"))
     return True

@@ -137,7 +137,7 @@ def power_on(cluster: Cluster) -> None:
 
 
 def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds: float = 0.0) -> None:
-    """The program, such as kube-apiserver, was killed and runs again, after `down_seconds` (at least one) without it.
+    """Kill the program, such as kube-apiserver, and wait until it runs again, after `down_seconds` (at least one).
 
     Raises ValueError for a program the node does not have, ClusterError if it does not run now.
     """
@@ -171,7 +171,9 @@ def compact(cluster: Cluster) -> int:
 
 
 def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
-    """The cgroups of the containers with processes, of one pod or all, as paths below the root of every hierarchy."""
+    """Return the cgroups of the containers with processes, of one pod or all, as paths below the root of every
+    hierarchy.
+    """
     containers: list[str] = []
     for each in running_nodes(cluster):
         identities = _identities(each, namespace, pod)
@@ -196,8 +198,8 @@ def _identities(each: Node, namespace: str, pod: str) -> set[str]:
 
 
 def _moved(cluster: Cluster, namespace: str, pod: str = "") -> set[int]:
-    """Processes of containers that left the cgroup they were started in, as libvirt does for the sake of its guests:
-    the first one of each such container and those of its session. Guests have sessions of their own.
+    """Return the processes of containers that left the cgroup they were started in, as libvirt does for the sake of its
+    guests: the first one of each such container and those of its session. Guests have sessions of their own.
     """
     pids: set[int] = set()
     for each in running_nodes(cluster):
@@ -222,7 +224,7 @@ def _cgroup(pid: int) -> Path:
 
 
 def _session(pid: int) -> int:
-    """The session of a process; 0 if there is none."""
+    """Return the session of a process; 0 if there is none."""
     try:
         return os.getsid(pid)
     except OSError:
@@ -263,7 +265,7 @@ def _check(deadline: float, problem: str) -> None:
 
 
 def _program(each: Node, command: str) -> int | None:
-    """The process, among the children of the node's first one, that was started by this command."""
+    """Return the process, among the children of the node's first one, that this command started."""
     init_pid = node.pid(each)
     if init_pid is None:
         raise ClusterError(f"{each.name} does not run")

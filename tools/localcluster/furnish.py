@@ -29,7 +29,7 @@ _KERNEL_SETTINGS = {
 
 
 def furnish(boot: dict[str, Any]) -> None:
-    """The calling process, alone in new namespaces, has the node's own file systems, name and kernel settings.
+    """Give the calling process, alone in new namespaces, the node's own file systems, name and kernel settings.
 
     Nothing of it is visible outside, and all of it goes when the last process of the node ends.
     """
@@ -66,7 +66,7 @@ def furnish(boot: dict[str, Any]) -> None:
 
 
 def _bind_below(stage: Path, boot: dict[str, Any]) -> None:
-    """The host directories the node works with, bound before anything covers the way to them."""
+    """Bind the host directories that the node works with, before anything covers their paths."""
     for name, source in {
         "state": boot["cluster_home"],
         "cache": boot["cache"],

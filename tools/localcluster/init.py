@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def hold(logs: Path, name: str, seconds: float) -> None:
-    """The program is not started in the next `seconds`, once it ends."""
+    """Keep the program from being started in the next `seconds`, once it ends."""
     (logs / f"{name}.held").write_text(str(time.monotonic() + seconds))
 
 
@@ -114,7 +114,7 @@ def _start(program: Program, logs: Path) -> int:
 
 
 def _reap(programs: list[Program], logs: Path) -> None:
-    """Collects every child that ended: our programs, and orphans the node's processes left to us."""
+    """Collect every child that ended: our programs, and orphans of the node's processes."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)

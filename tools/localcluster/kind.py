@@ -11,7 +11,7 @@ from .layout import Cluster
 
 
 def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "") -> None:
-    """A kind cluster runs, with `nodes` nodes if it did not run before, and all of them are labelled."""
+    """Start a kind cluster, with `nodes` nodes if it did not run before, and label all of them."""
     if external:
         raise CommandError(f"--external {external}: kind's nodes have no network but Docker's")
     if cluster.name not in run("kind", "get", "clusters").split():
@@ -29,7 +29,7 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "")
 
 
 def down(cluster: Cluster, *, purge: bool = False) -> None:
-    """The kind cluster and its images are gone; kind keeps images inside its nodes, so `purge` adds nothing."""
+    """Delete the kind cluster and its images. kind keeps images inside its nodes, so `purge` adds nothing."""
     del purge
     run("kind", "delete", "cluster", f"--name={cluster.name}")
     shutil.rmtree(cluster.home, ignore_errors=True)
@@ -57,7 +57,7 @@ def kubectl_command(cluster: Cluster) -> list[str]:
 
 
 def command_in(cluster: Cluster, name: str, *command: str) -> list[str]:
-    """The command line that runs `command` in a node."""
+    """Return the command line that runs `command` in a node."""
     del cluster
     return ["docker", "exec", *(["--interactive", "--tty"] if os.isatty(0) else ["--interactive"]), name, *command]
 
@@ -71,7 +71,7 @@ def start_node(cluster: Cluster, *names: str) -> None:
 
 
 def lose_node(cluster: Cluster, name: str) -> None:
-    """The node is gone for good; kind cannot make another one."""
+    """Delete the node for good; kind cannot make another one."""
     run("docker", "rm", "--force", "--volumes", name)
     run(*kubectl_command(cluster), "delete", "node", name, "--ignore-not-found", "--wait=false")
 

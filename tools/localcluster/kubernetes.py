@@ -23,7 +23,9 @@ NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch
 
 
 def ours(kind: str) -> str:
-    """A kind of the operator's as kubectl cannot mistake it: others serve `mariadbs` and `keystones`, too."""
+    """Return a kind of the operator's in a form that kubectl cannot mistake: others serve `mariadbs` and `keystones`,
+    too.
+    """
     return f"{kind}.openstack.k8s.io"
 
 
@@ -32,7 +34,7 @@ class KubeError(Exception):
 
 
 def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
-    """Standard output of a command. Raises KubeError with its last words when it fails."""
+    """Return the standard output of a command. Raises KubeError with its last line if it fails."""
     try:
         result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
@@ -44,8 +46,8 @@ def run(*command: str, stdin: str | None = None, timeout: float = 600) -> str:
 
 
 def module(name: str, *arguments: str, timeout: float = 3600, environment: Mapping[str, str] | None = None) -> str:
-    """Standard output of one of the project's own command line modules; its messages go to the terminal. It has the
-    variables in `environment` besides those of this process.
+    """Return the standard output of one of the project's own command line modules. Its messages go to the terminal, and
+    it has the variables in `environment` besides those of this process.
     """
     command = [sys.executable, "-m", name, *arguments]
     try:
@@ -79,7 +81,7 @@ class Kubernetes:
     """The login there that pods get from here; None if the nodes pull by their own rules."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
-        """Standard output of kubectl."""
+        """Return the standard output of kubectl."""
         return run(*self.command(), *arguments, stdin=stdin, timeout=timeout)
 
     def command(self) -> Sequence[str]:
@@ -96,7 +98,7 @@ class Kubernetes:
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def items(self, *arguments: str) -> list[dict[str, Any]]:
-        """The objects of a list."""
+        """Return the objects of a list."""
         return self.get(*arguments)["items"]
 
     def apply(self, *documents: dict[str, Any]) -> None:
@@ -109,7 +111,9 @@ class Kubernetes:
         return bool(self.kubectl("get", *arguments, "--ignore-not-found", "-o", "name").strip())
 
     def address(self) -> str:
-        """The address of a control-plane node under which NodePorts answer from here, an external one if there is."""
+        """Return the address of a control-plane node at which NodePorts answer from here, an external one if there is
+        one.
+        """
         for node in self.items("nodes", "-l", "openstack-control-plane=enabled"):
             addresses = {entry["type"]: entry["address"] for entry in node["status"]["addresses"]}
             if address := addresses.get("ExternalIP") or addresses.get("InternalIP"):
@@ -118,7 +122,7 @@ class Kubernetes:
 
 
 def started(nodes: int = 1, external: str = "") -> Kubernetes:
-    """A cluster on this machine, kind or the embedded one, of at least `nodes` nodes, started and labelled.
+    """Return a cluster on this machine, kind or the embedded one, of at least `nodes` nodes, started and labelled.
 
     `external` is the address the machine takes on the nodes' external network, as 172.24.4.1/24; empty leaves it out.
     """
@@ -132,7 +136,7 @@ def started(nodes: int = 1, external: str = "") -> Kubernetes:
 
 
 def existing_cluster() -> Kubernetes:
-    """The cluster of an earlier `make cloud`. Raises KubeError where none answers."""
+    """Return the cluster of an earlier `make cloud`. Raises KubeError if none answers."""
     chosen = target()
     path = None
     if chosen.kind != "existing":

@@ -80,7 +80,7 @@ class Cluster:
         return Node(self, index)
 
     def node_called(self, name: str) -> Node:
-        """Raises ValueError if the cluster was never given a node of that name."""
+        """Return the node of that name. Raises ValueError if the cluster never had one."""
         for node in self.nodes():
             if node.name == name:
                 return node
@@ -88,7 +88,7 @@ class Cluster:
         raise ValueError(f"{name}: there is no such node; there are: {names}")
 
     def nodes(self) -> list[Node]:
-        """The nodes that were started at some time and not taken down, running or not."""
+        """Return the nodes that were started at some time and not taken down, running or not."""
         candidates = (self.node(index) for index in range(1, MAX_NODES + 1))
         return [node for node in candidates if node.boot_file.exists()]
 

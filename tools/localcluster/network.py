@@ -13,7 +13,7 @@ from .offload import complete_checksums
 
 
 def subnet_of(cluster: Cluster) -> ipaddress.IPv4Network | None:
-    """The subnet of the cluster's bridge; None if there is no bridge."""
+    """Return the subnet of the cluster's bridge; None if there is no bridge."""
     for link in _json("ip", "-j", "address", "show", "type", "bridge"):
         if link.get("ifname") == cluster.bridge:
             for address in link.get("addr_info", []):
@@ -38,7 +38,7 @@ def create(cluster: Cluster) -> ipaddress.IPv4Network:
 
 
 def reach_outside(cluster: Cluster, address: str) -> None:
-    """The host has `address`, with the length of its prefix, on the nodes' external network, and no other one there.
+    """Give the host `address`, with the length of its prefix, on the nodes' external network, and no other one there.
 
     So it can be the router of that network, and a client outside the cloud.
     Raises ValueError for what is no such address, CommandError where another interface has one of that network.
@@ -59,7 +59,7 @@ def reach_outside(cluster: Cluster, address: str) -> None:
 
 
 def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
-    """The node whose first process is `pid` has its cables and addresses, and routes to the others' pods."""
+    """Give the node whose first process is `pid` its cables and addresses, and routes to the others' pods."""
     address = node.address(subnet)
     host_batch: list[str] = []
     for (inside, cable), bridge in zip(node.cables.items(), node.cluster.bridges, strict=True):
@@ -88,7 +88,7 @@ def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
 
 
 def remove(cluster: Cluster) -> None:
-    """The bridges and all cables are gone."""
+    """Delete the bridges and all cables."""
     ours = (*cluster.bridges, *(cable for node in _possible(cluster) for cable in node.cables.values()))
     for link in _json("ip", "-j", "link", "show"):
         name = str(link.get("ifname", ""))

@@ -29,7 +29,7 @@ class NodeError(Exception):
 
 
 def pid(node: Node) -> int | None:
-    """The node's first process as the host sees it; None if it does not run."""
+    """Return the node's first process as the host sees it; None if it does not run."""
     try:
         number, started = node.pid_file.read_text().split()
         return int(number) if start_time(int(number)) == started else None
@@ -52,7 +52,7 @@ def start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
 
 
 def _begin(node: Node, subnet: ipaddress.IPv4Network) -> subprocess.Popen[bytes]:
-    """The process that makes the node's namespaces; the first one in them waits for a line until it is connected."""
+    """Start the process that makes the node's namespaces. The first one in them waits for a line on its input."""
     programs.write(node, subnet, fresh=not node.boot_file.exists())
     node.pid_file.unlink(missing_ok=True)
     node.furnished_file.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def _begin(node: Node, subnet: ipaddress.IPv4Network) -> subprocess.Popen[bytes]
 
 
 def stop(nodes: Sequence[Node]) -> None:
-    """The nodes are lost at once as in a power cut; what they stored stays."""
+    """Stop the nodes at once as in a power cut; what they stored stays."""
     for node in nodes:
         kill(node)
     for node in nodes:
@@ -92,7 +92,7 @@ def kill(node: Node) -> None:
 
 
 def command_in(node: Node, *command: str) -> list[str]:
-    """The command line that runs `command` in the node's namespaces; raises NodeError if the node does not run."""
+    """Return the command line that runs `command` in the node's namespaces. Raises NodeError if it does not run."""
     number = pid(node)
     if number is None:
         raise NodeError(

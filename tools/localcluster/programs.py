@@ -62,7 +62,7 @@ def write(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
 
 
 def _inside(part: str, name: str) -> Path:
-    """A binary's path as the node sees it."""
+    """Return a binary's path as the node sees it."""
     return CACHE / build.binary(part, name).relative_to(paths.cache() / "localcluster")
 
 
@@ -107,7 +107,7 @@ def _node_programs(node: Node, home: Path, address: str, url: str, *, fresh: boo
 
 
 def _prepare(*, fresh: bool) -> str:
-    """A script that leaves containerd with the images a node needs and, on a fresh node, without containers.
+    """Return a script that leaves containerd with the images a node needs and, on a fresh node, without containers.
 
     Containers of an earlier cluster would be restarted and then removed by kubelet, one by one. Volumes with file
     systems of their own are mounted, before kubelet could give a pod what is below.

@@ -80,7 +80,7 @@ class Registry:
 
 
 def start(cluster: Cluster, subnet: ipaddress.IPv4Network) -> Registry:
-    """The registry runs and answers, with the login and the images it had. Raises RegistryError if it does not."""
+    """Start the registry with the login and the images it had. Raises RegistryError if it does not answer."""
     registry = Registry(cluster)
     address = f"{subnet[1]}:{PORT}"
     if registry.address != address:
@@ -115,7 +115,7 @@ def login(address: str, password: str) -> dict[str, Any]:
 
 
 def containerd_hosts(address: str) -> str:
-    """The file by which containerd of a node trusts the registry at the address."""
+    """Return the file by which a node's containerd trusts the registry at the address."""
     authority = STATE / "registry" / "pki" / "ca.crt"
     return (
         f'server = "https://{address}"\n\n[host."https://{address}"]\n'
@@ -124,7 +124,7 @@ def containerd_hosts(address: str) -> str:
 
 
 def configuration(registry: Registry, address: str) -> dict[str, Any]:
-    """The registry's own configuration: files of this machine, TLS, and a login for every request."""
+    """Return the registry's own configuration: files of this machine, TLS, and a login for every request."""
     pki = registry.authority.parent
     return {
         "version": 0.1,

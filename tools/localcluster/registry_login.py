@@ -30,7 +30,7 @@ class Login:
         return {"REGISTRY_AUTH_FILE": str(self.file), "SSL_CERT_FILE": str(self.authority)}
 
     def pull_secret(self, namespace: str) -> dict[str, Any]:
-        """The Secret with which pods of a namespace pull."""
+        """Return the Secret with which pods of a namespace pull."""
         return {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -40,8 +40,8 @@ class Login:
         }
 
     def objects(self, namespace: str) -> list[dict[str, Any]]:
-        """A namespace whose pods pull if they have no account of their own, as those of a cloud: Kubernetes adds the
-        Secret of the account `default` to each new pod.
+        """Return a namespace whose pods can pull images even without an account of their own, as those of a cloud:
+        Kubernetes adds the Secret of the account `default` to each new pod.
         """
         account = {
             "apiVersion": "v1",
@@ -56,11 +56,11 @@ class Login:
 
 
 def with_pull_secret(account: dict[str, Any]) -> dict[str, Any]:
-    """A ServiceAccount whose pods pull with the Secret."""
+    """Return a ServiceAccount whose pods pull images with the Secret."""
     return {**account, "imagePullSecrets": [{"name": PULL_SECRET}]}
 
 
 def local() -> Login:
-    """The login to the registry beside the embedded cluster."""
+    """Return the login to the registry beside the embedded cluster."""
     registry = Registry(Cluster())
     return Login(registry.login, registry.authority)

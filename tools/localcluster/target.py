@@ -21,7 +21,7 @@ class Target:
 
 
 def target() -> Target:
-    """The user's own cluster where `KUBECONFIG` names one, kind where Docker answers, else the embedded cluster.
+    """Return the user's own cluster if `KUBECONFIG` names one, kind if Docker answers, else the embedded cluster.
 
     A `KUBECONFIG` that names a cluster started from here counts as that cluster, not as the user's own.
     """

@@ -20,7 +20,7 @@ from .install import install, remove
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command; returns the exit status."""
+    """Run one command, and return the exit status."""
     options = _options().parse_args(arguments)
     try:
         operators = chosen(options.names)

@@ -27,12 +27,12 @@ _USER = "65532:65532"
 
 
 def reference(operator: Operator) -> str:
-    """The full name of an operator's image; its tag changes with what goes in."""
+    """Return the full name of an operator's image; its tag changes with what goes in."""
     return f"{_PREFIX}/{operator.name}:{_digest(operator)}"
 
 
 def archive(operator: Operator) -> Path:
-    """The archive with the operator's image, built if it is not there.
+    """Return the archive with the operator's image, built if it is missing.
 
     Raises BuildError where Go is missing, its module cannot be had, or the build fails.
     """
@@ -46,7 +46,7 @@ def helm_binary() -> Path:
 
 
 def helm() -> Path:
-    """The program `helm`, built if it is not there; raises BuildError where it cannot be."""
+    """Return the program `helm`, built if it is missing. Raises BuildError if it cannot be built."""
 
     def make(fresh: Path) -> None:
         build.go(folders([HELM])[HELM], "build", *_parallel(), *_FLAGS, f"-o={fresh / 'helm'}", "./cmd/helm")
@@ -76,7 +76,7 @@ def _pack(operator: Operator, fresh: Path) -> None:
 
 
 def _below(operator: Operator, fresh: Path) -> Path:
-    """An archive with the image below the operator's, which is built if it is not there."""
+    """Return an archive with the base image of the operator's, built if it is missing."""
     target, builder = fresh / "base.tar", engine()
     images.build(builder, [operator.base])
     image_archives.write(builder, [catalog.reference(operator.base)], target)
@@ -89,7 +89,7 @@ def _parallel() -> list[str]:
 
 
 def _merged(operator: Operator, folder: Path) -> Path:
-    """The module's folder; a copy in which folders of ours take the place of its own where there are any."""
+    """Return the module's folder; if folders of ours replace some of its own, a copy with these."""
     module = folders([operator.module])[operator.module]
     files = _sources(operator)
     if not files:

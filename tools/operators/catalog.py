@@ -273,8 +273,8 @@ KINDS: Mapping[str, Kinds] = {
 
 
 def chosen(names: list[str]) -> list[Operator]:
-    """The operators of these names; where there are none, all that resources need. Raises ValueError for a name there
-    is not.
+    """Return the operators of these names; without names, all that resources need. Raises ValueError for an unknown
+    name.
     """
     if unknown := sorted(set(names) - set(BY_NAME)):
         raise ValueError(f"there is no operator {', '.join(unknown)}; choose from {', '.join(BY_NAME)}")

@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 
 def rendered(module: Path, release: str, chart: Chart, references: Mapping[str, str]) -> list[Object]:
-    """The namespace, and the objects that `helm template` makes of a chart in a module, as that release.
+    """Return the namespace, and the objects that `helm template` makes of a chart in a module, as that release.
 
     In the chart's values `{NAME}` stands for the reference of that name. Raises BuildError where helm cannot be built.
     """
@@ -59,8 +59,8 @@ def _writable(folder: Path) -> None:
 
 
 def add_local_dependencies(copy: Path, chart: Path) -> None:
-    """The copy has the charts that its own needs and that lie beside it in the module. Those that are in registries are
-    left out: a chart may start with them, and helm refuses to go on without them.
+    """Add to the copy the charts that it needs and that are beside it in the module. It no longer names those in
+    registries: a chart may list them first, and helm refuses to go on without them.
     """
     path = copy / "Chart.yaml"
     described: Object = yaml.safe_load(path.read_text(encoding="utf-8"))

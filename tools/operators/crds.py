@@ -36,16 +36,16 @@ def definitions(*names: str, only: Collection[str] = ()) -> list[Object]:
 
 
 def paths(module: Path, kinds: Kinds) -> list[Path]:
-    """The files of a module that hold definitions."""
+    """Return the files of a module that hold definitions."""
     return sorted(path for pattern in kinds.files for path in module.glob(pattern))
 
 
 def load(path: Path) -> list[Object]:
-    """The definitions in a file."""
+    """Return the definitions in a file."""
     objects = documents(path.read_text(encoding="utf-8"))
     return [each for each in objects if each["kind"] == "CustomResourceDefinition"]
 
 
 def documents(text: str) -> list[Object]:
-    """The objects of a text of YAML documents."""
+    """Return the objects of a text of YAML documents."""
     return [each for each in yaml.load_all(text, Loader=_LOADER) if each]

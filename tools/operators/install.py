@@ -26,7 +26,8 @@ Object = dict[str, Any]
 
 
 def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
-    """The operators are Available, and the nodes have their images and those of their servers.
+    """Install the operators, load their images and those of their servers onto the nodes, and wait until they are
+    Available.
 
     Raises KubeError for a cluster of the user's own, and where one does not become Available; BuildError where one
     cannot be built.
@@ -46,7 +47,7 @@ def install(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
 
 
 def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
-    """The objects are there. Definitions come first: kubectl takes no object of a kind that is not established."""
+    """Apply the objects, definitions first: kubectl takes no object of a kind that is not established."""
     kinds = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
     if kinds:
         cluster.apply(*kinds)
@@ -58,14 +59,14 @@ def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
 
 
 def started(operators: Iterable[Operator]) -> list[Operator]:
-    """The operators, and the entries of `BY_NAME` whose images run in pods that they make, each once."""
+    """Return the operators, and the entries of `BY_NAME` whose images run in pods that they make, each once."""
     chosen = list(operators)
     by_name = {each.name: each for each in chosen}
     return list((by_name | {name: BY_NAME[name] for each in chosen for name in each.starts}).values())
 
 
 def remove(cluster: Kubernetes, operators: Sequence[Operator]) -> None:
-    """The operators and their webhooks are gone; their kinds, what was made of them, and the namespaces stay.
+    """Delete the operators and their webhooks. Their kinds, resources of these, and the namespaces stay.
 
     Raises KubeError for a cluster of the user's own.
     """
@@ -102,7 +103,7 @@ def objects(operator: Operator) -> list[Object]:
 
 
 def certified(cluster: Kubernetes, objects: Sequence[Object]) -> list[Object]:
-    """The objects with a certificate: the one that is there while it is good, as the operator has read it."""
+    """Return the objects with a certificate: the existing one while it is good, as the operator has read it."""
     mounted = operator_manifests.mounted(objects)
     if not mounted:
         return list(objects)

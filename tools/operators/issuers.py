@@ -17,7 +17,7 @@ _DNS = "public-dns.pebble.svc.cluster.local:53"
 
 
 def private(name: str = "openstack-ca") -> list[Object]:
-    """A ClusterIssuer with an authority whose key cert-manager draws, by way of one that signs itself."""
+    """Return a ClusterIssuer whose authority's key cert-manager generates, by way of a self-signed issuer."""
     authority = {
         "isCA": True,
         "commonName": name,
@@ -39,7 +39,7 @@ def private(name: str = "openstack-ca") -> list[Object]:
 
 
 def public(cluster: Kubernetes, name: str = "letsencrypt-prod", ingress_class: str = "") -> list[Object]:
-    """A ClusterIssuer with an account at the ACME server of `pebble`, which is installed. Names are validated by
+    """Return a ClusterIssuer with an account at the ACME server of `pebble`, which is installed. Names are validated by
     DNS-01, for which cert-manager updates the DNS that pebble asks; with an Ingress class by HTTP-01, through it.
     """
     http = {"http01": {"ingress": {"ingressClassName": ingress_class}}}
@@ -56,7 +56,7 @@ def public(cluster: Kubernetes, name: str = "letsencrypt-prod", ingress_class: s
 
 
 def ready(cluster: Kubernetes, *objects: Object, seconds: float = 120) -> None:
-    """The objects are applied, and each says that it is Ready.
+    """Apply the objects, and wait until each is Ready.
 
     Raises KubeError where that takes longer.
     """
@@ -74,7 +74,7 @@ def ready(cluster: Kubernetes, *objects: Object, seconds: float = 120) -> None:
 
 
 def public_root(cluster: Kubernetes) -> str:
-    """The certificate of the root that pebble issues under, which it draws whenever it starts."""
+    """Return the root certificate of pebble, which it generates at each start."""
     return cluster.kubectl("get", "--raw", _MANAGEMENT)
 
 
@@ -83,7 +83,9 @@ def _issuer(name: str, spec: Object) -> Object:
 
 
 def _accepted(cluster: Kubernetes, obj: Object, end: float) -> None:
-    """The webhook's authority reaches the API server some seconds after the webhook answers."""
+    """Apply an object, again until `end`: the API server gets the webhook's authority some seconds after the webhook
+    answers.
+    """
     while True:
         try:
             cluster.apply(obj)

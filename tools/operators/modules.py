@@ -41,7 +41,7 @@ def unlisted(modules: Iterable[Module]) -> str:
 
 
 def answers(text: str) -> list[dict[str, Any]]:
-    """The JSON objects of a text, which `go` writes one after the other."""
+    """Return the JSON objects of a text, which `go` writes one after the other."""
     decoder, values, at = json.JSONDecoder(), list[dict[str, Any]](), 0
     while at < len(text.rstrip()):
         value, end = decoder.raw_decode(text, at)
@@ -51,7 +51,7 @@ def answers(text: str) -> list[dict[str, Any]]:
 
 
 def checked(module: Module, answer: dict[str, Any]) -> Path:
-    """The module's folder, of what `go mod download -json` says of it."""
+    """Return the module's folder, from the output of `go mod download -json`."""
     if error := answer.get("Error"):
         raise BuildError(f"{module}: {error}")
     if answer["Sum"] != module.sum:

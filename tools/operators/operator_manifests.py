@@ -43,7 +43,7 @@ def adapted(objects: Iterable[Object], program: Program, *, mount: bool = True) 
 
 
 def hosts(objects: Iterable[Object], domain: str = "cluster.local") -> frozenset[str]:
-    """The names by which the operator's Services are called."""
+    """Return the names at which clients call the operator's Services."""
     services = [each["metadata"] for each in objects if each["kind"] == "Service"]
     names = [f"{meta['name']}.{meta['namespace']}.svc" for meta in services]
     return frozenset((*names, *(f"{name}.{domain}" for name in names)))
@@ -61,7 +61,7 @@ def mounted(objects: Iterable[Object]) -> list[tuple[str, str]]:
 
 
 def certified(objects: Iterable[Object], serving: Pair, authority: str) -> list[Object]:
-    """The objects, webhooks of which trust the authority, and the Secrets that are mounted, with the certificate."""
+    """Return the objects, whose webhooks trust the authority, and the mounted Secrets, which hold the certificate."""
     trusting = [_trusting(each, authority) if "webhooks" in each else each for each in objects]
     data = {"tls.crt": serving.cert, "tls.key": serving.key, "ca.crt": authority}
     secrets = [

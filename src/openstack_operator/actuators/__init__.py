@@ -52,8 +52,8 @@ WorkT = TypeVar("WorkT")
 
 
 def within(seconds: float, work: Callable[[Context[Any]], WorkT]) -> Callable[[Context[Any]], WorkT]:
-    """The same work, which raises Transient when its requests take longer than that altogether, or a server refuses
-    what no field of the spec is to blame for.
+    """Return the same work, which raises Transient when its requests take longer than that altogether, or a server
+    refuses what no field of the spec is to blame for.
     """
 
     def bounded(ctx: Context[Any]) -> WorkT:

@@ -18,8 +18,8 @@ def published(ctx: Context[Any], ref: Ref, field: str) -> str:
 
 
 def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
-    """The first of the keys that the referent's administrator Secret has; other operators call them by other names.
-    Raises Transient while there is none and no default.
+    """Return the value of the first of these keys in the referent's administrator Secret; other operators name them
+    otherwise. Raises Transient while there is none and no default.
     """
     secret = published(ctx, ref, "adminSecret")
     secret_data = ctx.secrets.get(secret, {})
@@ -29,7 +29,7 @@ def admin(ctx: Context[Any], ref: Ref, *keys: str, default: str = "") -> str:
 
 
 def password(ctx: Context[Any], ref: SecretKeyRef, path: str = "spec.passwordSecretRef") -> str:
-    """The password the spec points at. Raises SpecError where there is none to use."""
+    """Return the password the spec points at. Raises SpecError where there is none to use."""
     value = ctx.secrets.get(ref.name, {}).get(ref.key)
     if value is None:
         raise MissingReference(path, f"there is no Secret {ref.name!r} with a key {ref.key!r}")
@@ -39,6 +39,6 @@ def password(ctx: Context[Any], ref: SecretKeyRef, path: str = "spec.passwordSec
 
 
 def trust(ctx: Context[Any], ref: Ref) -> str:
-    """The authorities of the referent's certificate in PEM; empty where it shows none."""
+    """Return the authorities of the referent's certificate in PEM; empty where it shows none."""
     resolved = ctx.refs.get(ref)
     return ctx.secrets.get(name, {}).get("ca.crt", "") if resolved and (name := resolved.published.get(TRUSTED)) else ""

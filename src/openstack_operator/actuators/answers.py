@@ -13,8 +13,8 @@ ShapeT = TypeVar("ShapeT")
 
 
 def read(server: str, response: httpx2.Response, shape: type[ShapeT]) -> ShapeT:
-    """The JSON of an answer, by its shape; fields that the shape does not name are left out. Raises Transient for what
-    is no JSON, or of another shape. Values are not quoted: they may be secrets, or of a server that only the
+    """Return the JSON of an answer, by its shape; fields that the shape does not name are left out. Raises Transient
+    for what is no JSON, or of another shape. Values are not quoted: they may be secrets, or of a server that only the
     operator reaches.
     """
     try:
@@ -45,7 +45,7 @@ def _strange(server: str, response: httpx2.Response, why: str) -> Transient:
 
 
 def strange(server: str, why: str) -> Transient:
-    """The error for an answer that this server never gives."""
+    """Return the error for an answer that this server never gives."""
     return Transient(f"the address of {server} does not answer as {server} does ({why}); check the address")
 
 

@@ -45,7 +45,9 @@ def _row(rule: AccessRule) -> RuleRow:
 
 
 def _compared(rule: RuleRow) -> tuple[str, str, str]:
-    """A rule as Keystone's database compares it: of two paths that differ in case, a user has the first one alone."""
+    """Return a rule as Keystone's database compares it: of two paths that differ in case, a user has the first one
+    alone.
+    """
     return rule["service"].casefold(), rule["method"], rule["path"].casefold()
 
 
@@ -147,7 +149,7 @@ def _credential(ctx: Context[KeystoneApplicationCredentialSpec], secret: str) ->
 
 
 def _check(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
-    """Raises SpecError for an owner or rules that Keystone would take for others."""
+    """Raise SpecError for an owner or rules that Keystone would take for others."""
     spec = ctx.spec
     if spec.owner and fold(spec.owner.domain) == "default":
         administrator = access.admin(ctx, spec.keystone_ref, "username")
@@ -158,13 +160,13 @@ def _check(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
 
 
 def ensure(ctx: Context[KeystoneApplicationCredentialSpec]) -> list[str]:
-    """The owner has the credential, with the roles that the owner has in the project; what was changed comes out."""
+    """Give the owner the credential, with the roles that the owner has in the project. Return what was changed."""
     _check(ctx)
     return loop.ensure((_credential(ctx, access.password(ctx, ctx.spec.password_secret_ref)),))
 
 
 def remove(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
-    """The credential is gone, and every token by it, if the operator made it and no other resource has it."""
+    """Delete the credential, and with it every token by it, if the operator made it and no other resource has it."""
     if ctx.conflicting_fields:
         return
     loop.remove((_credential(ctx, ""),))

@@ -70,12 +70,12 @@ def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
 
 
 def observe(ctx: Context[CinderBackendSpec]) -> Outcome:
-    """The same, for the engine."""
+    """Return what `details` finds as an outcome, for the engine."""
     return Outcome(details=details(ctx))
 
 
 def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:
-    """Number of volumes on a host or cluster; of `host@backend`, Cinder finds those of every pool."""
+    """Return the number of volumes on a host or cluster; of `host@backend`, Cinder finds those of every pool."""
     filtered = {"cluster_name" if ctx.spec.cluster else "host": place}
     params = {"all_tenants": "1", "limit": "1", "with_count": "true", **filtered}
     answer = connected(ctx).call("GET", "/volumes", params=params)
@@ -83,7 +83,7 @@ def _volumes(ctx: Context[CinderBackendSpec], place: str) -> int:
 
 
 def _sum(pools: Sequence[Row], field: str) -> str | None:
-    """A quantity of whole GiB; None where a pool does not tell, or calls it infinite or unknown."""
+    """Return the sum as a quantity of whole GiB; None where a pool reports none, or calls it infinite or unknown."""
     values = [pool.get(field) for pool in pools]
     if not values or not all(isinstance(value, (int, float)) and abs(value) < _MOST for value in values):
         return None

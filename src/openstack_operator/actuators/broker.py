@@ -35,7 +35,7 @@ def _mebibytes(size: object) -> str:
 
 
 def flows(api: Api, broker: str) -> None:
-    """Raises Transient where no client can publish to `broker`, the name of its resource: with a single member short of
+    """Raise Transient where no client can publish to `broker`, the name of its resource: with a single member short of
     disk or memory, RabbitMQ lets the publishers of all members wait (https://www.rabbitmq.com/docs/alarms).
     """
     answer = api.call("GET", "/nodes", params={"columns": "name,disk_free,disk_free_limit,disk_free_alarm,mem_alarm"})

@@ -68,7 +68,7 @@ class Service:
             self._keystone.update("service", self.id, {"enabled": True, "description": self._spec.description})
 
     def delete(self) -> None:
-        """Removed once no region has an endpoint of it."""
+        """Delete the service once no region has an endpoint of it."""
         if not self._keystone.rows("endpoints", _Endpoint, service_id=self.id):
             self._keystone.delete("service", self.id)
 
@@ -151,8 +151,9 @@ def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneServiceSpec]) -> None:
-    """The endpoints in this region are gone, and the service where no other region has one. What belongs to another
-    resource stays."""
+    """Delete the endpoints in this region, and the service if no other region has one. What belongs to another resource
+    stays.
+    """
     if ctx.conflicting_fields:
         return
     keystone = session(ctx, ctx.spec.keystone_ref)

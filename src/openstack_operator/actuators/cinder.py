@@ -37,7 +37,7 @@ class Cinder:
         *,
         ids: Sequence[str] = (),
     ) -> httpx2.Response | None:
-        """The answer; None for 404. `ids` and what is raised are as of `Api.call`."""
+        """Return the answer; None for 404. `ids` and the errors raised are those of `Api.call`."""
 
         def request(token: str) -> httpx2.Response | None:
             headers = {"X-Auth-Token": token, **_VERSION}
@@ -60,7 +60,7 @@ _api = Sessions(_at)
 
 
 def connected(ctx: Context[Any]) -> Cinder:
-    """The Cinder a spec names, over connections and with a session that all share who name it."""
+    """Return the Cinder that a spec names. All resources that name it share its connections and its session."""
     ref = ctx.spec.cinder_ref
     api = _api(access.published(ctx, ref, "internalURL"), access.trust(ctx, ref))
     return Cinder(api, session(ctx, ctx.spec.keystone_ref))

@@ -20,8 +20,9 @@ _ACCENTS = range(0x300, 0x370)
 
 
 def fold(name: str) -> str:
-    """The same for names that MariaDB may compare as equal: its collations ignore case, accents and spaces at the end.
-    Of a letter that only some take for another one, as `ß`, Keystone says whom it found (actuators/identity.py).
+    """Return the same text for names that MariaDB may compare as equal: its collations ignore case, accents and spaces
+    at the end. Of a letter that only some take for another one, as `ß`, Keystone says whom it found
+    (actuators/identity.py).
     """
     # Once more, since lower case may have an accent of its own.
     decomposed = normalize("NFKD", normalize("NFKD", name).casefold())
@@ -48,33 +49,33 @@ def _claims(spec: Mapping[str, Any], at: Sequence[str], names: Mapping[str, str]
 
 
 def database(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The schema and the account of a MariaDBDatabase."""
+    """Return the schema and the account of a MariaDBDatabase."""
     names = {"database": "schema", "user": "account"}
     return tuple(_claims(spec, _server(spec, "mariadbRef", _MARIADB), names, folds=True))
 
 
 def vhost(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The virtual host and the user of a RabbitMQVhost; RabbitMQ compares byte by byte."""
+    """Return the virtual host and the user of a RabbitMQVhost; RabbitMQ compares byte by byte."""
     names = {"vhost": "virtual host", "user": "user"}
     return tuple(_claims(spec, _server(spec, "rabbitmqRef", _RABBITMQ), names, folds=False))
 
 
 def user(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The user of a KeystoneUser, in its domain."""
+    """Return the user of a KeystoneUser, in its domain."""
     domain = fold(_text(spec, "domain", "Default"))
     return tuple(_claims(spec, (*_server(spec, "keystoneRef", _KEYSTONE), domain), {"user": "user"}, folds=True))
 
 
 def domain(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The domain of a KeystoneDomain, and its administrator, a user like any other."""
+    """Return the domain of a KeystoneDomain, and its administrator, a user like any other."""
     server, at = _server(spec, "keystoneRef", _KEYSTONE), fold(_text(spec, "domain"))
     administrator = _claims(spec, (*server, at), {"administrator": "user"}, folds=True)
     return (*_claims(spec, server, {"domain": "domain"}, folds=True), *administrator)
 
 
 def service(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The type of a KeystoneService in its region. Its name may have several types, as that of Heat; and endpoints of
-    other regions are those of other resources.
+    """Return the type of a KeystoneService in its region. Its name may have several types, as that of Heat; and
+    endpoints of other regions are those of other resources.
     """
     region = _text(spec, "region", "RegionOne")
     types = _claims(
@@ -84,13 +85,13 @@ def service(spec: Mapping[str, Any]) -> Sequence[Claim]:
 
 
 def identity_provider(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The provider of a KeystoneIdentityProvider, whose name its mapping has, too."""
+    """Return the provider of a KeystoneIdentityProvider, whose name its mapping has, too."""
     return tuple(_claims(spec, _server(spec, "keystoneRef", _KEYSTONE), {"name": "identity provider"}, folds=True))
 
 
 def application_credential(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The credential of a KeystoneApplicationCredential, whose name is one of its owner's. Without an owner, the user
-    is the administrator.
+    """Return the credential of a KeystoneApplicationCredential, whose name is one of its owner's. Without an owner, the
+    user is the administrator.
     """
     at: Sequence[str] = _server(spec, "keystoneRef", _KEYSTONE)
     owner = spec.get("owner")
@@ -101,12 +102,12 @@ def application_credential(spec: Mapping[str, Any]) -> Sequence[Claim]:
 
 
 def volume_type(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The type of a CinderVolumeType."""
+    """Return the type of a CinderVolumeType."""
     return tuple(_claims(spec, _server(spec, "cinderRef", _CINDER), {"name": "volume type"}, folds=True))
 
 
 def quota(spec: Mapping[str, Any]) -> Sequence[Claim]:
-    """The project of a CinderQuota in its domain, or every project."""
+    """Return the project of a CinderQuota in its domain, or every project."""
     server, project = _server(spec, "cinderRef", _CINDER), _text(spec, "project")
     if not project:
         return (Claim("spec.project", "quota of every project", (*server, "quota")),)

@@ -140,7 +140,7 @@ class Account:
             self._server.run(f"GRANT {grant} TO %s@'%%'", self._user)
 
     def _check_tables(self) -> None:
-        """Raises Transient while a table is missing: MariaDB grants nothing on it, and services make theirs later."""
+        """Raise Transient while a table is missing: MariaDB grants nothing on it, and services make theirs later."""
         if not self._tables:
             return
         statement = "SELECT table_name FROM information_schema.tables WHERE table_schema = %s"
@@ -157,7 +157,7 @@ def _administers(ctx: Context[MariaDBDatabaseSpec]) -> bool:
 
 
 def ensure(ctx: Context[MariaDBDatabaseSpec]) -> list[str]:
-    """Schema and account are as the spec says; what was changed comes out. A dropped schema comes back empty."""
+    """Make schema and account as the spec says, and return what was changed. A dropped schema comes back empty."""
     spec = ctx.spec
     if _administers(ctx):
         raise SpecError("spec.user", f"{spec.user!r} administers the server; choose another name")
@@ -168,7 +168,7 @@ def ensure(ctx: Context[MariaDBDatabaseSpec]) -> list[str]:
 
 
 def remove(ctx: Context[MariaDBDatabaseSpec]) -> None:
-    """The account is gone, and the schema where the spec says so."""
+    """Drop the account, and the schema where the spec says so."""
     spec = ctx.spec
     with _connected(ctx) as server:
         things: list[loop.Thing] = []

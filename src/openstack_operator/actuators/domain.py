@@ -55,7 +55,7 @@ class OwnDomain:
         self._keystone.update("domain", self.id, {name: self._values[name] for name in sorted(changed)})
 
     def delete(self) -> None:
-        """It is gone, with all its users and projects. Keystone deletes no domain that is enabled."""
+        """Delete the domain with all its users and projects, disabled first: Keystone deletes no enabled domain."""
         self._keystone.update("domain", self.id, {"enabled": False})
         self._keystone.delete("domain", self.id)
 
@@ -100,7 +100,7 @@ class Role:
         """There is nothing to change."""
 
     def delete(self) -> None:
-        """It stays: users of other domains may have it."""
+        """Do nothing: users of other domains may have the role."""
 
 
 def ensure(ctx: Context[KeystoneDomainSpec]) -> list[str]:
@@ -115,7 +115,7 @@ def ensure(ctx: Context[KeystoneDomainSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneDomainSpec]) -> None:
-    """The administrator is gone, and with deletionPolicy Delete the domain; one that belongs to others stays whole."""
+    """Delete the administrator, and with deletionPolicy Delete the domain. One that belongs to others stays whole."""
     if ctx.conflicting_fields:
         return
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec

@@ -21,7 +21,7 @@ class AddressRefused(OSError):
 
 
 def allow(networks: Iterable[str]) -> None:
-    """Connects to these networks from now on, whatever they are, and to no others that are refused. Raises ValueError
+    """Allow connections to these networks from now on, also where they would otherwise be refused. Raises ValueError
     for what is no network.
     """
     global _allowed  # noqa: PLW0603  (of the whole process, as its place in the network is)
@@ -29,8 +29,8 @@ def allow(networks: Iterable[str]) -> None:
 
 
 def connect(host: str, port: int, timeout: float | None) -> socket.socket:
-    """A connection to a server that a resource names, at the first of its addresses that answers. Raises OSError, which
-    is AddressRefused as `addresses` raises it, and ExhaustedError once the thread's budget is used up.
+    """Return a connection to a server that a resource names, at the first of its addresses that answers. Raises
+    OSError, which is AddressRefused as `addresses` raises it, and ExhaustedError once the thread's budget is used up.
     """
     failed = OSError(f"{host} has no address")
     for address in addresses(host, port):
@@ -42,8 +42,9 @@ def connect(host: str, port: int, timeout: float | None) -> socket.socket:
 
 
 def addresses(host: str, port: int) -> list[str]:
-    """The addresses of a server to connect to. They are to be used instead of the name, which may have others the next
-    time. Raises AddressRefused where one is in the list of `kube/addresses.py`, and OSError for a name without any.
+    """Return the addresses of a server to connect to. They are to be used instead of the name, which may have others
+    the next time. Raises AddressRefused where one is in the list of `kube/addresses.py`, and OSError for a name without
+    any.
     """
     ips = [str(address[0]) for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
     for address in ips:
@@ -52,7 +53,7 @@ def addresses(host: str, port: int) -> list[str]:
 
 
 def check(address: str) -> None:
-    """Raises AddressRefused where the operator connects to no such address."""
+    """Raise AddressRefused where the operator connects to no such address."""
     ip = plain_address(address)
     if (kind := refused_kind(ip)) and not any(ip in network for network in _allowed):
         raise AddressRefused(

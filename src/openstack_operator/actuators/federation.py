@@ -69,7 +69,7 @@ class Domain:
         """There is nothing to change."""
 
     def delete(self) -> None:
-        """It stays: others may use it."""
+        """Do nothing: others may use the domain."""
 
 
 class _FederationObject:
@@ -82,7 +82,9 @@ class _FederationObject:
         self._at = f"{_API}/{at}"
 
     def _row(self, shape: type[IdentifiedT]) -> IdentifiedT | None:
-        """Raises SpecError where Keystone's database takes the id of another one for the same."""
+        """Return the object; None if there is none. Raises SpecError if Keystone's database takes another id for the
+        same.
+        """
         answer = self._keystone.call("GET", self._at)
         if not answer:
             return None
@@ -94,7 +96,7 @@ class _FederationObject:
         self._keystone.call(method, self._at, {self.kind: values})
 
     def delete(self) -> None:
-        """It is gone."""
+        """Delete the object."""
         self._keystone.call("DELETE", self._at)
 
 
@@ -183,7 +185,7 @@ class Protocol(_FederationObject):
 
 
 def ensure(ctx: Context[KeystoneIdentityProviderSpec]) -> list[str]:
-    """Provider, protocol and mapping are as the spec says; what was changed comes out."""
+    """Make provider, protocol and mapping as the spec says, and return what was changed."""
     keystone, spec = session(ctx, ctx.spec.keystone_ref), ctx.spec
     domain = Domain(keystone, spec.domain)
     things = (domain, Mapping(keystone, spec), Provider(keystone, spec, domain), Protocol(keystone, spec))

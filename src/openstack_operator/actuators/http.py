@@ -70,7 +70,7 @@ class Sessions(Generic[SessionT]):
         """With the time of its last use, in that order."""
 
     def __call__(self, *login: str | float) -> SessionT:
-        """The session of a login, which is made at its first use."""
+        """Return the session of a login, which is made at its first use."""
         digest = hashlib.blake2b(repr(login).encode(errors="surrogateescape"), key=self._key).digest()
         with self._lock:
             now = self._clock()
@@ -145,9 +145,9 @@ class Api:
         headers: dict[str, str] | None = None,
         secret: bool = False,
     ) -> httpx2.Response | None:
-        """The answer; None for 404. `ids` are names that a server said, for each `{}` of the path, so that no error has
-        them. With `secret` the answer stays out of the log, too, as servers quote what they were sent. Raises
-        Unauthorized, Conflict, Refused or Transient.
+        """Return the answer; None for 404. `ids` are names that a server said: they fill each `{}` of the path, and no
+        error quotes them. With `secret` the answer stays out of the log, too, as servers quote what they were sent.
+        Raises Unauthorized, Conflict, Refused or Transient.
         """
         url = self.url + _filled(path, ids)
         call = f"{method} {path.replace('{}', '…') if ids else path}"
@@ -165,7 +165,7 @@ class Api:
         return self._judged(response, call, secret=secret)
 
     def _received(self, response: httpx2.Response, call: str) -> httpx2.Response:
-        """The answer with its content. Raises Transient for one that is larger than any of these APIs gives."""
+        """Return the answer with its content. Raises Transient for one that is larger than any of these APIs gives."""
         content = bytearray()
         try:
             if response.headers.get("Content-Encoding", "identity") != "identity":

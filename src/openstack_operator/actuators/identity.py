@@ -143,7 +143,7 @@ class User:
 
 
 def refuse_other_name(path: str, name: str, existing: str, kind: str = "user") -> None:
-    """Raises SpecError where Keystone's database takes the name of another thing of that kind for the same: its
+    """Raise SpecError where Keystone's database takes the name of another thing of that kind for the same: its
     collation may ignore case, accents, or spaces at the end.
     """
     if existing != name:
@@ -221,7 +221,7 @@ class Roles:
 
 
 def _refuse_other_names(spec: KeystoneUserSpec, login: Login) -> None:
-    """Raises SpecError where the login was that of another user, or in another domain or project."""
+    """Raise SpecError where the login was that of another user, or in another domain or project."""
     if login.domain_name:
         refuse_other_name("spec.domain", spec.domain, login.domain_name, "domain")
     if login.project_name:
@@ -256,8 +256,7 @@ def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
 
 
 def remove(ctx: Context[KeystoneUserSpec]) -> None:
-    """The user is gone, and its roles with it, unless it is retained. The project stays: other service users work in
-    it."""
+    """Delete the user and its roles, unless it is retained. The project stays: other service users work in it."""
     if ctx.conflicting_fields or _administers(ctx) or ctx.spec.deletion_policy == "Retain":
         return
     keystone = session(ctx, ctx.spec.keystone_ref)

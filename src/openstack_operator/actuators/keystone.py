@@ -216,19 +216,19 @@ class Keystone:
         return sorted(rows, key=lambda row: str(row.get("id", "")))
 
     def create(self, kind: str, values: Mapping[str, Any], *, secret: bool = False) -> str:
-        """The id of a new row of `<kind>s`. Raises Conflict where it exists."""
+        """Create a row of `<kind>s`, and return its id. Raises Conflict where it exists."""
         answer = self.call("POST", f"/{kind}s", {kind: values}, secret=secret)
         if answer is None:
             raise Transient(f"Keystone: what a new {kind} belongs to has just gone")
         return member(NAME, answer, kind, Identified)["id"]
 
     def update(self, kind: str, row: str, values: Mapping[str, Any], *, secret: bool = False) -> None:
-        """The row has these values."""
+        """Write these values to the row."""
         if self.call("PATCH", f"/{kind}s/{{}}", {kind: values}, ids=(row,), secret=secret) is None:
             raise Transient(f"Keystone: the {kind} to change has just gone")
 
     def delete(self, kind: str, row: str) -> None:
-        """The row is gone."""
+        """Delete the row."""
         self.call("DELETE", f"/{kind}s/{{}}", ids=(row,))
 
 
@@ -247,7 +247,7 @@ _session = Sessions(Keystone)
 
 
 def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
-    """The administrator's session with a Keystone, shared by all resources that name it."""
+    """Return the administrator's session with a Keystone, shared by all resources that name it."""
     url = access.published(ctx, ref, "internalURL")
     username, password = access.admin(ctx, ref, "username"), access.admin(ctx, ref, "password")
     project = access.admin(ctx, ref, "project", default="admin")
@@ -255,5 +255,5 @@ def session(ctx: Context[Any], ref: KeystoneRef) -> Keystone:
 
 
 def session_of(ctx: Context[Any], ref: KeystoneRef, user: str, password: str, domain: str, project: str) -> Keystone:
-    """The session of another user of a Keystone, in this project."""
+    """Return the session of another user of a Keystone, in this project."""
     return _session(access.published(ctx, ref, "internalURL"), user, password, project, access.trust(ctx, ref), domain)

@@ -39,7 +39,7 @@ class Thing(Protocol):
         ...
 
     def create(self) -> None:
-        """The thing exists as wanted; raises Conflict where it exists already."""
+        """Create the thing as wanted. Raises Conflict if it exists already."""
         ...
 
     def update(self, changed: frozenset[str]) -> None:
@@ -47,7 +47,7 @@ class Thing(Protocol):
         ...
 
     def delete(self) -> None:
-        """The thing that was found is gone."""
+        """Delete the thing that was found."""
         ...
 
 

@@ -299,7 +299,7 @@ def observe(ctx: Context[RabbitMQVhostSpec]) -> Outcome:
 
 
 def remove(ctx: Context[RabbitMQVhostSpec]) -> None:
-    """The user is gone, and the virtual host with all its queues unless the spec says otherwise."""
+    """Delete the user, and the virtual host with all its queues unless the spec says otherwise."""
     if _administers(ctx):
         return
     api = _connect(ctx)

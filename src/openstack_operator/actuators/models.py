@@ -54,7 +54,8 @@ Keeper = Literal["builtin", "k-orc"]
 
 class MariaDBDatabaseSpec(Model):
     """A schema in a MariaDB, with an account that may do everything in this schema, or read some of its tables, and
-    nothing elsewhere."""
+    nothing elsewhere.
+    """
 
     rules = (
         rule(
@@ -177,7 +178,8 @@ class KeystoneUserSpec(Model):
 
 class KeystoneDomainSpec(Model):
     """A domain of Keystone for the users that a service makes, as Heat does for its stacks, with an administrator of
-    its own; and roles of Keystone that the service needs."""
+    its own; and roles of Keystone that the service needs.
+    """
 
     rules = (
         rule(
@@ -229,7 +231,8 @@ class CredentialOwner(Model):
 
 class KeystoneApplicationCredentialSpec(Model):
     """An application credential of Keystone's administrator, or of another user, with the user's roles in its
-    project."""
+    project.
+    """
 
     rules = (immutable_optional("owner", "the credential's owner"),)
 

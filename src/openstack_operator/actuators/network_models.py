@@ -36,7 +36,8 @@ class Encapsulation(Model):
 class OVNChassisSpec(Model):
     """A node of an OVN. The operator creates one for each Node that an OVNCluster runs on, with the Node's name, and
     deletes it when the Node is deleted or leaves the cluster. Fields that are set here override the cluster's for this
-    node; the node applies them within two minutes, without a restart."""
+    node; the node applies them within two minutes, without a restart.
+    """
 
     cluster_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVN it belongs to. Written by the operator."""

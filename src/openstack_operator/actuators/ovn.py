@@ -90,7 +90,7 @@ def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
 
 
 def labels(text: str) -> dict[str, str]:
-    """A nodeSelector as an OVN publishes it: label=value[,label=value]."""
+    """Return the nodeSelector that an OVN publishes as `label=value[,label=value]`."""
     return dict(each.split("=", 1) for each in text.split(",") if each)
 
 
@@ -194,7 +194,7 @@ def _transact(ctx: Context[OVNChassisSpec], operations: Sequence[Operation]) -> 
 
 
 def _name(ctx: Context[OVNChassisSpec]) -> str:
-    """A node is called by the name of its Node there, which is that of the resource."""
+    """Return the name of the chassis in OVN: that of its Node, which the resource has, too."""
     return ctx.owner
 
 
@@ -207,7 +207,7 @@ def _map(value: _Map) -> dict[str, str]:
 
 
 def _rows(answer: Any, shape: type[RowT]) -> list[RowT]:
-    """The rows that a question gave. Raises Transient for those of another shape."""
+    """Return the rows of an answer. Raises Transient for rows of another shape."""
     try:
         rows = msgspec.convert(answer, dict[str, Any]).get("rows")
         return msgspec.convert(rows, list[shape]) if rows else []

@@ -105,7 +105,7 @@ def _transact(remote: str, database: str, operations: Sequence[Operation], tls: 
 
 
 def _said(value: object) -> str:
-    """The error of a database, where it is one that there is."""
+    """Return the error that a database reports, if it is a known one; otherwise `an error`."""
     return value if isinstance(value, str) and value in _ERRORS else "an error"
 
 

@@ -1,5 +1,6 @@
 """Queues of servers while these move to another broker: copies on that one, in which messages wait for programs that
-have not moved yet; and the end of the messages on the first one."""
+have not moved yet; and the end of the messages on the first one.
+"""
 
 from __future__ import annotations
 

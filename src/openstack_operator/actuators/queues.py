@@ -1,5 +1,6 @@
 """Deletion of queues of a virtual host that no client could use again, found over the management API: clients create
-them again."""
+them again.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Suspects:
         """Time of the last look, and time at which each queue was first seen."""
 
     def __len__(self) -> int:
-        """The number of virtual hosts with suspects."""
+        """Return the number of virtual hosts with suspects."""
         return len(self._by_vhost)
 
     def update(self, broker: str, vhost: str, names: Collection[str], now: float) -> Mapping[str, float]:
@@ -56,7 +57,7 @@ class Suspects:
         return since
 
     def forget(self, broker: str, vhost: str, name: str) -> None:
-        """The queue was deleted: one of that name that is seen later is a new one."""
+        """Forget a queue that was deleted: one of that name that is seen later is a new one."""
         with self._lock:
             _, since = self._by_vhost.get((broker, vhost), (0.0, {}))
             since.pop(name, None)
@@ -64,7 +65,7 @@ class Suspects:
                 self._by_vhost.pop((broker, vhost), None)
 
     def forget_vhost(self, broker: str, vhost: str) -> None:
-        """The virtual host is new, or not looked at any more."""
+        """Forget a virtual host that is new, or not looked at any more."""
         with self._lock:
             self._by_vhost.pop((broker, vhost), None)
 

@@ -47,7 +47,7 @@ class Quota:
         self._cinder.call("PUT", self._at, {self._key: values}, ids=self._ids)
 
     def delete(self) -> None:
-        """A project falls back to what every project has; that itself stays."""
+        """Delete the quota of a project, which then has that of every project. The latter is never deleted."""
         if self._ids:
             self._cinder.call("DELETE", self._at, ids=self._ids)
 
@@ -70,12 +70,12 @@ def _project(ctx: Context[CinderQuotaSpec]) -> str:
 
 
 def ensure(ctx: Context[CinderQuotaSpec]) -> list[str]:
-    """The limits are as the spec says; what was changed comes out."""
+    """Set the limits that the spec names, and return what was changed."""
     return loop.ensure((Quota(connected(ctx), ctx.spec, _project(ctx)),))
 
 
 def remove(ctx: Context[CinderQuotaSpec]) -> None:
-    """The project has what every project has, unless another resource gives it its quota."""
+    """Give the project the limits of every project again, unless another resource sets its quota."""
     if ctx.conflicting_fields:
         return
     try:

@@ -33,17 +33,19 @@ _REFUSALS = frozenset(
 
 
 def quoted(identifier: str) -> str:
-    """An identifier as it stands in a statement, safe also where the driver fills in `%s`."""
+    """Return an identifier as statements quote it, safe also where the driver fills in `%s`."""
     return "`" + identifier.replace("`", "``").replace("%", "%%") + "`"
 
 
 def literal(schema: str) -> str:
-    """A schema's name as GRANT wants it: there `_` and `%` are wildcards, and nova_api would match novaXapi too."""
+    """Return a schema's name as GRANT expects it: there `_` and `%` are wildcards, and nova_api would match novaXapi
+    too.
+    """
     return re.sub(r"([\\_%])", r"\\\1", schema)
 
 
 def hashed(password: str) -> str:
-    """The password as mysql_native_password keeps it, so that the password itself is in no statement and no log."""
+    """Return the hash that mysql_native_password stores, so that the password itself is in no statement and no log."""
     once = hashlib.sha1(password.encode(), usedforsecurity=False).digest()
     return "*" + hashlib.sha1(once, usedforsecurity=False).hexdigest().upper()
 
@@ -67,8 +69,8 @@ class Server:
     def rows(
         self, columns: int, statement: str, *arguments: str, secret: bool = False
     ) -> Sequence[Sequence[str | None]]:
-        """The rows of a statement, of so many columns of text each. Raises as `run` does, and Transient where the
-        server answers something else.
+        """Return the rows of a statement, each with so many columns of text. Raises as `run` does, and Transient where
+        the server answers something else.
         """
         rows = self._rows(statement, arguments, secret=secret)
         for row in rows:
@@ -88,7 +90,7 @@ class Server:
 
 
 def _code(error: pymysql.MySQLError) -> int:
-    """Number of the error; 0 for one without."""
+    """Return the number of the error; 0 for one without."""
     return next((code for code in error.args[:1] if isinstance(code, int)), 0)
 
 
@@ -117,8 +119,8 @@ def _judged(error: pymysql.MySQLError, *, secret: bool) -> Exception:
 
 @contextmanager
 def connected(host: str, port: int, password: str, trust: str = "", user: str = "root") -> Generator[Server]:
-    """A connection of an administrator, closed at the end; checked against authorities, in PEM, where there are
-    any. Raises Transient where there is none to have.
+    """Yield a connection of an administrator, closed at the end. The server's certificate is checked if there are
+    authorities (`trust`, in PEM). Raises Transient if it cannot be made.
     """
     with limits(), _connection(host, port, password, trust, user) as connection:
         yield Server(connection)

@@ -104,7 +104,7 @@ class Connection(_Driver):
             raise Trouble(f"the server asks for the password by {method_name}, which would tell it")
 
     def _read_bytes(self, num_bytes: int) -> bytes:
-        """Waits no longer than the connection may last, however slowly the bytes come."""
+        """Read bytes, for no longer than the connection may last, however slowly they come."""
         self._sock.settimeout(self._read_timeout)
         self._current_timeout = self._read_timeout
         try:

@@ -153,7 +153,7 @@ class Encryption:
         self._cinder.call("PUT", "/types/{}/encryption/{}", {"encryption": self.desired}, ids=(self._of.id, self._id))
 
     def delete(self) -> None:
-        """It goes with its type."""
+        """Do nothing: the encryption goes with its type."""
 
 
 class Access:
@@ -174,17 +174,17 @@ class Access:
         return {"public": self._of.public}
 
     def create(self) -> None:
-        """It comes with its type."""
+        """Do nothing: the access comes with its type."""
 
     def update(self, changed: frozenset[str]) -> None:
         self._of.put(public=self._public)
 
     def delete(self) -> None:
-        """It goes with its type."""
+        """Do nothing: the access goes with its type."""
 
 
 def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
-    """The type is as the spec says; what was changed comes out."""
+    """Make the type as the spec says, and return what was changed."""
     cinder, spec = connected(ctx), ctx.spec
     volume_type = VolumeType(cinder, spec)
     encryption = [Encryption(cinder, spec.encryption, volume_type)] if spec.encryption else []
@@ -193,7 +193,7 @@ def ensure(ctx: Context[CinderVolumeTypeSpec]) -> list[str]:
 
 
 def remove(ctx: Context[CinderVolumeTypeSpec]) -> None:
-    """The type is gone, unless it belongs to another resource; Cinder refuses that while a volume has it."""
+    """Delete the type, unless it belongs to another resource. Cinder refuses that while a volume has it."""
     if ctx.conflicting_fields:
         return
     loop.remove((VolumeType(connected(ctx), ctx.spec),))

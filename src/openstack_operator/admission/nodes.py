@@ -1,5 +1,6 @@
 """Policies for fields that decide what runs on nodes as root: a ValidatingAdmissionPolicy for each kind with such
-fields."""
+fields.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ _RUNS = "decides what runs on nodes as root"
 
 
 def node_policies() -> list[Object]:
-    """The policies and their bindings, which hold in every namespace."""
+    """Return the policies and their bindings, which apply in every namespace."""
     # Some kinds of c5c3's groups have the same fields as ours of the same name; they share a policy.
     policies: dict[str, tuple[list[Object], list[Resource[Any]]]] = {}
     for resource in RESOURCES:

@@ -15,8 +15,8 @@ _API = "admissionregistration.k8s.io/v1"
 
 
 def operator_pods(namespace: str = NAMESPACE) -> list[Object]:
-    """The operator, whose account is in this namespace, marks the members of a cluster by what they do, so that a
-    Service finds the primary.
+    """Return the policies for the operator's account in this namespace: it may label the members of a cluster by their
+    role, so that a Service finds the primary, and delete pods of nova-compute.
     """
     members = {"app.kubernetes.io/managed-by": MANAGED_BY, WATCHED: "true"}
     account = namespace, OPERATOR
@@ -30,8 +30,8 @@ def pod_policy(
     annotations: Collection[str] = (),
     required: Mapping[str, str] | None = None,
 ) -> list[Object]:
-    """The policy and its binding for a ServiceAccount, by namespace and name. It may change these labels and
-    annotations of pods that bear all `required` labels, before and after.
+    """Return the policy and its binding for a ServiceAccount, by namespace and name. The account may change only these
+    labels and annotations, and only of pods that have all `required` labels, before and after.
     """
     validations = [
         _rule(_is_same("spec"), "the spec of a pod"),
@@ -56,7 +56,9 @@ def pod_policy(
 
 
 def _endings(account: tuple[str, str]) -> list[Object]:
-    """The operator ends pods of nova-compute, so that Kubernetes makes them again from the newest template."""
+    """Return the policy by which the operator may delete pods of nova-compute alone, so that Kubernetes makes them
+    again from the newest template.
+    """
     labels, owners = "dyn(oldObject.metadata).?labels", "dyn(oldObject.metadata).?ownerReferences.orValue([])"
     # The DaemonSet's controller sets the owner; the labels are those of the template, which the operator wrote.
     owner_checks = (
@@ -83,7 +85,7 @@ def _enforced(
     validations: Sequence[Object],
     variables: Sequence[Object] = (),
 ) -> list[Object]:
-    """The policy and its binding for an operation of that account alone."""
+    """Return the policy and its binding for one operation of that account."""
     namespace, user = account
     constraint = {"apiGroups": [""], "apiVersions": ["v1"], "resources": list(resources), "operations": [operation]}
     spec: Object = {

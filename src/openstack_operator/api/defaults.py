@@ -14,8 +14,8 @@ _SAID = re.compile(r"(?:^| )Default: (.*)[.]$", re.DOTALL)
 
 
 def default_text(schema: Schema) -> str:
-    """The default of a field, text unchanged and all else as JSON; empty if it has none, or an empty one. Of an object
-    only the entries that differ from the defaults of its fields.
+    """Return the default of a field, text unchanged and all else as JSON; empty if it has none, or an empty one. Of an
+    object, return only the entries that differ from the defaults of its fields.
     """
     value = schema.get("default")
     if isinstance(value, dict):
@@ -27,12 +27,12 @@ def default_text(schema: Schema) -> str:
 
 
 def with_default(text: str, default: str) -> str:
-    """A description that says a default, if there is one, at its end."""
+    """Return a description that ends with the default, if there is one."""
     return f"{text} Default: {default}.".strip() if default else text
 
 
 def split_default(text: str) -> tuple[str, str]:
-    """A description without the default it ends in, and that default; empty where it says none."""
+    """Return a description without the default it ends with, and that default; empty if it states none."""
     match = _SAID.search(text)
     return (text[: match.start()], match[1]) if match else (text, "")
 

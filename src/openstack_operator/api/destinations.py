@@ -63,7 +63,7 @@ def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
 
 
 def host_of(address: str) -> str:
-    """The host of a URL, of `host:port` or of a bare name; UNKNOWN for what is written in another way."""
+    """Return the host of a URL, of `host:port` or of a bare name; UNKNOWN for any other text."""
     match = _ADDRESS.fullmatch(f"[{address}]" if _IPV6.fullmatch(address) else address)
     return match[1].lower().rstrip(".") if match else UNKNOWN
 

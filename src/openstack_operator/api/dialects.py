@@ -15,7 +15,7 @@ _RULES = "x-kubernetes-validations"
 
 
 def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
-    """The schema of a model in one of the two, without the marks of what differs."""
+    """Return the schema of a model in one of the two dialects, without the marks of what differs."""
     if isinstance(node, list):
         return [in_dialect(item, as_c5c3=as_c5c3) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
@@ -42,7 +42,7 @@ def in_dialect(node: Any, *, as_c5c3: bool) -> Any:
 
 
 def with_default_objects(schema: Schema) -> Schema:
-    """The flat schema of a kind of c5c3's groups, in whose defaults images are objects as well."""
+    """Return the flat schema of a kind of c5c3's groups. Images in its defaults are objects, too."""
     converted = mapped(schema, with_default_objects)
     return {**converted, "default": _as_objects(schema["default"], schema)} if "default" in schema else converted
 
@@ -58,13 +58,13 @@ def _as_objects(value: Any, schema: Schema) -> Any:
 
 
 def _rule_in_dialect(entry: Rule, *, as_c5c3: bool) -> Rule | None:
-    """The rule as it is in that dialect; None where it has none."""
+    """Return the rule in that dialect; None if it has none there."""
     return entry[THEIRS if as_c5c3 else OURS] if OURS in entry else entry
 
 
 def _with_earlier_name(schema: Schema, old: str, new: str) -> Schema:
-    """The schema with a field by its name of a released version, too. Raises TypeError for a field whose new name is
-    always there, so that the old one would not be read.
+    """Return the schema with a field also under its name of a released version. Raises TypeError for a field whose new
+    name is always set, so that the old one would not be read.
     """
     field = schema["properties"][new]
     if field.get("default") is not None or new in schema.get("required", ()):
@@ -74,8 +74,8 @@ def _with_earlier_name(schema: Schema, old: str, new: str) -> Schema:
 
 
 def _refusing(schema: Schema, old: str, new: str) -> Schema:
-    """The schema with a field by its earlier name, and a rule that refuses it. Without the field the API server would
-    drop its value silently.
+    """Return the schema with a field under its earlier name, and a rule that refuses it. Without the field the API
+    server would drop its value silently.
     """
     # CEL sees no fields without a type.
     field = {"x-kubernetes-int-or-string": True, "description": f"{IS_NOW}{new}."}

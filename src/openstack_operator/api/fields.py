@@ -53,7 +53,7 @@ QuorumReplicas = Annotated[
 
 
 def _text(value: Any) -> Any:
-    """A whole number as text; YAML reads `cpu: 2` as one."""
+    """Return a whole number as text, since YAML reads `cpu: 2` as a number."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -128,7 +128,7 @@ _IMAGE_OBJECT: dict[str, Any] = {
 
 
 def _reference(value: Any) -> Any:
-    """An image as text, whichever way it is written."""
+    """Return an image as text, in whichever form it was written."""
     if not isinstance(value, Mapping):
         return value
     parts = cast("Mapping[str, str]", value)
@@ -140,7 +140,7 @@ def _reference(value: Any) -> Any:
 
 
 def image_object(text: str) -> dict[str, str]:
-    """An image as {repository, tag, digest}, of which it has no more than was written."""
+    """Return an image as {repository, tag, digest}, with only the parts that were written."""
     rest, _, digest = text.partition("@")
     # A colon before a slash is that of a port.
     repository, colon, tag = rest.rpartition(":")
@@ -166,7 +166,7 @@ tag, digest}."""
 
 
 def _cron(values: str) -> str:
-    """A cron field: values, ranges and steps, separated by commas."""
+    """Return the pattern of a cron field: values, ranges and steps, separated by commas."""
     entry = f"([*]|({values})(-({values}))?)(/[1-9][0-9]?)?"
     return f"{entry}(,{entry})*"
 

@@ -15,12 +15,14 @@ Rule = dict[str, Any]
 
 
 def rule(expression: str, message: str, field: str | None = None) -> Rule:
-    """A CEL rule of a CRD: `expression` over self (and oldSelf), the `message` a user sees when it is false."""
+    """Return a CEL rule of a CRD: an `expression` over self (and oldSelf), and the `message` a user sees if it is
+    false.
+    """
     return {"rule": expression, "message": message} | ({"fieldPath": field} if field else {})
 
 
 def by_group(*, ours: Rule | None = None, theirs: Rule | None = None) -> Rule:
-    """A CEL rule that is another one in kinds of c5c3's groups, or is in only one of the two."""
+    """Return a CEL rule that differs in kinds of c5c3's groups, or that only one of the two has."""
     return {OURS: ours, THEIRS: theirs}
 
 

@@ -136,27 +136,27 @@ STATUS: Schema = {
 
 
 def structural(model: type[Model], *, as_c5c3: bool = False) -> Schema:
-    """The OpenAPI schema of a model as a CRD wants it: no $ref, no null, no titles, defaults spelled out. A field has
-    one type there, so that an image is either text or an object, as the kind has it; models read both.
+    """Return the OpenAPI schema of a model as a CRD needs it: no $ref, no null, no titles, defaults spelled out. A
+    field has one type there: an image is either text or an object, depending on the kind. Models read both.
     """
     schema = _marked(model, as_c5c3=as_c5c3)
     return unmarked(schema, {HANDED_ON})
 
 
 def _marked(model: type[Model], *, as_c5c3: bool) -> Schema:
-    """The schema with the marks of templates."""
+    """Return the schema with the marks of templates."""
     return _handed_on(unmarked(flat_schema(model, as_c5c3=as_c5c3), NODE_MARKS))
 
 
 def flat_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
-    """The schema without $ref, with all marks and all defaults."""
+    """Return the schema without $ref, with all marks and all defaults."""
     whole = model_schema(model, as_c5c3=as_c5c3)
     flat = cast("Schema", _flatten(whole, whole.get("$defs", {})))
     return with_default_objects(flat) if as_c5c3 else flat
 
 
 def model_schema(model: type[Model], *, as_c5c3: bool = False) -> Schema:
-    """The JSON schema of a model with its $defs, as kinds of openstack.k8s.io or of c5c3's groups have it."""
+    """Return the JSON schema of a model with its $defs, for kinds of openstack.k8s.io or of c5c3's groups."""
     return cast("Schema", in_dialect(_json_schema(model), as_c5c3=as_c5c3))
 
 
@@ -194,12 +194,12 @@ def _flatten(node: Any, defs: Schema) -> Any:
 
 
 def _handed_on(schema: Schema) -> Schema:
-    """The schema, in which templates have no defaults."""
+    """Return the schema with templates that have no defaults."""
     return _undefaulted(schema) if schema.get(HANDED_ON) else mapped(schema, _handed_on)
 
 
 def _undefaulted(schema: Schema) -> Schema:
-    """The schema without defaults at any depth; the descriptions state them instead."""
+    """Return the schema without defaults at any depth; the descriptions state them instead."""
     bare = {name: value for name, value in schema.items() if name != "default"}
     if text := with_default(schema.get("description", ""), default_text(schema)):
         bare["description"] = text
@@ -207,7 +207,7 @@ def _undefaulted(schema: Schema) -> Schema:
 
 
 def _unruled(properties: Schema) -> Schema:
-    """The fields without rules at any depth."""
+    """Return the fields without rules at any depth."""
     fields: Schema = {}
     for name, schema in properties.items():
         if schema.get("description", "").startswith(IS_NOW):
@@ -257,13 +257,15 @@ def _defaults(value: Any) -> Any:
 
 
 def crd(resource: Resource[Model]) -> Schema:
-    """The CustomResourceDefinition of a resource, a new object with each call."""
+    """Return the CustomResourceDefinition of a resource, a new object with each call."""
     return json.loads(_crd(resource))
 
 
 @cache
 def _crd(resource: Resource[Model]) -> str:
-    """The definition as JSON. To make one takes twenty times as long as to read it, and tests read each many times."""
+    """Return the definition as JSON. Making one takes twenty times as long as reading it, and tests read each many
+    times.
+    """
     return json.dumps(_definition(resource))
 
 

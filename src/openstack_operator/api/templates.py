@@ -1,5 +1,6 @@
 """Templates in the definition of a cloud: shorter than the kinds they become. The API server compiles each rule of it
-when the first cloud is written, and keeps all of it in memory several times."""
+when the first cloud is written, and keeps all of it in memory several times.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ _END = re.compile(r"(?<!\be\.g)(?<!\bi\.e)\.(?=\s|$)")
 
 
 def abridged(schema: Schema) -> Schema:
-    """The schema with its templates cut short.
+    """Return the schema with its templates cut short.
 
     A template keeps its bounds and its rules, and those of its own values (an image, a number of pods). Rules of groups
     of fields, and of fields in them, that more than three places share (exposure, where the database is) are left to
@@ -44,13 +45,13 @@ def has_templates(schema: Schema) -> bool:
 
 
 def unmarked(schema: Schema, marks: Set[str]) -> Schema:
-    """The schema without some marks."""
+    """Return the schema without some marks."""
     bare = {name: value for name, value in schema.items() if name not in marks}
     return mapped(bare, lambda inner: unmarked(inner, marks))
 
 
 def mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """The schema with each schema in it changed."""
+    """Return the schema with `change` applied to each schema in it."""
     changed = dict(schema)
     if "properties" in changed:
         changed["properties"] = {name: change(field) for name, field in changed["properties"].items()}

@@ -163,7 +163,8 @@ class AppCredentialRef(Model):
     `application_credential_secret`, or instead of the id `application_credential_name` and `username`; or
     `clouds.yaml`; or `username` and `password`, and for these `user_domain_name` and `project_domain_name` (unset is
     Default) and `project_name` (unset is service). With `ca.crt` or `cacert`,
-    clients verify Keystone and the APIs of its catalog with it."""
+    clients verify Keystone and the APIs of its catalog with it.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule("!has(self.secretName) || !has(self.name)", "these are the same; set secretName alone", ".secretName"),

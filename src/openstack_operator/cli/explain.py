@@ -13,7 +13,8 @@ Schema = Mapping[str, Any]
 
 
 def explained(resources: Sequence[Resource[Any]], path: str) -> str:
-    """A kind or one of its fields in words: `nova`, `nova.cells.name`, `nova.status.cells`, `novas.openstack.k8s.io`.
+    """Describe a kind or one of its fields in words: `nova`, `nova.cells.name`, `nova.status.cells`,
+    `novas.openstack.k8s.io`.
 
     Raises LookupError naming the nearest names and the choices.
     """
@@ -33,7 +34,9 @@ def explained(resources: Sequence[Resource[Any]], path: str) -> str:
 
 
 def _kind(resources: Sequence[Resource[Any]], path: str) -> tuple[Resource[Any], list[str]]:
-    """The kind a path begins with, and the fields after it; of two groups' kinds the first one with that name."""
+    """Return the kind that a path begins with, and the fields after it. If kinds of two groups have that name, the
+    first one counts.
+    """
     names: dict[str, Resource[Any]] = {}
     for resource in resources:
         for name in _names(resource):
@@ -52,7 +55,7 @@ def _kind(resources: Sequence[Resource[Any]], path: str) -> tuple[Resource[Any],
 
 
 def _names(resource: Resource[Any]) -> Iterable[str]:
-    """The names by which kubectl takes it, in lower case."""
+    """Return the names that kubectl accepts for the kind, in lower case."""
     plain = (resource.kind, resource.plural, *resource.unique_names)
     full = (f"{name}{version}.{resource.group}" for name in plain for version in ("", f".{resource.version}"))
     return [name.lower() for name in (*plain, *full)]
@@ -129,7 +132,7 @@ def _described(path: str, schema: Schema) -> list[str]:
 
 
 def _said(schema: Schema) -> tuple[str, str]:
-    """The description of a field, and its default, which the field of a template says in its description."""
+    """Return the description of a field, and its default, which fields of templates state in their description."""
     text, default = split_default(schema.get("description", ""))
     return text, default or default_text(schema)
 

@@ -30,7 +30,7 @@ _SERVERS = frozenset({"run", "inject-labels", "certify-injector"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command and returns the exit status; 1 for input the operator would refuse."""
+    """Run one command, and return the exit status; 1 for input that the operator would refuse."""
     return terminal.run(partial(_main, arguments))
 
 

@@ -173,7 +173,7 @@ def permissions(options: argparse.Namespace) -> Permissions:
 
 
 def run_settings(options: argparse.Namespace) -> Settings:
-    """Settings of `run`, from the command line and the environment. Exits for a network that is none."""
+    """Return the settings of `run`, from the command line and the environment. Exits for text that is not a network."""
     from ipaddress import ip_network
 
     from ..serve import Settings

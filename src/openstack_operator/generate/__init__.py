@@ -83,7 +83,9 @@ def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]]
 
 
 def definition(resource: Resource[Any]) -> Path:
-    """The file with the definition of a kind; those that are installed only on request have a folder of their own."""
+    """Return the file with the definition of a kind; those that are installed only on request have a folder of their
+    own.
+    """
     return Path("deploy", "crds-c5c3" if resource.on_request else "crds", f"{resource.plural}.yaml")
 
 

@@ -37,8 +37,8 @@ CONFINED: Object = {
 
 
 def deployment() -> list[Object]:
-    """The namespace, the Deployment and what keeps a drain from taking all of it. The image's tag is filled in where it
-    is deployed.
+    """Return the namespace, the Deployment and its PodDisruptionBudget. The image's tag is filled in when it is
+    deployed.
     """
     return [
         {
@@ -68,7 +68,9 @@ def deployment() -> list[Object]:
 
 
 def policies(name: str, namespace: str, *ports: int) -> list[Object]:
-    """The pods of a program of ours are reached at `ports` alone, a rule each, and reach API servers and `NETWORKS`."""
+    """Return the NetworkPolicies of one of our programs: clients reach only `ports`, and it reaches API servers and
+    `NETWORKS`.
+    """
     labels = {NAME: name}
     ingress = {
         "podSelector": {"matchLabels": labels},
@@ -171,7 +173,7 @@ def pod_anti_affinity(labels: Mapping[str, str]) -> Object:
 
 
 def probe(path: str, *, period: int, failures: int) -> Object:
-    """The kubelet asks the port named health; every so many seconds, and so many failures count."""
+    """Return a probe of the port named health, every `period` seconds; `failures` in a row count."""
     return {
         "httpGet": {"path": path, "port": "health"},
         "periodSeconds": period,

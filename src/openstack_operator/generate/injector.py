@@ -52,7 +52,7 @@ def labels_injector() -> list[Object]:
 
 
 def webhook(client: Mapping[str, Any]) -> Object:
-    """The configuration by which the API server asks; it never waits long, and goes on without an answer."""
+    """Return the configuration for the API server, which never waits long, and goes on without an answer."""
     other_namespaces = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(UNASKED)}
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"], "operations": ["CREATE"]}
     return {

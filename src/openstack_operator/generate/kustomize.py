@@ -11,8 +11,8 @@ FOLDER = Path("deploy")
 
 
 def kustomization(definitions: Iterable[Path], optional_roles: Iterable[Path]) -> Object:
-    """A kustomization of the namespace, the definitions but for those of c5c3, the permissions with all that are
-    optional, who may run what on nodes, and the operator, for `kubectl apply --server-side -k deploy`.
+    """Return the kustomization for `kubectl apply --server-side -k deploy`: the namespace, the definitions except those
+    of c5c3, all permissions including optional ones, the policies for nodes, and the operator.
     """
     paths, roles = (
         sorted(path.relative_to(FOLDER).as_posix() for path in files) for files in (definitions, optional_roles)

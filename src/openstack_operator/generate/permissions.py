@@ -49,8 +49,8 @@ def permissions(rules: Mapping[str, Rules]) -> list[Object]:
 
 
 def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], list[Object]]:
-    """The same for an operator that serves some namespaces: what is made once, and what is made in each of them, whose
-    name `kubectl apply -n` adds.
+    """Return the permissions of an operator that serves some namespaces: objects that are made once, and those for each
+    namespace, which `kubectl apply -n` names.
     """
     # All else that it reads or writes is in namespaces; to `get` a namespace is a right within it.
     nodes = ("", "nodes")
@@ -91,7 +91,7 @@ def _granted(scope: str, name: str, granted: Sequence[Object]) -> list[Object]:
 
 
 def _own_namespace() -> list[Object]:
-    """The ServiceAccount, and what it may do in the operator's own namespace."""
+    """Return the ServiceAccount and its permissions in the operator's own namespace."""
     metadata = {"name": OPERATOR, "namespace": NAMESPACE}
     leases = {"apiGroups": [LEASE.group], "resources": [LEASE.plural]}
     # OLM grants these rules in every namespace that the operator serves, and others keep leases there. A right to
@@ -152,7 +152,7 @@ def _grouped(verbs_by_resource: Mapping[tuple[str, str], set[str]]) -> list[Obje
 
 
 def role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> Object:
-    """A Role or ClusterRole with these rules."""
+    """Return a Role or ClusterRole with these rules."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,

@@ -24,7 +24,9 @@ def is_field_reference(page: str) -> bool:
 
 
 def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any]]) -> str:
-    """The page of a kind; `firsts` are those whose pages have the fields of a model, which two groups may serve."""
+    """Return the page of a kind. `firsts` has, for each model, the kind whose page describes its fields: two groups may
+    serve it.
+    """
     whole = model_schema(resource.spec, as_c5c3=resource.as_c5c3)
     if is_obeyed(resource):
         whole = _with_orders(whole)
@@ -53,7 +55,7 @@ def reference(resource: Resource[Any], firsts: Mapping[type[Model], Resource[Any
 
 
 def _with_orders(whole: Schema) -> Schema:
-    """The schema of a kind that nodes obey, with a mark at each field that says which server gives orders."""
+    """Return the schema of a kind that nodes obey, with a mark at each field that says which server gives orders."""
     defs: Schema = whole.get("$defs", {})
     parents: dict[str, set[str]] = {}
     for schema in (whole, *defs.values()):
@@ -108,7 +110,7 @@ def _properties(resource: Resource[Any]) -> Schema:
 
 
 def _status(resource: Resource[Any]) -> list[str]:
-    """The section about the status of a kind."""
+    """Return the section about the status of a kind."""
     rows = [
         f"| `{path}` | {_type(field)} | {_line(field.get('description', ''))} |"
         for path, field in _status_fields(_properties(resource)["status"])
@@ -117,12 +119,12 @@ def _status(resource: Resource[Any]) -> list[str]:
 
 
 def _all_rules(resource: Resource[Any]) -> list[str]:
-    """The section about the rules that the API server checks, if there are any."""
+    """Return the section about the rules that the API server checks, if there are any."""
     return _rule_section("What the API server refuses, besides wrong types and choices:", _rules_of(resource))
 
 
 def _further_rules(resource: Resource[Any], base_kind: Resource[Any]) -> list[str]:
-    """The section about rules that the first kind of that name does not have."""
+    """Return the section about rules that the first kind of that name does not have."""
     base_rules = _rules_of(base_kind)
     further = [rule for rule in _rules_of(resource) if rule not in base_rules]
     return _rule_section("What the API server refuses besides:", further)
@@ -141,7 +143,7 @@ def _status_fields(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema
 
 
 def _rules_of(resource: Resource[Any]) -> list[str]:
-    """The rules about a whole resource, and about each field of its spec, as lines."""
+    """Return the rules about a whole resource, and about each field of its spec, as lines."""
     schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     # Besides its spec, a rule about a whole resource sees the metadata alone.
     whole = (f"- `metadata`: {_line(rule['message'])}" for rule in schema.get("x-kubernetes-validations", ()))
@@ -161,7 +163,7 @@ def _rules(schema: Schema, path: str) -> Iterable[str]:
 
 
 def contents(pages: Mapping[str, Resource[Any]]) -> str:
-    """The page that lists all kinds, by the names of their pages."""
+    """Return the page that lists all kinds, by the names of their pages."""
     rows = [f"| [{resource.handle}]({name}) | {_line(_sentence(resource))} |" for name, resource in pages.items()]
     head = ["# Field reference", "", "Every kind of the API, from the docstrings of its model.", ""]
     return "\n".join([*head, "| kind | what it is |", "| --- | --- |", *rows, ""])
@@ -212,7 +214,9 @@ def _refs(node: Any) -> Iterable[str]:
 
 
 def _handed_on(schema: Schema, kind: Resource[Any]) -> list[str]:
-    """A template repeats no other page: `enabled`, what that page does not have, and where the rest stands."""
+    """Return the section of a template: `enabled`, the fields that the kind's page does not have, and a link to that
+    page.
+    """
     linked_names = model_schema(kind.spec)["properties"].keys() - {"enabled"}
     extra_fields = {
         "properties": {name: field for name, field in schema["properties"].items() if name not in linked_names}
@@ -261,7 +265,7 @@ def _default(field: Schema) -> str:
 
 
 def _shortened(value: Schema) -> str:
-    """A small object on one line; a large one is described by its own section."""
+    """Return a small object on one line; a large one is described in its own section."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000).strip()
     return f"`{text}`" if value and len(text) <= 60 else ""
 

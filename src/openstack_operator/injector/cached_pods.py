@@ -55,7 +55,7 @@ _decoder = msgspec.json.Decoder(PodFacts)
 
 
 def trimmed(item: bytes, _: Kind) -> Cached:
-    """An entry from the JSON of a pod. The metadata alone would not do: where a pod runs stands in its spec."""
+    """Return an entry from the JSON of a pod. Metadata alone is not enough: the spec says where a pod runs."""
     pod = _pod.decode(item)
     meta, spec = pod.metadata, pod.spec
     labels = {label: meta.labels[label] for label in LABELS if label in meta.labels}

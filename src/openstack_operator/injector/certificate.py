@@ -34,8 +34,8 @@ _LOOK, _RETRY = 600.0, 15.0
 
 
 def renew(files: Mapping[str, str], request: pki.Request, draw: Callable[[], str], now: datetime) -> Mapping[str, str]:
-    """The same files while their certificate is good and has a third of its life left; otherwise new ones, whose ca.crt
-    still holds the authority of the old one.
+    """Return the same files while their certificate is good and has a third of its life left; otherwise new ones, whose
+    ca.crt still holds the authority of the old one.
     """
     current_pair, authorities = (
         pki.Pair(files.get("tls.key", ""), files.get("tls.crt", "")),
@@ -50,8 +50,8 @@ def renew(files: Mapping[str, str], request: pki.Request, draw: Callable[[], str
 
 
 async def certify(client: Client, host: str = HOST, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-    """The Secret holds a good certificate for that host, and the webhook configuration trusts it. Raises Transient,
-    SpecError where one of the two is not there or could not be written.
+    """Write a good certificate for that host to the Secret, and its authority to the webhook configuration. Raises
+    Transient or SpecError if one of the two does not exist or could not be written.
     """
     request = pki.Request(common=INJECTOR, names=frozenset({host}), life=_LIFE)
     live = _need(await client.get(SECRET, INJECTOR, INJECTOR), f"Secret {INJECTOR}/{INJECTOR}")

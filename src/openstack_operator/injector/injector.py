@@ -55,12 +55,12 @@ class Injector:
         return all(informer.synced.is_set() for informer in self._informers)
 
     async def run(self) -> None:
-        """Runs until canceled."""
+        """Run until canceled."""
         await any_of(self._work(), *(informer.run() for informer in self._informers))
 
     async def bind(self, binding: Binding) -> None:
-        """The pod has the labels of the node it is about to be bound to, if that is known. Raises Transient, SpecError
-        where it could not be written.
+        """Give the pod the labels of the node it is about to be bound to, if that is known. Raises Transient or
+        SpecError if it could not be written.
         """
         pod, node = self._pods.get(*binding.key), self._nodes.get("", binding.node)
         if pod and binding.uid not in ("", pod.meta.uid):

@@ -39,7 +39,7 @@ async def inject(client: Client, *, certificate: Path, port: int, health_port: i
 
 
 def serve(program: Program, *, json_logs: bool = True, debug: bool = False) -> int:
-    """Runs a program until SIGTERM or SIGINT and returns the exit status."""
+    """Run a program until SIGTERM or SIGINT, and return the exit status."""
     configure(json=json_logs, debug=debug)
     _log.info("starting", version=__version__)
     asyncio.run(_connected(program))

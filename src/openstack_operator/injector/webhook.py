@@ -48,7 +48,7 @@ class Webhook:
         self._caller = ""
 
     async def serve(self, address: tuple[str, int]) -> None:
-        """Serves until canceled, from when there is a certificate on. Raises OSError where the port is taken."""
+        """Serve until canceled, as soon as there is a certificate. Raises OSError where the port is taken."""
         while not self._load():  # noqa: ASYNC110  (nothing tells of a file)
             await asyncio.sleep(self._look)
         self.serving = True

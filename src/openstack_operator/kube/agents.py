@@ -20,7 +20,8 @@ _NAMES_LIMIT = 3
 
 
 def agents(ctx: Context[Any], component: str, template: Object, field: str, **spec: Any) -> Object:
-    """A DaemonSet `<owner>-<component>` of which a node runs one cloud's only; `field` of the spec chooses the nodes.
+    """Return a DaemonSet `<owner>-<component>`. A node runs that of one cloud only; `field` of the spec chooses the
+    nodes.
 
     Programs that belong to a node as a whole declare the ports they have on it. The scheduler then keeps those of
     another cloud from starting beside them, also where the operator of that one sees no other namespace.
@@ -38,7 +39,7 @@ class NodeSelection:
 
     @classmethod
     def of(cls, daemons: Mapping[str, Any]) -> NodeSelection:
-        """The selection that a DaemonSet makes."""
+        """Return the selection that a DaemonSet makes."""
         pod = daemons["spec"]["template"]["spec"]
         node_affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
         required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution")

@@ -40,8 +40,8 @@ def may_be_server(host: str) -> bool:
 
 
 def egress(target: Mapping[str, str], ports: Sequence[Object]) -> Object:
-    """The spec of a policy: the pods `target` selects reach all pods and `NETWORKS` at any port, and every address at
-    `ports` and those of DNS.
+    """Return the spec of a policy: pods that `target` selects reach all pods and `NETWORKS` at any port, and every
+    address at `ports` and those of DNS.
 
     For some networks, such as Cilium, a node or an API server is in no ipBlock: there, pods reach it by `ports` alone.
     """

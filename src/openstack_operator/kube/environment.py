@@ -27,8 +27,8 @@ _NO_PROXY = "NO_PROXY"
 
 
 def user_environment(ctx: Context[Any], reserved: Collection[str]) -> dict[str, str | Mapping[str, Any]]:
-    """The variables that the spec adds to each container of a pod, in which the operator sets the `reserved`
-    variables itself. Raises SpecError for one of these, and for one that decides what a program runs.
+    """Return the variables that the spec adds to each container of a pod. Raises SpecError for a `reserved` one, which
+    the operator sets itself, and for one that decides what a program runs.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesEnvironment):
@@ -67,8 +67,8 @@ def _check(path: str, name: str, reserved: Collection[str]) -> None:
 def _with_proxy(
     ctx: Context[Any], proxy: Proxy, env: dict[str, str | Mapping[str, Any]]
 ) -> dict[str, str | Mapping[str, Any]]:
-    """The variables with those of the proxy, in both spellings, since programs read one or the other. What is in the
-    cluster is always called without a proxy.
+    """Return the variables with those of the proxy, in both spellings, since programs read one or the other. Addresses
+    in the cluster are always called without a proxy.
     """
     by_upper = {name.upper(): value for name, value in env.items()}
     fields = {"HTTP_PROXY": proxy.http_proxy, "HTTPS_PROXY": proxy.https_proxy}

@@ -53,8 +53,8 @@ class _Line:
 
 
 def cause_line(log: str) -> str:
-    """The line of a log that says why its program ended: the exception of its last traceback, or the last error, if
-    all that follows is what programs log while they end; otherwise the last line. Empty for an empty log.
+    """Return the line of a log that says why its program ended: the exception of its last traceback, or the last error,
+    if all that follows is what programs log while they end; otherwise the last line. Empty for an empty log.
     """
     raws = [raw.rstrip() for raw in log.splitlines() if raw.strip()]
     lines = [_parse(raw) for raw in raws]
@@ -100,7 +100,9 @@ def _is_error(line: _Line) -> bool:
 
 
 def _exception(lines: Sequence[_Line]) -> tuple[int, str]:
-    """The position and the text of `SomeError: text` behind the last frames of a traceback; -1 where there is none."""
+    """Return the position and the text of `SomeError: text` behind the last frames of a traceback; -1 where there is
+    none.
+    """
     frame = max((n for n, line in enumerate(lines) if _FRAME.match(line.text)), default=len(lines))
     behind = (n for n in range(frame + 1, len(lines)) if not lines[n].text.startswith(" "))
     position = next(behind, -1)
@@ -108,7 +110,9 @@ def _exception(lines: Sequence[_Line]) -> tuple[int, str]:
 
 
 def _boot_failure(lines: Sequence[_Line]) -> tuple[int, str]:
-    """The same of what RabbitMQ says below its headline: `Exception during startup:`, and which."""
+    """Return the position and the text of RabbitMQ's boot failure, below its headline: `Exception during startup:` and
+    the exception; -1 if there is none.
+    """
     headline = max((n for n, line in enumerate(lines) if line.text.strip() == _BOOT_FAILED), default=len(lines))
     below = [n for n in range(headline + 1, len(lines)) if not lines[n].is_closing][:2]
     if not below:

@@ -36,7 +36,7 @@ WATCHED = "openstack.k8s.io/watched"
 
 
 def drop_none(value: Any) -> Any:
-    """The value without map entries that are None, at every depth."""
+    """Return the value without map entries that are None, at every depth."""
     if isinstance(value, dict):
         return {k: drop_none(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
     if isinstance(value, (list, tuple)):
@@ -56,7 +56,7 @@ def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
 
 
 def selector(ctx: Context[Any], component: str) -> dict[str, str]:
-    """The part of a pod's labels that never changes, for selectors, which are immutable."""
+    """Return the labels of a pod that never change, for selectors, which are immutable."""
     return pods_of(ctx.kind, ctx.owner) | {COMPONENT: fitting(component)}
 
 
@@ -66,13 +66,13 @@ def pods_of(kind: str, owner: str) -> dict[str, str]:
 
 
 def obj(ctx: Context[Any], kind: str, name: str, api: str = "v1", *, component: str = "", **body: Any) -> Object:
-    """An object of this resource, in its namespace, with its labels."""
+    """Return an object of this resource, in its namespace, with its labels."""
     metadata = {"name": fitting(name), "namespace": ctx.namespace, "labels": labels(ctx, component)}
     return drop_none({"apiVersion": api, "kind": kind, "metadata": metadata, **body})
 
 
 def annotated(manifest: Object, annotations: Mapping[str, str]) -> Object:
-    """The same object with more annotations."""
+    """Return the same object with more annotations."""
     metadata = manifest["metadata"]
     merged = {**metadata.get("annotations", {}), **annotations}
     return {**manifest, "metadata": {**metadata, "annotations": merged}}
@@ -127,21 +127,21 @@ FIELD = "openstack.k8s.io/field"
 
 
 def recreated(resource: Object) -> Object:
-    """The same resource, which keeps what it made when it is deleted by anybody but its owner."""
+    """Return the resource, marked to keep what it made unless its owner deletes it."""
     return {**resource, "metadata": {**resource["metadata"], "finalizers": [RECREATED]}}
 
 
 def from_field(resource: Object, field: str, shared: Mapping[str, str] | None = None) -> Object:
-    """The same resource, with annotations that say how it was made: `field` is the place of its template in its owner's
-    spec; `shared` has the places there of fields that come from elsewhere, by name.
+    """Annotate a resource with its origin: `field` is the path of its template in its owner's spec; `shared` has the
+    paths of fields that come from other places there, by name.
     """
     places = [name if path == f"spec.{name}" else f"{name}={path}" for name, path in sorted((shared or {}).items())]
     return annotated(resource, {FIELD: field} | ({SHARED_FIELDS: " ".join(places)} if places else {}))
 
 
 def owner_path(resource: Mapping[str, Any], path: str) -> str | None:
-    """The field of the owner's spec that decides what a resource made from a template has at `path`; None for other
-    objects and fields.
+    """Return the field of the owner's spec that sets `path` of a resource made from a template; None for other objects
+    and fields.
     """
     annotations: Mapping[str, str] = resource["metadata"].get("annotations") or {}
     template = annotations.get(FIELD)
@@ -159,7 +159,7 @@ _FIELD_PATH = re.compile(r"\bspec(\.[A-Za-z0-9_-]+|\[[0-9]+\])+(?=: |, spec\.)")
 
 
 def as_owner_says(resource: Mapping[str, Any], message: str) -> str:
-    """A message about a resource made from a template, the fields in it as its owner's user wrote them."""
+    """Return a message about a resource made from a template, with the paths of fields as its owner's spec has them."""
     return _FIELD_PATH.sub(lambda path: owner_path(resource, path[0]) or path[0], message)
 
 
@@ -179,27 +179,29 @@ def is_dispensable(manifest: Mapping[str, Any]) -> bool:
 
 
 def reporting(job: Object) -> Object:
-    """The same Job, whose condition shows the message of a success."""
+    """Return the Job, marked to show the message of a success in its condition."""
     return annotated(job, {REPORTS: "true"})
 
 
 def retained(manifest: Object) -> Object:
-    """The same object, kept when its owner is deleted and adopted when the owner is created again."""
+    """Return the object, marked to be kept when its owner is deleted, and adopted when the owner is created again."""
     return annotated(manifest, {RETAIN: "true", **PROTECTED})
 
 
 def irreplaceable(manifest: Object) -> Object:
-    """The same object, which is restored with its content when it is deleted (`Context.deleted_secrets`)."""
+    """Return the object, marked to be restored with its content when it is deleted (`Context.deleted_secrets`)."""
     return annotated(manifest, {IRREPLACEABLE: "true", **PROTECTED})
 
 
 def remembered(manifest: Object) -> Object:
-    """The same object, which is restored like an irreplaceable one."""
+    """Return the object, marked to be restored like an irreplaceable one."""
     return annotated(manifest, {REMEMBERED: "true"})
 
 
 def secret(ctx: Context[Any], name: str, data: Mapping[str, str], *, component: str = "") -> Object:
-    """A Secret; `data` is plain text. Written as base64 so that what is applied equals what is read back."""
+    """Return a Secret with `data`, plain text. It is written as base64, so that what is applied equals what is read
+    back.
+    """
     # Bytes that are no text come as `secret_data` has read them.
     encoded = {k: base64.b64encode(v.encode(errors="surrogateescape")).decode() for k, v in data.items()}
     return obj(ctx, "Secret", name, component=component, type="Opaque", data=encoded)
@@ -214,7 +216,7 @@ def service(
     headless: bool = False,
     type_: str | None = None,
 ) -> Object:
-    """A Service over the pods `target` selects; headless ones publish members before they are ready."""
+    """Return a Service over the pods that `target` selects. Headless ones publish members before they are ready."""
     manifest = obj(
         ctx,
         "Service",
@@ -237,7 +239,9 @@ def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -
 
 
 def network_policy(ctx: Context[Any], name: str, target: Mapping[str, str], rules: Sequence[Object]) -> Object:
-    """The pods `target` selects are reached as the rules of any of their policies say, and not otherwise."""
+    """Return a NetworkPolicy: pods that `target` selects accept what the rules of any of their policies allow, and
+    nothing else.
+    """
     spec = {"podSelector": {"matchLabels": dict(target)}, "policyTypes": ["Ingress"], "ingress": list(rules)}
     return obj(ctx, "NetworkPolicy", name, "networking.k8s.io/v1", spec=spec)
 
@@ -252,7 +256,7 @@ def labeled_pod(
 
 
 def autoscaler(ctx: Context[Any], target: Object, autoscaling: Autoscaling) -> Object:
-    """A HorizontalPodAutoscaler of the same name as the workload it scales."""
+    """Return a HorizontalPodAutoscaler of the same name as the workload it scales."""
     name = target["metadata"]["name"]
     average = {"type": "Utilization", "averageUtilization": autoscaling.cpu_utilization}
     return obj(
@@ -272,7 +276,7 @@ def autoscaler(ctx: Context[Any], target: Object, autoscaling: Autoscaling) -> O
 def workload(
     ctx: Context[Any], kind: str, component: str, template: Object, *, replicas: int | None = None, **spec: Any
 ) -> Object:
-    """A Deployment, StatefulSet or DaemonSet named `<owner>-<component>` over a pod template of that component.
+    """Return a Deployment, StatefulSet or DaemonSet named `<owner>-<component>` over a pod template of that component.
 
     Without `replicas` their number is left to an autoscaler, and is at first what Kubernetes takes: one.
     """
@@ -294,7 +298,7 @@ def workload(
 
 
 def _with_program_labels(ctx: Context[Any], target: Object, template: Object) -> Object:
-    """The same object, labeled with the program and version of its pods, and annotated with the release it is for."""
+    """Label an object with the program and version of its pods, and annotate it with its release."""
     release = ctx.release.name if ctx.spec.runs_release else ""
     target = annotated(target, {RELEASE_ANNOTATION: release}) if release else target
     labels_of_pods = {name: value for name, value in template["metadata"]["labels"].items() if name in (NAME, VERSION)}
@@ -303,7 +307,7 @@ def _with_program_labels(ctx: Context[Any], target: Object, template: Object) ->
 
 
 def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6) -> Object:
-    """A Job named after what it runs: changed work is a new Job, and the old one is pruned."""
+    """Return a Job named after what it runs: changed work is a new Job, and the old one is pruned."""
     # Never, not OnFailure: the pod of a failed try keeps its last log lines for the condition.
     pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
     body = {"backoffLimit": retries, "completions": 1, "parallelism": 1, "template": pod}
@@ -314,8 +318,8 @@ def job(ctx: Context[Any], component: str, template: Object, *, retries: int = 6
 def cron_job(
     ctx: Context[Any], component: str, template: Object, schedule: str, *, once: bool = False, **spec: Any
 ) -> Object:
-    """A CronJob `<owner>-<component>`; a run that is not over by the next time is waited for, and one that fails is
-    tried again, unless it is to be tried `once`.
+    """Return a CronJob `<owner>-<component>`. It starts no run while the last one goes on, and retries one that fails
+    unless `once`.
     """
     pod = {**template, "spec": {**template["spec"], "restartPolicy": "Never" if once else "OnFailure"}}
     body = {

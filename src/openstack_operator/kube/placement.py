@@ -19,7 +19,7 @@ _NODE_STATES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 def placed(
     template: Object, settings: PodSettings, selector: Mapping[str, str], *, several: bool, replaceable: bool
 ) -> Object:
-    """The template of pods that `selector` selects, spread and kept apart as `settings` say.
+    """Return the template of pods that `selector` selects, spread and kept apart as `settings` say.
 
     Where there are `several`, `replaceable` ones are recreated elsewhere soon after their node is lost. Those of a
     StatefulSet never are, whatever they tolerate, since a second one of the same name might then run.
@@ -56,7 +56,7 @@ def _with_anti_affinity(
 
 
 def _patient(tolerations: list[Object]) -> list[Object]:
-    """The tolerations, with one of a lost node where the user has none."""
+    """Return the tolerations, with one for a lost node if the user has none."""
     if any(not entry.get("key") for entry in tolerations):
         return tolerations
     said = {entry["key"] for entry in tolerations}

@@ -50,12 +50,12 @@ class Cause:
     """Name and node of the pod; empty for pods that were not made."""
 
     def stalled_at(self) -> datetime | None:
-        """The moment from which on it counts as what does not get better by itself; None for never."""
+        """Return when the cause counts as one that does not heal by itself; None for never."""
         return None if self.stalls is None else self.since + self.stalls
 
 
 def cause_of(pod: Object, reason: str, text: str, stalls: timedelta, shown_at: datetime | None = None) -> Cause:
-    """A cause that there is as long as the pod has not been ready."""
+    """Return a cause that has existed for as long as the pod has not been ready."""
     since, name = unready_since(pod), pod_on_node(pod)
     return Cause(reason=reason, text=text, since=since, stalls=stalls, shown_at=shown_at, pod=name)
 
@@ -68,20 +68,20 @@ def explains_most(cause: Cause) -> int:
 
 
 def with_reasons(events: Iterable[Object], reasons: set[str]) -> list[Object]:
-    """The Events that have one of the reasons."""
+    """Return the Events that have one of the reasons."""
     return [event for event in events if event["reason"] in reasons]
 
 
 def latest(events: Iterable[Object]) -> Object | None:
-    """The Event that was seen last."""
+    """Return the Event that was seen last."""
     return max(events, key=last_seen, default=None)
 
 
 def last_seen(event: Object) -> datetime:
-    """The time at which an Event was last seen."""
+    """Return the time at which an Event was last seen."""
     return parse_time(event["last"], LONG_AGO)
 
 
 def first_seen(event: Object) -> datetime:
-    """The time at which an Event was first seen."""
+    """Return the time at which an Event was first seen."""
     return parse_time(event["first"], LONG_AGO)

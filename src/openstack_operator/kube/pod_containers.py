@@ -58,8 +58,8 @@ _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: \w+)?(?:: )?')
 def container_cause(
     workload: Mapping[str, Any], pod: Object, about: Sequence[Object], now: datetime, image_fields: Mapping[str, str]
 ) -> Cause | None:
-    """The reason for which a container does not run: of several containers, the one that explains most. Of an image,
-    `image_fields` has the fields of the spec that set it.
+    """Return why a container does not run; of several containers, the reason that explains most. `image_fields` has,
+    for each image, the fields of the spec that set it.
     """
     causes = [_container_cause(workload, pod, each, about, now, image_fields) for each in container_statuses(pod)]
     return min((cause for cause in causes if cause), key=explains_most, default=None)
@@ -153,7 +153,7 @@ def _crash(
     ended: Mapping[str, Any],
     about: Sequence[Object],
 ) -> Cause:
-    """A container that ends again and again, or was ended for what it took or did not answer."""
+    """Return the cause of a container that ends again and again, or that was ended for its memory or a failed probe."""
     name = container["name"]
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(workload, name)
@@ -169,7 +169,7 @@ def _crash(
 def _fatal_probe(
     workload: Mapping[str, Any], name: str, ended: Mapping[str, Any], about: Sequence[Object]
 ) -> Object | None:
-    """The Event of the probe for which Kubernetes ended a container; None where it ended by itself. A program that
+    """Return the Event of the probe for which Kubernetes ended a container; None if it ended by itself. A program that
     crashes while it starts answers no probe either, but it does not live until Kubernetes would end it.
     """
     started_at, finished_at = (parse_time(ended.get(key), LONG_AGO) for key in ("startedAt", "finishedAt"))
@@ -185,13 +185,13 @@ def _fatal_probe(
 
 
 def _patience(workload: Mapping[str, Any], name: str, probe: str) -> timedelta:
-    """The shortest time after which Kubernetes ends a container of the workload for this probe."""
+    """Return the shortest time after which Kubernetes ends a container of the workload for this probe."""
     probes = [container.get(probe) for container in _containers(workload) if container["name"] == name]
     return timedelta(seconds=fails_after((probes[0] if probes else None) or {}))
 
 
 def _ending(ended: Mapping[str, Any], containers: int) -> str:
-    """The way a container ended, of a pod with so many, with the line of its log that says why."""
+    """Describe how a container ended, with the line of its log that says why. The pod has so many `containers`."""
     log = last_log(ended.get("message") or "", containers)
     how = f"exit code {ended.get('exitCode', 0)}"
     if (reason := ended.get("reason") or "Error") not in {"Error", "Completed"}:
@@ -220,7 +220,7 @@ def _memory_limit(workload: Mapping[str, Any], name: str) -> str:
 
 
 def failed_try_causes(workload: Mapping[str, Any], pods: Sequence[Object]) -> Iterable[Cause]:
-    """The end of a Job's last try; what comes of it the Job itself says."""
+    """Yield how a Job's last try ended. The Job itself says what follows from it."""
     if workload["kind"] != "Job" or (workload.get("status") or {}).get("failed", 0) < 1:
         return
     for pod in pods:
@@ -235,7 +235,7 @@ def failed_try_causes(workload: Mapping[str, Any], pods: Sequence[Object]) -> It
 
 
 def probe_cause(pod: Object, about: Sequence[Object]) -> Cause | None:
-    """A container that runs and does not answer its probes as it should, for longer than a start takes."""
+    """Return the cause of a container that runs, but has failed its probes for longer than a start takes."""
     for container in container_statuses(pod):
         running_state = (container.get("state") or {}).get("running") or {}
         if not running_state or container.get("ready"):

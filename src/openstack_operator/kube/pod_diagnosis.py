@@ -38,9 +38,10 @@ def diagnose(
     neighbours: Sequence[Object] = (),
     image_fields: Mapping[str, str] = _NO_FIELDS,
 ) -> Diagnosis:
-    """The verdict on a workload that is not ready, with what Kubernetes says of its pods: which pod, on which node,
-    why, and what to do. Failed once that has lasted. `neighbours` are pods, also of other workloads, of which some
-    may still end on the node of one of its pods; `image_fields` has the fields of the spec that set an image, by it.
+    """Return the verdict on a workload that is not ready, with what Kubernetes says of its pods: which pod, on which
+    node, why, and what to do. It is Failed once that has lasted. `neighbours` are pods, also of other workloads, of
+    which some may still end on the node of one of its pods; `image_fields` has the fields of the spec that set an
+    image, by image.
     """
     if verdict.state is not State.PROGRESSING:
         return Diagnosis(verdict)

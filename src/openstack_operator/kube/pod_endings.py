@@ -13,8 +13,8 @@ from .pod_facts import LONG_AGO, parse_time, phase, pod_on_node
 
 
 def ending_cause(workload: Mapping[str, Any], pod: Object, now: datetime) -> Cause | None:
-    """The pod that another one waits for; how long it may take, and what its program waits for, as the annotation
-    `ENDING` of the workload says it. None for one that is over.
+    """Return the cause of a pod that ends, and for which another one waits: until when, and what its program waits for
+    (annotation `ENDING` of the workload). None for a pod that has ended.
     """
     meta = pod["metadata"]
     if phase(pod) in {"Succeeded", "Failed"}:

@@ -25,7 +25,7 @@ class PodExtras:
     """Resources of containers, as far as no other field sets them."""
 
     def completed(self, settings: PodSettings) -> PodSettings:
-        """The settings of a container, completed by these resources."""
+        """Return the settings of a container, completed by these resources."""
         if self.resources is None:
             return settings
         specific, usual = settings.resources or Resources(), self.resources

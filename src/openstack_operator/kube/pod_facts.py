@@ -62,7 +62,7 @@ def pod_on_node(pod: Object) -> str:
 
 
 def phase(pod: Object) -> str:
-    """The pod's phase; empty before it has one."""
+    """Return the pod's phase; empty before it has one."""
     return (pod.get("status") or {}).get("phase", "")
 
 
@@ -88,11 +88,11 @@ def unready_since(pod: Object) -> datetime:
 
 
 def created_at(pod: Object) -> datetime:
-    """The time at which the pod was made."""
+    """Return the time at which the pod was made."""
     return parse_time(pod["metadata"].get("creationTimestamp"), LONG_AGO)
 
 
 def parse_time(stamp: str | None, otherwise: datetime) -> datetime:
-    """A Kubernetes time to the second, as most of its times are, or another one where there is none that is valid."""
+    """Return a Kubernetes time, which has whole seconds; `otherwise` if there is none that is valid."""
     at = valid_time(stamp)
     return at.replace(microsecond=0) if at else otherwise

@@ -52,7 +52,7 @@ def check_name(path: str, name: str) -> None:
 
 
 def pod_annotations(ctx: Context[Any]) -> Mapping[str, str]:
-    """The annotations that the spec adds to pods. Raises SpecError for one that not every user may write."""
+    """Return the annotations that the spec adds to pods. Raises SpecError for one that not every user may write."""
     spec = ctx.spec
     if not isinstance(spec, UsesPodExtras):
         return {}
@@ -68,8 +68,8 @@ def pod_annotations(ctx: Context[Any]) -> Mapping[str, str]:
 
 
 def pod_labels(ctx: Context[Any], reserved: Collection[str]) -> Mapping[str, str]:
-    """The labels that the spec adds to pods, beside the `reserved` ones of the operator. Raises SpecError for one of
-    these, and one that not every user may write.
+    """Return the labels that the spec adds to pods. Raises SpecError for one of the operator's `reserved` ones, and for
+    one that not every user may write.
     """
     spec = ctx.spec
     if not isinstance(spec, UsesPodExtras):

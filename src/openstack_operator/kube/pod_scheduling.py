@@ -28,7 +28,7 @@ _PROVISION = {"ProvisioningFailed", "FailedBinding"}
 
 
 def scheduling_cause(pod: Object, by_type: Mapping[str, Object], warnings: Warnings) -> Cause | None:
-    """The reason for which the pod has no node, or no volume it could follow to one."""
+    """Return why the pod has no node, or no volume that decides its node."""
     scheduled = by_type.get("PodScheduled", {})
     if scheduled.get("status") != "False":
         return None
@@ -58,7 +58,7 @@ def scheduling_cause(pod: Object, by_type: Mapping[str, Object], warnings: Warni
 
 
 def preparation_cause(pod: Object, by_type: Mapping[str, Object], about: Sequence[Object]) -> Cause | None:
-    """The thing a pod on its node lacks before any container can start."""
+    """Return what a pod on its node lacks before any container can start."""
     if by_type.get("PodReadyToStartContainers", {}).get("status") == "True":
         return None
     if any((container.get("state") or {}).get("running") for container in container_statuses(pod)):
@@ -86,7 +86,9 @@ def silent_node_cause(pod: Object, by_type: Mapping[str, Object]) -> Cause | Non
 
 
 def eviction_cause(workload: Mapping[str, Any], pod: Object) -> Cause | None:
-    """A pod that is over, which another one takes the place of; a Job counts those itself."""
+    """Return the cause of a pod that was evicted, and that another one replaces. None for a Job, which counts those
+    itself.
+    """
     status = pod["status"]
     if workload["kind"] == "Job" or not status.get("reason"):
         return None

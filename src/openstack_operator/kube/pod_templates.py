@@ -43,12 +43,14 @@ def scratch(*paths: str, large: bool = False) -> list[Mount]:
 
 
 def in_memory(name: str, path: str, size: str = "1Mi") -> Mount:
-    """A folder for small files that no disk sees, each at least 4Ki: keys that a program reads as another user."""
+    """Return a folder in memory for small files, each of which takes at least 4Ki: keys that a program reads as another
+    user.
+    """
     return Mount(name=name, path=path, volume={"emptyDir": {"medium": "Memory", "sizeLimit": size}})
 
 
 def host(name: str, path: str, *, propagation: str | None = None, kind: str = "DirectoryOrCreate") -> Mount:
-    """A folder of the node under the same path."""
+    """Return a folder of the node under the same path."""
     return Mount(name=name, path=path, volume={"hostPath": {"path": path, "type": kind}}, propagation=propagation)
 
 
@@ -61,7 +63,9 @@ def files(name: str, secret: str, directory: str, *keys: str) -> list[Mount]:
 def folder(
     name: str, secret: str, directory: str, *, files: Mapping[str, str] | None = None, mode: int = 0o440
 ) -> Mount:
-    """A whole Secret as a folder, or `files` made of its keys; it follows changes of the Secret without a restart."""
+    """Return a whole Secret as a folder, or `files` made of its keys. It follows changes of the Secret without a
+    restart.
+    """
     items = {"items": [{"key": key, "path": file} for file, key in files.items()]} if files else {}
     volume = {"secret": {"secretName": secret, "defaultMode": mode, **items}}
     return Mount(name=name, path=directory, volume=volume, read_only=True)
@@ -115,7 +119,7 @@ class Probe:
         return cls(tcp=port) if port else cls(command=command)
 
     def render(self, **changes: int) -> Object:
-        """The probe as in a container spec."""
+        """Return the probe as a container spec has it."""
         return drop_none(
             {
                 "httpGet": self._get() if self.http else None,
@@ -132,14 +136,16 @@ class Probe:
         return {"path": self.http[0], "port": self.http[1], **({"scheme": "HTTPS"} if self.tls else {})}
 
     def render_alive(self) -> Object:
-        """The same as a liveness probe: a container that gives no answer for three minutes is restarted. A command is a
-        process each time, and runs half as often.
+        """Return the probe as a liveness probe: a container that gives no answer for three minutes is restarted. A
+        command is a process each time, and runs half as often.
         """
         often = {"period": 60, "failures": 3} if self.command else {"period": 30, "failures": 6}
         return self.render(**often, timeout=10)
 
     def render_start(self) -> Object:
-        """The same as a startup probe: asked each second, a command later every three, for ten minutes or so."""
+        """Return the probe as a startup probe: every second, a command every three after a while, for about ten
+        minutes.
+        """
         if not self.command:
             return self.render(period=1, failures=600, timeout=min(self.timeout, 5))
         words = (*(str(number) for number in (self.timeout, _FAST_RUNS, _RUNS)), *self.command)
@@ -154,7 +160,7 @@ _SECONDS = _FAST_RUNS + (_RUNS - _FAST_RUNS) * 3
 
 
 def fails_after(probe: Mapping[str, Any]) -> int:
-    """The seconds for which a probe of a pod spec lets a container that never answers live, at least."""
+    """Return the least number of seconds for which a probe of a pod spec lets a container live that never answers."""
     is_repeated = agents.text(_PROGRAM) in ((probe.get("exec") or {}).get("command") or ())
     seconds = _SECONDS if is_repeated else probe.get("periodSeconds") or 10
     # The first run may come at once; 3 and 10 are Kubernetes' defaults.
@@ -279,7 +285,7 @@ def settings(service: PodSettings, component: PodSettings | None = None) -> PodS
 
 
 def replicas(service_replicas: int, component: ComponentSettings | None) -> int:
-    """A component's own number of pods, or its service's."""
+    """Return a component's own number of pods, or that of its service."""
     return service_replicas if component is None or component.replicas is None else component.replicas
 
 
@@ -310,7 +316,7 @@ def pod(
     grace: int = 30,
     **spec: Any,
 ) -> Object:
-    """A pod template of a component. `spec` adds fields of a pod spec (hostNetwork, hostPID …)."""
+    """Return a pod template of a component. `spec` adds fields of a pod spec (hostNetwork, hostPID …)."""
     everyone = [*init, *containers]
     volumes = {mount.name: {"name": mount.name, **mount.volume} for c in everyone for mount in c.mounts if mount.volume}
     groups = {c.entry.gid for c in containers if not c.root and not c.privileged}
@@ -367,14 +373,14 @@ _LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]{,61}[A-Za-z0-9])?")
 
 
 def version_label(entry: ReleaseEntry, pod_settings: PodSettings) -> str | None:
-    """The version a pod is labelled with; of an image of the user's its tag. None where that cannot be a label."""
+    """Return the version for a pod's label: the tag, for an image of the user's. None if that cannot be a label."""
     image = pod_settings.image
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2] if image else entry.version
     return tag if _LABEL.fullmatch(tag) else None
 
 
 def running_version(live: Object | None) -> str:
-    """The version that the pods of a live workload are labelled with; empty if they are not."""
+    """Return the version in the labels of a live workload's pods; empty if they have none."""
     template: Object = (live or {}).get("spec", {}).get("template", {})
     return str(((template.get("metadata") or {}).get("labels") or {}).get(VERSION, ""))
 

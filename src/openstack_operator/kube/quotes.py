@@ -50,16 +50,16 @@ def without_escapes(text: str) -> str:
 
 
 def mask_passwords(text: str) -> str:
-    """A log without the passwords in URLs, behind settings that are called so, and in HTTP headers; and without the
-    colors of a terminal, since one between a setting and its value would hide both.
+    """Return a log without passwords in URLs, in settings that are named like passwords, and in HTTP headers; and
+    without a terminal's colors, since one between a setting and its value would hide both.
     """
     settings = _SETTING.sub(r"\1***", _URL.sub(_mask_url, without_escapes(text)))
     return _HEADER.sub(r"\1***", _OPTION.sub(r"\1***", settings))
 
 
 def _mask_url(url: re.Match[str]) -> str:
-    """A URL without what stands between the first user and the last @: there may be several, with a host each, and a
-    password may have an @ in it.
+    """Return a URL without the text between the first user and the last @: it may have several hosts, each with a user,
+    and a password may contain an @.
     """
     user = _USER.search(url[0])
     end = url[0].rfind("@")
@@ -67,9 +67,9 @@ def _mask_url(url: re.Match[str]) -> str:
 
 
 def last_log(message: str, containers: int) -> str:
-    """The end of a log, as the status of a container that ended quotes it, of a pod with so many `containers`: without
-    passwords, at most 1024 characters. What the kubelet cut in two is left out, since the password in a URL or a
-    setting that begins before the quote, or ends after it, cannot be found.
+    """Return the end of a log, as the status of a container that ended quotes it, without passwords: at most 1024
+    characters, fewer with more `containers` in the pod. What the kubelet cut in two is left out, since the password in
+    a URL or a setting that begins before the quote, or ends after it, cannot be found.
     """
     size, share = len(message.encode()), _KUBELET_POD // max(containers, 1)
     if size >= min(_KUBELET_LOG, share):
@@ -81,17 +81,17 @@ def last_log(message: str, containers: int) -> str:
 
 
 def _without_first(text: str) -> str:
-    """The text without its first line, or the first word of its only one."""
+    """Return the text without its first line, or without the first word of its only line."""
     _, _, rest = text.strip().partition("\n")
     return rest or " ".join(text.split()[1:])
 
 
 def quote(text: str, longest: int) -> str:
-    """The beginning of a text, plain and without passwords."""
+    """Return the beginning of a text, plain and without passwords."""
     return mask_passwords(plain(text))[:longest]
 
 
 def one_line(text: str) -> str:
-    """The text on one line, plain, without passwords and a full stop, and not too long."""
+    """Return the text on one line, plain, without passwords and a full stop, and not too long."""
     line = mask_passwords(" ".join(plain(text).split())).rstrip(".")
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 2]} …"

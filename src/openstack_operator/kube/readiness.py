@@ -60,7 +60,8 @@ def _rollout(live: Object) -> Verdict:
 
 def failure(live: Object) -> str:
     """Describe how a failed Job ended, with the end of its log where the engine has put that into `status.log`; empty
-    for any other."""
+    for any other.
+    """
     condition = conditions(live).get("Failed", {})
     if condition.get("status") != "True":
         return ""
@@ -119,7 +120,7 @@ def _job(live: Object) -> Verdict:
 
 
 def _claim(live: Object) -> Verdict:
-    """A volume that waits for its first pod is as ready as it can be."""
+    """Return the verdict on a volume claim. One that waits for its first pod is as ready as it can be."""
     phase = (live.get("status") or {}).get("phase")
     if phase == "Lost":
         return failed(f"volume claim {_name(live)} lost its volume", "VolumeLost")
@@ -166,9 +167,9 @@ _KEPT_REASONS = {RECOVERY, *HELD_REASONS, *POD_REASONS}
 
 
 def child_verdict(live: Mapping[str, Any]) -> Verdict:
-    """A resource of ours answers through its Ready condition, once that speaks of the present spec and the change has
-    reached all that it made. A stalled one is FAILED for its owner, too; one that only waits for another resource is
-    WAITING there.
+    """Return the verdict on a resource of ours: its Ready condition, once that is about the present spec and the change
+    has reached all that it made. A stalled one is FAILED for its owner, too; one that only waits for another resource
+    is WAITING.
     """
     resource = f"{live['kind']}/{live['metadata']['name']}"
     by_type = conditions(live)
@@ -217,7 +218,7 @@ def referent_verdict(live: Mapping[str, Any]) -> Verdict:
 
 
 def _of_owner(live: Object) -> Verdict:
-    """The same, its fields as they are called where the resource is made from a template."""
+    """Return the verdict on a resource made from a template, with the paths of fields as its owner's spec has them."""
     verdict = child_verdict(live)
     return replace(verdict, message=as_owner_says(live, verdict.message))
 
@@ -335,7 +336,7 @@ RULES: Mapping[str, Rule] = {
 
 
 def judge(live: Object) -> Verdict:
-    """The verdict on one live object; kinds without a rule are ready as soon as they exist."""
+    """Return the verdict on one live object. Kinds without a rule are ready as soon as they exist."""
     rule = RULES.get(handle(live["apiVersion"], live["kind"]))
     if rule is None:
         return _of_owner(live) if _ours(live) else READY

@@ -22,7 +22,7 @@ _SIZE = re.compile(r"(\d+)([kKMGT]?)(?:i?B)?")
 
 
 def memory_limit(measured: str) -> str:
-    """The memory that a container may use at most, whose program was measured to use so much.
+    """Return the memory limit of a container whose program was measured to use so much.
 
     The limit stops a leak or an attack before they take the node; load must not reach it. A program that starts more
     processes as it has more to do takes several times of what it takes at rest. One whose memory is set by its user
@@ -34,8 +34,8 @@ def memory_limit(measured: str) -> str:
 
 
 def peak(size: Any, factor: float) -> str:
-    """The memory of a program whose configuration sets a size (`128M`, `2GiB`), of which it takes a multiple; empty
-    where the size is none, as where nothing is set or a share of all memory.
+    """Return the memory of a program that takes a multiple of a size in its configuration (`128M`, `2GiB`); empty if
+    that is not a size: nothing is set, or a share of all memory.
     """
     match = _SIZE.fullmatch(str(size))
     return f"{int(int(match[1]) * 1024 ** ' KMGT'.index(match[2].upper() or ' ') * factor)}" if match else ""
@@ -48,7 +48,7 @@ def storage_limit(sizes: Iterable[str], *, large: bool) -> str:
 
 
 def requested(settings: PodSettings, *, cpu: str, memory: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Requests and limits as the user writes them, the former completed by what was measured."""
+    """Return requests and limits as the user wrote them, the requests completed by what was measured."""
     user_resources = settings.resources.model_dump(exclude_defaults=True) if settings.resources else {}
     limits: dict[str, str] = user_resources.get("limits", {})
     # Kubernetes refuses a request above its limit; what the user says of the limit holds for what we only guess.

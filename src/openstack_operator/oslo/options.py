@@ -45,7 +45,7 @@ class Memcached:
     """Folder of the certificate that they are shown (`tls.crt`, `tls.key`); empty where they ask for none."""
 
     def tls(self, prefix: str = "") -> dict[str, object]:
-        """The options that say so."""
+        """Return the options by which clients use TLS; none without authorities."""
         if not self.trust:
             return {}
         files = {"certfile": "tls.crt", "keyfile": "tls.key"} if self.certificate else {}

@@ -69,7 +69,7 @@ def _read_as(section: str, option: str, new_names: Mapping[tuple[str, str], tupl
 
 
 def render(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """The file oslo.config reads; [DEFAULT] first, then alphabetical, so that equal options give equal bytes."""
+    """Return the file for oslo.config: [DEFAULT] first, then alphabetical, so that equal options give equal bytes."""
     lines: list[str] = []
     for section in sorted(sections, key=lambda name: (name != "DEFAULT", name)):
         lines.append(f"[{section}]")
@@ -86,7 +86,7 @@ _LINE_BREAK = re.compile("\r\n?|\n")
 
 
 def policy(rules: Mapping[str, str]) -> dict[str, str]:
-    """The file `policy.yaml` with these rules of oslo.policy, by its name; it warns of one in JSON."""
+    """Return the file `policy.yaml`, by its name, with these rules of oslo.policy, which warns of a file in JSON."""
     return {"policy.yaml": "".join(f"{json.dumps(name)}: {json.dumps(rule)}\n" for name, rule in rules.items())}
 
 

@@ -10,10 +10,10 @@ _UPPER = {"api": "API", "ovn": "OVN", "nb": "NB", "sb": "SB", "db": "DB"}
 
 
 def title(component: str) -> str:
-    """The condition a component reports as: `api` becomes API, `db-sync` becomes DBSync."""
+    """Return the condition of a component: `api` becomes API, `db-sync` becomes DBSync."""
     return "".join(_UPPER.get(word, word.capitalize()) for word in component.split("-"))
 
 
 def release_entry(ctx: Context[Any], component: str) -> ReleaseEntry:
-    """The release's entry of a component of this service: Nova and `api` give `nova-api`."""
+    """Return the release's entry for a component of this service: Nova and `api` give `nova-api`."""
     return ctx.release[f"{(ctx.programs or ctx.kind).lower()}-{component}"]

@@ -79,7 +79,7 @@ async def carry_out(
 
 
 async def _surrounded(step: Step, blocked_verdict: Verdict, apply: Apply, present: Callable[[Step], bool]) -> Verdict:
-    """The verdict on a step that is held, after what surrounds its workloads was applied."""
+    """Apply the supporting objects of a step that is held back, and return its verdict."""
     if not (step.workloads and step.surroundings and present(step)):
         return blocked_verdict
     verdict = await _applied(replace(step, objects=step.surroundings, verdict=None), apply, lambda _: READY, set())
@@ -117,7 +117,7 @@ def progress_count(plan: Plan, verdicts: Mapping[Step, Verdict]) -> str:
 
 
 def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
-    """The sum of all conditions, in which those that only wait for their turn are counted."""
+    """Return the sum of all conditions, with the number of those that only wait for their turn."""
     turns = [verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after]
     at_work = {name: [v for v in group if not v.turn_after] for name, group in grouped.items()}
     verdict = ready({name: worst(group) for name, group in at_work.items()})
@@ -147,8 +147,8 @@ def condition_type(name: str) -> str:
 
 
 def ready(summary: Mapping[str, Verdict]) -> Verdict:
-    """The sum of all conditions. Where something makes no progress by itself, that is the cause; what only waits
-    for another step of the same plan is not.
+    """Return the sum of all conditions. The cause is what makes no progress by itself, not what only waits for another
+    step of the same plan.
     """
     pending = {name: verdict for name, verdict in summary.items() if not verdict.ready}
     if not pending:

@@ -68,8 +68,8 @@ class InstalledKinds:
         return "; ".join(dict.fromkeys(self._forbidden[name] for name in handles if name in self._forbidden))
 
     def check_permitted(self, path: str, *handles: str) -> None:
-        """Raises Transient where the operator may not read one of the kinds, which the field at `path` asks for or
-        leaves open: who decides without them may take a server for new that holds data.
+        """Raise Transient if the operator may not read one of the kinds that the field at `path` asks for or leaves
+        open: a decision without them may take a server that holds data for a new one.
         """
         if reason := self.forbidden(*handles):
             raise Transient(f"{path}: {reason}")
@@ -177,18 +177,18 @@ class Context(Generic[SpecT]):
         return fitting("-".join((self.owner, *parts)))
 
     def live(self, kind: str, *parts: str) -> Object | None:
-        """The object `<owner>-<part>…` of that kind in the cluster; None without one."""
+        """Return the object `<owner>-<part>…` of that kind in the cluster; None if there is none."""
         limit = STATEFUL_SET_LIMIT if kind == "StatefulSet" else NAME_LIMIT
         return self.children.get((kind, fitting(self.name(*parts), limit)))
 
     def secret(self, *parts: str, or_deleted: bool = False) -> dict[str, str]:
-        """The data of Secret `<owner>-<part>…` in the cluster; with `or_deleted`, also of one that was deleted and is
-        irreplaceable. Empty without one.
+        """Return the data of Secret `<owner>-<part>…` in the cluster; with `or_deleted`, also of an irreplaceable one
+        that was deleted. Empty if there is none.
         """
         return secret_data(
             self.live("Secret", *parts) or (self.deleted_secrets.get(self.name(*parts)) if or_deleted else None)
         )
 
     def host(self, service: str) -> str:
-        """The fully qualified name of a Service in this namespace."""
+        """Return the fully qualified name of a Service in this namespace."""
         return f"{service}.{self.namespace}.svc.{self.domain}"

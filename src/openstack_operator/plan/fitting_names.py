@@ -24,12 +24,12 @@ def keyed_digest(key: str, value: Any) -> str:
 
 
 def url_host(host: str) -> str:
-    """The host as it stands before a port, and in URLs: an IPv6 address in brackets, anything else as it is."""
+    """Return the host as it is written before a port and in URLs: an IPv6 address in brackets, any other as it is."""
     return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def split_port(server: str) -> tuple[str, str]:
-    """The host, without brackets, and the port of `host:port`; without one, that is empty."""
+    """Return the host, without brackets, and the port of `host:port`; an empty port if it has none."""
     if server.startswith("["):
         host, _, rest = server[1:].partition("]")
         return host, rest.removeprefix(":")
@@ -38,5 +38,5 @@ def split_port(server: str) -> tuple[str, str]:
 
 
 def fitting(name: str, limit: int = NAME_LIMIT) -> str:
-    """The name itself, or its beginning and a digest of the whole where it exceeds the limit."""
+    """Return the name itself, or its beginning and a digest of the whole where it exceeds the limit."""
     return name if len(name) <= limit else f"{name[: limit - 9].rstrip('-.')}-{digest(name)}"

@@ -62,7 +62,7 @@ class Release:
     """Tables that an upgrade writes again as a whole, by service, each with the release whose schema does so."""
 
     def __getitem__(self, component: str) -> ReleaseEntry:
-        """Raises SpecError for a component this profile does not have."""
+        """Return the entry of a component. Raises SpecError for one that this profile does not have."""
         try:
             return self.components[component]
         except KeyError:
@@ -136,7 +136,7 @@ def parse(
     options: OptionLists | None = None,
     earlier_options: OptionLists | None = None,
 ) -> Release:
-    """A Release from the content of releases/*.yaml. Raises SpecError for an unknown profile."""
+    """Return a Release from the content of releases/*.yaml. Raises SpecError for an unknown profile."""
     try:
         components = data["profiles"][profile]["components"]
     except KeyError:

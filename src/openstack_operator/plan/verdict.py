@@ -76,7 +76,7 @@ def progressing(message: str) -> Verdict:
 
 
 def changing(message: str) -> Verdict:
-    """A planned change is under way, and all that served still serves."""
+    """Return the verdict of a planned change that is under way while all that served still serves."""
     return Verdict(State.PROGRESSING, message, serves=True)
 
 
@@ -105,8 +105,8 @@ def all_incomplete(verdicts: Iterable[Verdict]) -> bool:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The verdict that decides a group; all messages of that state are kept, so that nothing hides behind the first,
-    and what is done about lost members whatever happens to their pods.
+    """Return the verdict that decides a group. All messages of that state are kept, so that none hides behind the
+    first, and so is what is done about lost members, whatever happens to their pods.
     """
     all_verdicts = list(verdicts)
     state = max((v.state for v in all_verdicts), default=State.READY)

@@ -29,7 +29,7 @@ def state(site: Site) -> dict[str, Object]:
 
 
 def passwords(objects: dict[str, Object]) -> dict[str, Object]:
-    """Data of the Secrets that were drawn."""
+    """Return the data of the Secrets with generated passwords."""
     suffixes = ("-credentials", "-admin")
     return {name: o["data"] for name, o in objects.items() if o["kind"] == "Secret" and name.endswith(suffixes)}
 

@@ -105,7 +105,7 @@ def _role(member: Object) -> str:
 
 
 def _unfilled(site: Site, victim: str) -> bool:
-    """The file is removed through the node: the pod may be in a crash loop and take no commands."""
+    """Remove the file through the node, since the pod may be in a crash loop and take no commands. Return True."""
     pod = site.get("pod", victim)
     claim = next(
         v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v

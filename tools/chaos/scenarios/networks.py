@@ -17,7 +17,7 @@ _BETWEEN = 12.0
 
 
 def leader(site: Site, database: str) -> str:
-    """The member of a database, nb or sb, that leads. Raises KubeError while none says so."""
+    """Return the leader among the members of a database, nb or sb. Raises KubeError while there is none."""
     schema = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}[database]
     for name in names(site.members(f"ovn-{database}")):
         with contextlib.suppress(KubeError):

@@ -78,7 +78,7 @@ def _last(item: Object) -> tuple[bool, str, str]:
 
 
 def delete(site: Site, item: Object) -> None:
-    """Deletes an object, which comes back as another one; raises KubeError where it does not.
+    """Delete an object, and wait until it is recreated. Raises KubeError if it is not.
 
     One that was deleted meanwhile is left out: the name of a job is that of its work, and work for objects recreated
     since has another one.

@@ -35,7 +35,7 @@ class Options:
 
 
 def render(options: Options) -> int:
-    """Prints every object, unless something would be refused; findings and counts go to stderr."""
+    """Print every object, unless something would be refused; findings and counts go to stderr."""
     if misused := _misused(options):
         return misused
     result = _survey(options)
@@ -68,7 +68,7 @@ def validate(options: Options) -> int:
 
 
 def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
-    """The result for programs."""
+    """Return the result for programs."""
     return {
         "ok": ok,
         "resources": result.resources,
@@ -81,7 +81,7 @@ def as_json(result: Survey, *, ok: bool) -> dict[str, Any]:
 
 
 def _misused(options: Options) -> int:
-    """The exit status 2 for options that name what is not there, after saying so; 0 otherwise."""
+    """Report options that name what is not there, and return the exit status: 2 if there are any, else 0."""
     choices = [*(kind.handle for kind in EXTERNAL_KINDS), "none"]
     wrong = [name for name in options.serves if name not in choices]
     for name in wrong:
@@ -122,7 +122,7 @@ def _objects(result: Survey) -> int:
 
 
 def _total(result: Survey) -> str:
-    """Counts of everything: `178 objects of 1 resource; 2 warnings`."""
+    """Return the counts of everything: `178 objects of 1 resource; 2 warnings`."""
     parts = [f"{_count(_objects(result), 'object')} of {_count(result.resources, 'resource')}"]
     if result.errors:
         parts = [f"{_count(result.resources, 'resource')}"]

@@ -31,7 +31,7 @@ class Document:
     """Its place in its document: ("items", 3)."""
 
     def line(self, path: str = "") -> int:
-        """The line of a field, or of the nearest existing thing around it."""
+        """Return the line of a field, or of the nearest existing thing around it."""
         return self.lines.nearest((*self.prefix, *steps_to(self.value, path)))
 
     def finding(self, message: str, path: str = "", *, warning: bool = False) -> Finding:
@@ -58,7 +58,7 @@ class Document:
 
 
 def steps_to(value: Any, path: str) -> tuple[str | int, ...]:
-    """The keys and indexes of a path of dots and brackets, as far as the value has them; keys may hold dots."""
+    """Return the keys and indexes of a path of dots and brackets, as far as the value has them. Keys may hold dots."""
     steps: list[str | int] = []
     rest = path
     while rest:
@@ -169,7 +169,7 @@ def parse(content: bytes, file: str) -> tuple[list[Document], list[Finding]]:
 
 
 def _listed(document: Document) -> tuple[list[Document], list[Finding]]:
-    """The document, or the items of one that is a list, at any depth."""
+    """Return the document, or the items of one that is a list, at any depth."""
     value = document.value
     if not isinstance(value, dict):
         text = f"a manifest is a map with apiVersion, kind and metadata, not {type_name(value)}"
@@ -198,6 +198,6 @@ def _type_of_items(listed: dict[str, Any]) -> dict[str, Any]:
 
 
 def type_name(value: Any) -> str:
-    """The type of a value, in the words of JSON."""
+    """Return the type of a value, in the words of JSON."""
     names = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
     return names.get(type(value), "null" if value is None else type(value).__name__)

@@ -32,7 +32,7 @@ class Finding:
         return " ".join(": ".join(part for part in parts if part).split())
 
     def as_json(self) -> dict[str, Any]:
-        """The same for programs; all keys are always there."""
+        """Return the finding for programs; all keys are always there."""
         kind, _, name = self.resource.partition("/")
         return {
             "file": self.file,

@@ -168,7 +168,7 @@ def _secret(manifest: Mapping[str, Any]) -> list[Problem]:
 
 
 def _contents(manifest: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """`data` and `stringData` of a Secret without what is null."""
+    """Return `data` and `stringData` of a Secret, without keys that are null."""
     parts = {name: manifest.get(name) or {} for name in ("data", "stringData")}
     return {name: {key: text for key, text in part.items() if text is not None} for name, part in parts.items()}
 

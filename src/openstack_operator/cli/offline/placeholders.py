@@ -21,12 +21,12 @@ Twins = Mapping[tuple[Id, Key], Object]
 
 
 def twins(planned: Iterable[Planned]) -> Twins:
-    """The Secrets of the second plan."""
+    """Return the Secrets of the second plan."""
     return {(each.id, key(obj)): obj for each in planned for obj in each.objects if obj["kind"] == "Secret"}
 
 
 def masked(id_: Id, obj: Object, twin_objects: Twins) -> Object:
-    """The object, in which a placeholder stands for every line of a Secret that follows from what was drawn."""
+    """Return the object with a placeholder for every line of a Secret that depends on a random value."""
     if obj["kind"] != "Secret" or "data" not in obj:
         return obj
     twin_data = secret_data(twin_objects.get((id_, key(obj))))

@@ -101,7 +101,7 @@ def _is(parse: Callable[[str], object]) -> Callable[[Any], bool]:
 
 
 def _parsed(parse: Callable[[str], object]) -> Callable[[str], str]:
-    """The text itself where it is good: what Kubernetes has types for is text here."""
+    """Return a function that gives valid text back unchanged: what Kubernetes has types for is text here."""
 
     def checked(text: str) -> str:
         parse(text)

@@ -33,7 +33,9 @@ class Problem(NamedTuple):
 
 
 def with_defaults(schema: Schema, value: Any) -> Any:
-    """A copy as the API server stores it: nulls left out, defaults filled in, numbers of the type the schema names."""
+    """Return a copy as the API server stores it: nulls left out, defaults filled in, numbers of the type the schema
+    names.
+    """
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         properties: Mapping[str, Schema] = schema.get("properties", {})
@@ -66,8 +68,8 @@ def validate(schema: Schema, value: Any, rules: RuleCheck | None = None) -> list
 
 
 def well_formed(schema: Schema, value: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]] | None:
-    """The value without the fields whose own schema refuses them, which get their defaults; and their paths. None
-    where nothing would be left.
+    """Return the value without the fields whose own schema refuses them, which get their defaults; and their paths.
+    None where nothing would be left.
     """
     left_out: list[str] = []
     for _ in range(_ROUNDS):
@@ -96,7 +98,7 @@ def _field_at(value: Any, path: str) -> tuple[str | int, ...]:
 
 
 def _without(value: Any, steps: Sequence[str | int]) -> Any:
-    """A copy without the field at the end of the steps."""
+    """Return a copy without the field at the end of the steps."""
     step, *rest = steps
     if isinstance(value, list):
         items = cast("list[Any]", value)
@@ -117,7 +119,7 @@ class _Checker:
         """Paths of values out of bounds, for which rules are evaluated as well."""
 
     def check(self, schema: Schema, value: Any, path: str) -> None:
-        """Tries the value and all that is in it."""
+        """Check the value and everything in it."""
         if wrong := _wrong_type(schema, value):
             self._malformed(path, wrong)
             return
@@ -182,7 +184,7 @@ class _Checker:
 
 @cache
 def _fields_of(rule: str) -> tuple[tuple[str, ...], ...]:
-    """The fields a rule looks at."""
+    """Return the fields a rule looks at."""
     return tuple(_components(match[1]) for match in _FIELDS_OF_SELF.finditer(rule))
 
 
@@ -204,7 +206,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _rest(schema: Schema) -> Schema | None:
-    """The schema of properties that are not named."""
+    """Return the schema of properties that are not named."""
     rest = schema.get("additionalProperties")
     return rest if isinstance(rest, Mapping) else {"x-kubernetes-preserve-unknown-fields": True} if rest else None
 
@@ -274,7 +276,7 @@ def _size(schema: Schema, keyword: str, size: int, unit: str) -> Iterator[str]:
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """A pattern of Go, whose $ is the very end."""
+    """Return a pattern of Go, whose $ is the very end."""
     return re.compile(re.sub(r"(?<!\\)\$$", r"\\Z", pattern))
 
 

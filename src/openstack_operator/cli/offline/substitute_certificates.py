@@ -17,7 +17,8 @@ _TYPE = "kubernetes.io/tls"
 
 class Issuers:
     """Stand-in for cert-manager: each Certificate gets its Secret, by an authority of its issuer's that no program
-    trusts."""
+    trusts.
+    """
 
     def __init__(self) -> None:
         self._authorities: dict[str, pki.Pair] = {}
@@ -41,7 +42,7 @@ class Issuers:
         return f"{ref['kind']}/{ref['name']}"
 
     def marked(self, obj: Object) -> Object:
-        """The object, stand-ins replaced by words that say what the cluster has in their place."""
+        """Return the object with words in place of stand-ins: they say what the cluster has there."""
         if not self._words or obj["kind"] != "Secret":
             return obj
         data = secret_data(obj)
@@ -82,7 +83,7 @@ class Issuers:
 
 
 def _issued(certificate: Object) -> Object:
-    """The Certificate as cert-manager leaves it."""
+    """Return the Certificate as cert-manager leaves it."""
     generation = certificate["metadata"].get("generation", 1)
     ready = {"type": "Ready", "status": "True", "reason": "Ready", "observedGeneration": generation}
     return {**certificate, "status": {"conditions": [ready]}}

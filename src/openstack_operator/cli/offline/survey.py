@@ -69,7 +69,7 @@ def survey(
     rules: RuleCheck | None = None,
     now: datetime | None = None,
 ) -> Survey:
-    """Checks the documents against the CRDs and plans what they hold; `served` are handles of kinds of other operators,
+    """Check the documents against the CRDs and plans what they hold; `served` are handles of kinds of other operators,
     and `permissions` those that the user states. Certificates are judged at the time `now`, by default the present.
     """
     reader = _Reader(Checker(RESOURCES, rules), namespace, frozenset(served), RESOURCES)
@@ -201,13 +201,15 @@ class _Reader:
         return list(accepted.values())
 
     def refused(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
-        """An error each."""
+        """Report an error for each problem."""
         self._refused.append(id_)
         for path, message in problems:
             self._tell(id_, path, message)
 
     def broken(self, id_: Id, error: Exception) -> None:
-        """An error that says whose it is; not what: that may hold a secret. Nothing where the input is wrong."""
+        """Report an internal error: which resource it concerns, but not its text, which may hold a secret. Report
+        nothing if the input is wrong.
+        """
         if (root := self._root(id_)) and any(document is root for document, _ in self._wrong):
             return
         trace, places = error.__traceback__, ""
@@ -217,7 +219,7 @@ class _Reader:
         self._tell(id_, "", f"cannot be planned: {type(error).__name__} at {places}; {_INTERNAL}")
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None:
-        """A warning that names what it waits for."""
+        """Report a warning that names what the resource waits for."""
         self.waiting.add(id_)
         for path, ref in refs:
             why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
@@ -229,7 +231,7 @@ class _Reader:
         self._lacking.add(id_)
 
     def authority(self, secret: str, key: str, now: datetime) -> str:
-        """A certificate, for which words stand in what is printed."""
+        """Return a certificate. Words replace it in what is printed."""
         return self.issuers.authority(secret, key, now)
 
     def forbidden(self, id_: Id, path: str, message: str) -> None:
@@ -318,7 +320,7 @@ class _Reader:
         return self.documents.get(id_)
 
     def _tell(self, id_: Id, path: str, message: str, *, warning: bool = False) -> None:
-        """Takes it down at the place in the files that it follows from."""
+        """Add a finding at the place in the files that causes it."""
         assert self.paper
         parents = self.paper.made_from
         while id_ not in self.documents and id_ in parents:

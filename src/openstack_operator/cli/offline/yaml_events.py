@@ -35,7 +35,7 @@ class Lines:
     by_path: dict[Path, int] = field(default_factory=dict[Path, int])
 
     def nearest(self, path: Path) -> int:
-        """The line of a value, or of what is around it; 0 where nothing is known."""
+        """Return the line of a value, or of what is around it; 0 where nothing is known."""
         for length in range(len(path), -1, -1):
             if line := self.by_path.get(path[:length]):
                 return line
@@ -196,7 +196,7 @@ _LONG = 20
 
 
 def _plain(text: str) -> Any:
-    """The value of text without quotes: YAML 1.1 as Go's parser has it, without dates and numbers of base 60."""
+    """Return the value of unquoted text: YAML 1.1 as Go's parser reads it, without dates and numbers of base 60."""
     if text in _NULL:
         return None
     if text in _TRUE or text in _FALSE:
@@ -205,7 +205,7 @@ def _plain(text: str) -> Any:
 
 
 def _number(text: str) -> float | str:
-    """The number a text is, or the text."""
+    """Return the number a text is, or the text."""
     if _INT.match(text):
         return _integer(text)
     if _INFINITE.match(text):
@@ -242,7 +242,7 @@ def _tagged(text: str, tag: str) -> Any:
 
 
 def _words(error: yaml.YAMLError) -> str:
-    """The words of the parser, without the place."""
+    """Return the message of the parser, without the place."""
     if isinstance(error, yaml.MarkedYAMLError):
         return ", ".join(part for part in (error.context, error.problem) if part)
     return str(getattr(error, "reason", error)).splitlines()[0]

@@ -18,7 +18,7 @@ cannot forge tokens for the others."""
 
 
 def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
-    """The service's cache. Raises UnsupportedError if its programs could not verify the server."""
+    """Return the service's cache. Raises UnsupportedError if its programs could not verify the server."""
     spec = ctx.spec
     if not isinstance(spec, (UsesCache, CachesResults)):
         return oslo.options.Memcached()

@@ -71,8 +71,8 @@ def ceph_client(
     name: str = "ceph",
     folder: str = "",
 ) -> Ceph:
-    """The client that `source`, the field `path` of the spec, describes; its condition is CephConnected. If the source
-    names a Secret of the user's, the step is a Secret `<owner>-<name>` made of that.
+    """Return the client that `source`, the field `path` of the spec, describes; its condition is CephConnected. If the
+    source names a Secret of the user's, the step is a Secret `<owner>-<name>` made from it.
 
     Raises MissingReference for a Secret that lacks something, Incomplete for a pool the CephStorage does not keep.
     """
@@ -140,8 +140,8 @@ _OF_CLUSTER = frozenset({"ceph.conf", "mon_host", "fsid"})
 
 
 def on_ceph(conf: Config, *clients: Ceph) -> Config:
-    """The same configuration, as a step of its own, for pods that log in to Ceph: they mount its files, and are
-    replaced for a new key. The step that starts them must be after the clients.
+    """Return the configuration as a step of its own for pods that log in to Ceph: they mount its files, and are
+    replaced for a new key. The step that starts them must come after the clients.
     """
     mounts = [mount for client in clients for mount in client.mounts]
     return replace(
@@ -154,7 +154,7 @@ def on_ceph(conf: Config, *clients: Ceph) -> Config:
 
 
 def keyring(user: str, key: str, caps: Mapping[str, str] | None = None) -> str:
-    """A keyring as Ceph reads it."""
+    """Return a keyring as Ceph reads it."""
     lines = [f"[{user}]", f"\tkey = {key}", *(f'\tcaps {daemon} = "{cap}"' for daemon, cap in (caps or {}).items())]
     return "\n".join([*lines, ""])
 
@@ -208,7 +208,7 @@ _MONITOR = re.compile(r"\[[^\[\]]*\]|[^\s,;\[\]]+")
 
 
 def monitors(text: str) -> tuple[str, ...]:
-    """The monitors of `mon host`: addresses, or both addresses of one in brackets."""
+    """Return the monitors of `mon host`: addresses, or both addresses of one in brackets."""
     return tuple(_MONITOR.findall(text))
 
 
@@ -237,7 +237,7 @@ def _of_rook(data: Mapping[str, str], secret: str, field: str, client: str) -> t
 
 
 def name_uuid(*words: str) -> str:
-    """A UUID derived from the words (RFC 9562, version 8)."""
+    """Return a UUID derived from the words (RFC 9562, version 8)."""
     digits = hashlib.sha256("/".join(words).encode()).hexdigest()
     return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-8{digits[17:20]}-{digits[20:32]}"
 

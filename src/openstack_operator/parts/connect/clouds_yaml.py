@@ -47,7 +47,7 @@ _ID, _NAME, _SECRET = (f"{_PREFIX}{name}" for name in ("id", "name", "secret"))
 
 
 def _check(text: str) -> None:
-    """Raises ValueError for a text that costs more to read than its length suggests."""
+    """Raise ValueError for a text that costs more to read than its length suggests."""
     if len(text) > _MOST:
         raise ValueError(f"is longer than {_MOST >> 10} KiB; keep the cloud alone that is used")
     depth = 0

@@ -26,18 +26,20 @@ class Login:
     data: Mapping[str, str]
 
     def __getitem__(self, key: str) -> str:
-        """A required value. Raises MissingReference naming field, Secret and key."""
+        """Return a required value. Raises MissingReference naming field, Secret and key."""
         if value := self.get(key):
             return value
         fault = "is empty" if key in self.data else "is missing"
         raise MissingReference(self.field, f"key {key!r} of Secret {self.secret!r} {fault}")
 
     def get(self, key: str) -> str:
-        """An optional value, empty text if missing. Raises Incomplete for a value that is no text of one line."""
+        """Return an optional value, empty if missing. Raises Incomplete for a value that is not a single line."""
         return one_line(self.data.get(key, ""), self.field, self.secret, key)
 
     def matching(self, key: str, pattern: str, expected: str) -> str:
-        """An optional value of that pattern. Raises Incomplete, which says that it is not `expected`."""
+        """Return an optional value of that pattern. Raises Incomplete, which says that it is not `expected`, for
+        another one.
+        """
         value = self.get(key)
         if value and not re.fullmatch(pattern, value):
             raise Incomplete(self.field, f"key {key!r} of Secret {self.secret!r} is not {expected}")

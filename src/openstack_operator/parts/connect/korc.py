@@ -29,9 +29,9 @@ MANAGED_KINDS = {kind.handle for kind in KINDS}
 
 
 def managed(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapping[str, Any], path: str) -> Object:
-    """An object of Keystone that K-ORC manages; `path` is the field that asks for it. It stays in Keystone when the
-    resource is deleted, which may happen by mistake under a running cloud. The resource that manages the rest, which
-    K-ORC does not support, removes it.
+    """Return an object of Keystone that K-ORC manages; `path` is the field that asks for it. It stays in Keystone when
+    K-ORC's resource is deleted, which may happen by mistake in a running cloud. Our resource that manages what K-ORC
+    does not support deletes it there.
     """
     spec = {"managementPolicy": "managed", "managedOptions": {"onDelete": "detach"}, "resource": dict(resource)}
     return _korc_object(ctx, clouds, kind, name, spec, path)
@@ -40,7 +40,7 @@ def managed(ctx: Context[Any], clouds: str, kind: str, name: str, resource: Mapp
 def unmanaged(
     ctx: Context[Any], clouds: str, kind: str, name: str, import_filter: Mapping[str, Any], path: str
 ) -> Object:
-    """An existing object of Keystone that K-ORC only reads, by a filter that finds it."""
+    """Return an existing object of Keystone that K-ORC only reads, found by a filter."""
     return _korc_object(
         ctx, clouds, kind, name, {"managementPolicy": "unmanaged", "import": {"filter": dict(import_filter)}}, path
     )

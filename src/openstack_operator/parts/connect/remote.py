@@ -38,7 +38,7 @@ _CONNECTIONS = 1024
 
 
 def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> Object:
-    """A resource with a counterpart outside Kubernetes."""
+    """Return a resource with a counterpart outside Kubernetes."""
     obj = kube.obj(ctx, kind, name, API, spec=spec)
     obj["metadata"]["finalizers"] = [CLEANUP]
     return obj
@@ -179,7 +179,7 @@ def _by_topology_operator(
 
 
 def made_with(obj: Object, creds: Credentials, account: Account) -> Object:
-    """The same object, annotated with the password of its account, if its spec does not name it."""
+    """Annotate an object with the name of its account's password, if its spec does not name it."""
     metadata = obj["metadata"]
     notes = {**metadata.get("annotations", {}), PASSWORD: f"{creds.secret}/{account.key}"}
     return {**obj, "metadata": {**metadata, "annotations": notes}}
@@ -191,6 +191,6 @@ def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mappi
 
 
 def labeled(obj: Object, labels: Mapping[str, str]) -> Object:
-    """The same object with more labels."""
+    """Return the object with more labels."""
     metadata = obj["metadata"]
     return {**obj, "metadata": {**metadata, "labels": {**metadata["labels"], **labels}}}

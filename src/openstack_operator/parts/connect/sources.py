@@ -89,7 +89,7 @@ def messaging(
     name: str = "",
     path: str = "spec.messaging",
 ) -> Messaging:
-    """A virtual host of its own for this service, or for its part `name`, so that a flood of messages in one does not
+    """Return a virtual host for this service alone, or for its part `name`, so that a flood of messages in one does not
     reach another: a RabbitMQVhost, or the resources of the operator that runs the broker. If `source`, the field
     `path`, names a Secret, nothing is made, and a part with a name uses the virtual host `<owner>-<name>`.
     """
@@ -234,7 +234,7 @@ def _kept_by(clouds: str | None) -> dict[str, str]:
 def _users(
     ctx: Context[Any], ref: Ref, clouds: str, creds: Credentials, password: str, name: str, called: str
 ) -> tuple[Step, ...]:
-    """The users that K-ORC makes. It retries a failure ever more seldom, so they are made once Keystone is ready."""
+    """Return the steps for users that K-ORC makes. It retries failures ever more rarely, so they wait for Keystone."""
     keystone_ready = requires(ctx, "Identity", ref)
     objects = [
         obj
@@ -293,14 +293,14 @@ def catalog(
 
 
 def manual_step(name: str, task: str, after: Sequence[Step] = ()) -> Step:
-    """A step that is always ready, and names a task for the administrator of an external Keystone."""
+    """Return a step that is always ready, and names a task for the administrator of an external Keystone."""
     text = f"spec.keystone.authUrl comes without an administrator, so others have to make {task}"
     return Step(name=name, verdict=Verdict(State.READY, text), after=tuple(after))
 
 
 def waits(ctx: Context[Any]) -> tuple[Step, ...]:
-    """A step that is ready when all of the spec's dependsOn are, if it has any. Raises SpecError if one of them is the
-    resource itself, or if its kind never has the condition.
+    """Return a step that is ready when all resources in the spec's dependsOn are, if there are any. Raises SpecError if
+    one of them is the resource itself, or if its kind never has the condition.
     """
     dependencies: Sequence[Dependency] = ctx.spec.depends_on
     faults = [
@@ -317,7 +317,7 @@ def waits(ctx: Context[Any]) -> tuple[Step, ...]:
 
 
 def requires(ctx: Context[Any], name: str, ref: Ref) -> Step:
-    """A step that is ready when the referent is; it applies nothing."""
+    """Return a step that is ready when the referent is; it applies nothing."""
     return Step(name=name, verdict=ctx.refs[ref].verdict)
 
 
@@ -386,5 +386,5 @@ def foundation(ctx: Context[Any], *extra: str, section: str = "database", servic
 
 
 def sql_name(name: str) -> str:
-    """A resource's name as an SQL identifier, which MariaDB wants no longer than 64 characters."""
+    """Return a resource's name as an SQL identifier, of which MariaDB allows 64 characters."""
     return fitting(name).replace("-", "_").replace(".", "_")

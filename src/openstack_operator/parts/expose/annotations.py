@@ -1,5 +1,6 @@
 """Annotations of Ingresses, routes and Services that every user may write: a controller obeys them beyond the namespace
-they are in."""
+they are in.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ _ALLOWED: Mapping[str, str] = {
 
 
 def check_annotations(ctx: Context[Any], path: str, annotations: Mapping[str, str], host: str) -> None:
-    """Raises SpecError for an annotation that not every user may write, and for a host for which the namespace may not
+    """Raise SpecError for an annotation that not every user may write, and for a host for which the namespace may not
     have a certificate of the issuer that the annotations name.
     """
     for name, value in annotations.items():
@@ -84,7 +85,7 @@ _DNS = "external-dns.alpha.kubernetes.io/"
 
 
 def check_service_annotations(ctx: Context[Any], path: str, annotations: Mapping[str, str]) -> None:
-    """Raises SpecError for an annotation of a Service or a route that is not a load balancer's or external-dns's, or
+    """Raise SpecError for an annotation of a Service or a route that is not a load balancer's or external-dns's, or
     that has no name of Kubernetes: some proxies paste others into the configuration of the whole cluster.
     """
     for name, value in annotations.items():

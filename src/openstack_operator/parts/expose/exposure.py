@@ -68,7 +68,9 @@ def entrance(
 def api_service(
     ctx: Context[Any], name: str, ports: Mapping[str, int], target: Mapping[str, str], expose: Expose
 ) -> Object:
-    """The Service of an API, as `spec.expose` wants it. Raises SpecError for an annotation that needs a permission."""
+    """Return the Service of an API, exposed as `spec.expose` says. Raises SpecError for an annotation that needs a
+    permission.
+    """
     return outside_service(ctx, name, ports, target, expose, service_type(expose), "spec.expose")
 
 
@@ -81,7 +83,9 @@ def outside_service(
     type_: str,
     path: str,
 ) -> Object:
-    """The Service with what the spec at `path` tells load balancers. What they write on it themselves is theirs."""
+    """Return the Service with the settings for load balancers that the spec has at `path`. What these write on it stays
+    theirs.
+    """
     check_service_annotations(ctx, f"{path}.annotations", at.annotations)
     service = kube.service(ctx, name, ports, target, type_=type_)
     balanced = type_ == "LoadBalancer"
@@ -96,7 +100,7 @@ def outside_service(
 
 
 def last_public_url(ctx: Context[Any], component: str, expose: Expose) -> str:
-    """The last URL in the catalog, for the time until a recreated Service gets its port or address."""
+    """Return the last URL in the catalog, to use until a recreated Service gets its port or address."""
     entry = ctx.name("catalog") if component == "api" else ctx.name("catalog", component)
     live = ctx.children.get(("KeystoneService", kube.fitting(entry)), {})
     url = urlsplit(live.get("spec", {}).get("endpoints", {}).get("public", ""))
@@ -116,7 +120,7 @@ def service_type(expose: Expose) -> str:
 def public_endpoint(
     ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified
 ) -> tuple[Step, ...]:
-    """The Ingress or HTTPRoute `<owner>-<component>`, if the spec asks for one. It uses TLS, and verifies the
+    """Return the Ingress or HTTPRoute `<owner>-<component>`, if the spec asks for one. It uses TLS, and verifies the
     certificate of the pods, as soon as clients are configured to. Raises SpecError if a field is missing.
     """
     if not through_proxy(expose):

@@ -89,9 +89,9 @@ def front(
     self_url_env: str = "",
     service: str = "",
 ) -> Front:
-    """The TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `lifecycle` holds the
-    hooks of the program behind it; `self_url_env` is a variable of an API whose pods call each other: the URL at which
-    others call this one; `service` is the Service of the pods, if it has another name. If clients have a
+    """Return the TLS proxy of the Deployment `<owner>-<component>`, if the spec asks for a certificate. `lifecycle`
+    holds the hooks of the program behind it; `self_url_env` is a variable of an API whose pods call each other: the URL
+    at which others call this one; `service` is the Service of the pods, if it has another name. If clients have a
     queue, the proxy answers at the path SERVES whether the API works. Raises SpecError as `certified` does.
 
     It treats a connection that begins as TLS does as TLS, and each other one as plain HTTP, so that clients can move
@@ -156,7 +156,7 @@ _LOGGED_AS_JSON = """\
 
 
 def _error(status: int, title: str, message: str) -> str:
-    """An answer of the proxy itself, as APIs answer errors: clients read the message, and name the id in a report."""
+    """Return an error of the proxy itself in the form of API errors: clients show its message, reports name its id."""
     request_id = "req-%[var(txn.id)]"
     body = json.dumps({"error": {"code": status, "title": title, "message": f"{message} ({request_id})"}})
     header = f'hdr x-openstack-request-id "{request_id}"'

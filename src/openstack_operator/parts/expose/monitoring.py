@@ -53,8 +53,8 @@ def monitor(
     *,
     by_node: bool = False,
 ) -> tuple[Object, ...]:
-    """A PodMonitor of the pods with these labels, if the spec enables it and the cluster has the kind. With TLS if they
-    have a certificate, with `service` as one of its names. `by_node` adds the label `node` to their metrics.
+    """Return a PodMonitor of the pods with these labels, if the spec enables it and the cluster has the kind. It uses
+    TLS if they have a certificate, of which `service` is one name. `by_node` adds the label `node` to their metrics.
     """
     if not (monitored(ctx) and serves(ctx, POD_MONITOR)):
         return ()
@@ -75,6 +75,6 @@ def monitor(
 
 
 def found_by(ctx: Context[Any], obj: Object) -> Object:
-    """The object with the labels by which a Prometheus selects it."""
+    """Return the object with the labels by which a Prometheus selects it."""
     metadata = obj["metadata"]
     return {**obj, "metadata": {**metadata, "labels": {**monitoring_settings(ctx).labels, **metadata["labels"]}}}

@@ -72,7 +72,7 @@ class IngressRule:
 
 
 def policies(ctx: Context[Any], *ingress_rules: IngressRule, on_nodes: Sequence[Ref] = ()) -> tuple[Step, ...]:
-    """The policies of a service: its pods reach no metadata service.
+    """Return the NetworkPolicies of a service; its pods reach no metadata service.
 
     If the spec enables policies or the kind is always closed, its pods accept only `ingress_rules`; the servers that it
     refers to are opened for its pods, and for the nodes, if its programs on their network use them (`on_nodes`).
@@ -155,7 +155,7 @@ def _operator(ctx: Context[Any]) -> Object:
 
 
 def _on_nodes(ctx: Context[Any], refs: Sequence[Ref]) -> dict[tuple[str, str], Ref]:
-    """The servers that programs on the nodes' network use, and that no other policy opens for them."""
+    """Return the servers that programs on the nodes' network use, and that no other policy opens for them."""
     enabled = _settings(ctx).enabled
     kinds = {kind for kind, server in ctx.servers.items() if (server.ports if enabled else server.from_nodes)}
     return {(ref.kind, ref.name): ref for ref in refs if ref.kind in kinds}
@@ -235,7 +235,7 @@ def _nodes(settings: NetworkPolicies) -> list[Object] | None:
 
 
 def _rule(ports: Sequence[int], peers: Sequence[Object] | None) -> Object:
-    """A rule without peers is for every client, one without ports for all of them."""
+    """Return an ingress rule: without peers for every client, without ports for all ports."""
     return kube.drop_none(
         {
             "from": list(peers) if peers else None,

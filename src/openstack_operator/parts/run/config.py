@@ -38,8 +38,8 @@ class Config(Step):
 
 
 def options(ctx: Context[Any], fixed_options: Sections, *, defaults: Sections | None = None) -> Sections:
-    """The merged sections, as the release knows them; `fixed_options` are those that only the operator sets. Raises
-    OptionsError where the user sets one of them.
+    """Return the merged sections, as the release knows them; `fixed_options` are those that only the operator sets.
+    Raises OptionsError where the user sets one of them.
     """
     of_release = ctx.release.defaults.get((ctx.programs or ctx.kind).lower(), {})
     lost = {
@@ -173,7 +173,7 @@ def _prefixed(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trusted(ctx: Context[Any], secrets: Iterable[str]) -> Iterator[kube.Mount]:
-    """Authorities as folders, without any other key of a user's Secret."""
+    """Yield authorities as folders, without any other key of a user's Secret."""
     users = {ref.name for _, ref in logins(ctx.spec)}
     for name in secrets:
         volume = kube.fitting(f"trust-{name.replace('.', '-')}")

@@ -18,7 +18,7 @@ DEVICES = (
 
 
 def iscsid(ctx: Context[Any]) -> kube.Container:
-    """The container that serves the initiator of the node, on whose network the pod must be."""
+    """Return the container that serves the node's iSCSI initiator. The pod must be on the node's network."""
     entry = ctx.release["iscsid"]
     return kube.Container(
         name="iscsid",

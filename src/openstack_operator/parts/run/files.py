@@ -22,8 +22,8 @@ class _VolumeFields(Protocol):
 
 
 def claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> kube.Object:
-    """The PersistentVolumeClaim `<owner>-<suffix>`, which outlives its owner with retention Retain; `path` is the field
-    of the spec that holds `fields`.
+    """Return the PersistentVolumeClaim `<owner>-<suffix>`, which outlives its owner with retention Retain; `path` is
+    the field of the spec that holds `fields`.
     """
     spec = {
         "accessModes": [fields.access_mode],

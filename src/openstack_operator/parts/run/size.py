@@ -25,12 +25,12 @@ class Size:
         return self.replicas is None or self.replicas > 1 or self.autoscaling is not None
 
     def autoscaler(self, ctx: Context[Any], pods: kube.Object) -> Sequence[kube.Object]:
-        """The autoscaler of these pods, if there is one."""
+        """Return the autoscaler of these pods, if there is one."""
         return [kube.autoscaler(ctx, pods, self.autoscaling)] if self.autoscaling else []
 
 
 def size_of(ctx: Context[Any], kind: str, name: str, settings: ComponentSettings | None) -> Size:
-    """The number of pods of the workload `<owner>-<name>`.
+    """Return the number of pods of the workload `<owner>-<name>`.
 
     An autoscaled number is not written any more once the autoscaler has written it. Until then its live value is
     written: a field without another owner falls back to its default, one pod, as soon as we release it (server-side

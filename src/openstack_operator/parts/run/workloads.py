@@ -20,7 +20,7 @@ from .size import Size, size_of
 
 
 def state(ctx: Context[Any]) -> str:
-    """The home of a service's state in its image."""
+    """Return the folder of a service's state in its image."""
     return f"/var/lib/{(ctx.programs or ctx.kind).lower()}"
 
 
@@ -210,7 +210,7 @@ def api(
 def _served(
     proxy: ReverseProxy | None, at: str, alive: kube.Probe | None, lifecycle: Mapping[str, Any]
 ) -> tuple[kube.Container, ...]:
-    """The container that clients call in place of the program, if there is one."""
+    """Return the container that clients call instead of the program, if there is one."""
     if proxy is None:
         return ()
     env = {**proxy.container.env, "LISTEN": at}
@@ -218,7 +218,7 @@ def _served(
 
 
 def _reached(ctx: Context[Any], component: str, port: int, expose: Expose, *, exposed: bool) -> tuple[kube.Object, ...]:
-    """An API's Service, its PodDisruptionBudget, and its NetworkPolicies."""
+    """Return an API's Service, its PodDisruptionBudget, and its NetworkPolicies."""
     name, target = ctx.name(component), kube.selector(ctx, component)
     short_names = [ctx.api_service] if ctx.api_service and component == "api" else []
     return (
@@ -239,7 +239,7 @@ def _pods(
     program: ProgramSettings,
     **spec: Any,
 ) -> kube.Object:
-    """The workload `<owner>-<name>` of these containers."""
+    """Return the workload `<owner>-<name>` of these containers."""
     kind, name = workload
     pod_settings = kube.settings(ctx.spec, settings)
     digest = {kube.CONFIG_DIGEST: config.digest}
@@ -277,7 +277,7 @@ def _processes(workers: Workers, settings: Settings | None) -> int:
 def _command(
     component: str, words: Sequence[str], workers: Workers, settings: Settings | None, listens: str
 ) -> list[str]:
-    """The command of an API with its numbers in it."""
+    """Return the command of an API, with its port and numbers of processes and threads filled in."""
     setting = settings.processes if isinstance(settings, HttpApi) else None
     takes = any("{processes}" in word for word in words)
     if setting and not takes:
@@ -289,7 +289,7 @@ def _command(
 
 
 def _peak(settings: Settings | None) -> str:
-    """The memory of as many processes as the user asks for; the largest take 200 MiB each."""
+    """Return the memory of as many processes as the user sets; the largest take 200 MiB each. Empty if none are set."""
     processes = settings.processes if isinstance(settings, HttpApi) else None
     return f"{256 * processes}Mi" if processes else ""
 

@@ -45,7 +45,7 @@ class Authorities:
 
 
 def read(files: Mapping[str, str], now: datetime) -> Authorities | None:
-    """The authorities that a Secret keeps; None where there is none that can sign."""
+    """Return the authorities that a Secret keeps; None if none of them can sign."""
     signer, successor = _pair(files, "tls"), _pair(files, "next")
     if signer is None:
         return None
@@ -171,7 +171,7 @@ def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: V
 
 
 def _deadlines(state: Authorities) -> list[datetime]:
-    """Times at which the next step changes without any other event."""
+    """Return the times at which the next step changes without any other event."""
     deadlines = [signing_time(state, _OVERLAP), state.signer.ends - _MARGIN] if state.successor else [state.signer.due]
     return [*deadlines, *([_removal_time(state)] if state.predecessors else []), state.signer.ends]
 

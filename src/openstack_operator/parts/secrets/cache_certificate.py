@@ -16,15 +16,15 @@ CACHE_CERTIFICATE = "/etc/openstack-cache-tls"
 
 
 def server_of(spec: Any) -> MemcachedRef | None:
-    """The Memcached that a spec names, if it names one."""
+    """Return the Memcached that a spec names, if it names one."""
     if not isinstance(spec, (UsesCache, CachesResults)) or spec.cache.servers:
         return None
     return spec.cache.memcached_ref or spec.default_refs().get("cache.memcachedRef")
 
 
 def cache_mounts(ctx: Context[Any], files: Iterable[str]) -> tuple[kube.Mount, ...]:
-    """The certificate for the service's cache, if a file of its configuration names it. Programs read it with each
-    connection, so that a renewal needs no restart.
+    """Return the certificate for the service's cache, if a file of its configuration names it. Programs read it for
+    each connection, so that a renewal needs no restart.
     """
     ref = server_of(ctx.spec)
     secret = ctx.refs[ref].published.get(CACHE_CLIENT) if ref is not None else None

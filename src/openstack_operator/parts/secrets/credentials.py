@@ -36,18 +36,18 @@ class Credentials(Step):
     """State of each ordered replacement, by `<sort>Rotation`."""
 
     def of(self, name: str) -> Sequence[Account]:
-        """The accounts to make with the password of that name, the one in use first."""
+        """Return the accounts to make with the password of that name, the one in use first."""
         return self.accounts.get(name) or (Account(key=name),)
 
     def __getitem__(self, name: str) -> str:
         return self.values[name]
 
     def ref(self, name: str) -> dict[str, str]:
-        """A SecretKeyRef to one of the passwords."""
+        """Return a SecretKeyRef to one of the passwords."""
         return {"name": self.secret, "key": name}
 
     def env(self, name: str) -> dict[str, Any]:
-        """A `valueFrom` structure for an environment variable."""
+        """Return a `valueFrom` structure for an environment variable."""
         return {"secretKeyRef": self.ref(name)}
 
 

@@ -74,7 +74,7 @@ def ordered(
 
 
 def check_issuer(ctx: Context[Any], path: str, kind: str, group: str, name: str, hosts: Iterable[str]) -> None:
-    """Raises SpecError for names that the namespace may not have of this issuer: an issuer of the whole cluster
+    """Raise SpecError for names that the namespace may not have of this issuer: an issuer of the whole cluster
     certifies any name, also those of other namespaces.
     """
     if serves_cluster(kind, group):
@@ -103,8 +103,8 @@ def _is_address(name: str) -> bool:
 
 
 def _adopted(ctx: Context[Any], live: Object | None) -> tuple[Object, ...]:
-    """The Secret that cert-manager made, so that it is deleted with the owner of the Certificate, unless cert-manager
-    does that itself (--enable-certificate-owner-ref).
+    """Return the Secret that cert-manager made, adopted so that it is deleted with the owner of the Certificate, unless
+    cert-manager does that itself (--enable-certificate-owner-ref).
     """
     if (
         live is None

@@ -68,7 +68,7 @@ def order(ctx: Context[Any], sort: str) -> Order:
 
 
 def time(text: str | None) -> datetime | None:
-    """A moment as RFC 3339 has it; None for anything else."""
+    """Return the time of a text in RFC 3339; None for anything else."""
     try:
         parsed = datetime.fromisoformat(text or "")
     except ValueError:
@@ -77,7 +77,7 @@ def time(text: str | None) -> datetime | None:
 
 
 def stamp(at: datetime) -> str:
-    """The moment, in whole seconds."""
+    """Return the time as text, in whole seconds."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -262,7 +262,7 @@ def rotation_in_progress(ctx: Context[Any]) -> bool:
 
 
 def _accounts(name: str, state: Rotation) -> tuple[Account, Account]:
-    """(the one in use, the other one)."""
+    """Return the account in use, and the other one."""
     account_a, account_b = Account(key=f"{name}.a"), Account(key=f"{name}.b", second=True)
     return (account_b, replace(account_a, used=False)) if state.second else (account_a, replace(account_b, used=False))
 

@@ -67,7 +67,7 @@ class Certified:
         return () if self else self.steps
 
     def mounts(self, path: str) -> tuple[kube.Mount, ...]:
-        """The three files in a folder that is updated with the Secret."""
+        """Return the three files in a folder that is updated with the Secret."""
         return (kube.folder("tls", self.secret, path),) if self else ()
 
 
@@ -185,7 +185,7 @@ def _check_allowed(ctx: Context[Any], ref: PKIRef) -> None:
 
 
 def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]) -> _Source:
-    """A certificate by a PKI, kept until it is due."""
+    """Return a certificate signed by a PKI, kept until its renewal is due."""
     published = ctx.refs[ref]
     if "issuerName" in published.published:
         return _from_cert_manager(ctx, name, ref, request, stored)
@@ -204,7 +204,7 @@ def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, s
 def _from_cert_manager(
     ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]
 ) -> _Source:
-    """The certificate that cert-manager made for a PKI, while it is valid; no files before the first one."""
+    """Return the certificate that cert-manager made for a PKI, while it is valid; no files before the first one."""
     published = ctx.refs[ref]
     order = ordered(ctx, name, published.published, request, "spec.tls.pkiRef")
     trusted = ctx.secrets[published["bundleSecret"]]["ca.crt"]
@@ -218,7 +218,7 @@ def _from_cert_manager(
 
 
 def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Request, stored: Mapping[str, str]) -> _Source:
-    """A copy of the user's certificate, while it is valid, so that a later invalid one changes nothing."""
+    """Return a copy of the user's certificate, while it is valid, so that a later invalid one changes nothing."""
     path, data = "spec.tls.secretRef", ctx.secrets.get(source)
     if data is None:
         raise MissingReference(f"{path}.name", f"there is no Secret {source!r} in this namespace")
@@ -262,7 +262,7 @@ def _forms(ctx: Context[Any], service: str) -> list[str]:
 
 
 def trusts(ctx: Context[Any]) -> dict[str, str]:
-    """The authorities of all servers the spec points at, and of its own, by Secret."""
+    """Return the authorities of all servers that the spec refers to, and of its own, by Secret."""
     names = {secret for ref in ctx.refs.values() if (secret := _trusted(ref))}
     names |= {ref.name for _, ref in logins(ctx.spec) if authority(ctx.secrets.get(ref.name, {}))}
     if bundle := _own_bundle(ctx):
@@ -276,7 +276,9 @@ def _trusted(resolved: ResolvedRef) -> str:
 
 
 def authority(data: Mapping[str, str]) -> str:
-    """The key of a Secret that holds authorities: `ca.crt`, or `cacert` as beside a clouds.yaml; empty for none."""
+    """Return the key of a Secret that holds authorities: `ca.crt`, or `cacert` as beside a clouds.yaml; empty if it has
+    none.
+    """
     return next((key for key in ("ca.crt", "cacert") if data.get(key)), "")
 
 

@@ -248,7 +248,8 @@ class ActuatorReconciler:
 
 def _unready_refs(resource: Cached, context: Context[Any]) -> list[str]:
     """Return referents that are not ready yet. A resource that is part of its referent cannot wait until that is
-    complete: it exists, so the referent has what it needs. What stands for a Node is part of what its labels name."""
+    complete: it exists, so the referent has what it needs. What stands for a Node is part of what its labels name.
+    """
     owner, part_of = resource.meta.controller, resource.meta.owner_labels[1:] if resource.meta.node else ()
     return [
         f"{ref.kind}/{ref.name}"

@@ -214,7 +214,8 @@ class Reporter:
 
     def _settling(self, request: Request, report: Report, old: Object, new: Object) -> float:
         """Return the seconds until this status should be written: users act on Ready and on failures, so these are
-        written at once; but steps that follow each other quickly are not worth a write each."""
+        written at once; but steps that follow each other quickly are not worth a write each.
+        """
         progress = report.progress or report.ready
         if progress.ready:
             return 0.0

@@ -35,7 +35,8 @@ _Path = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9
 
 class Vault(Model):
     """A Vault or an OpenBao, in which Barbican logs in by AppRole (at `auth/approle`) and stores secrets in a KV engine
-    of version 2."""
+    of version 2.
+    """
 
     url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
     """Address of the server, such as `https://vault.example.org:8200`."""
@@ -73,7 +74,8 @@ class ProjectPurge(Purge):
 class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Barbican: secrets, keys and certificates of users and of other services. It encrypts them with a key
     for each project, and these with a key-encryption key in the Secret `<name>-kek`. **Without this Secret no program
-    can read them**: keep a copy outside of the cluster. With `vault`, secrets are in a Vault instead."""
+    can read them**: keep a copy outside of the cluster. With `vault`, secrets are in a Vault instead.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(

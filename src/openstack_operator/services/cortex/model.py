@@ -72,7 +72,8 @@ class CortexWeigher(Model):
 
 class Pipeline(Model):
     """Ranking of hosts for one service, which sends requests to `/scheduler/<service>/external`: filters, then the sum
-    of weighers. Hosts with the same sum stay in the order of the request."""
+    of weighers. Hosts with the same sum stay in the order of the request.
+    """
 
     enabled: bool = False
     """Answer requests."""
@@ -137,7 +138,8 @@ class Datasources(Model):
 class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     """Cortex: a scheduler that ranks the hosts which are left for a request of another service, such as Nova. Without
     an `image` it is the operator's small reference implementation, which knows nothing of hosts but what each request
-    says."""
+    says.
+    """
 
     replicas: Replicas = 1
     """Number of Cortex's pods."""

@@ -49,7 +49,8 @@ _DAY = timedelta(days=1)
 class CredentialRotationSpec(Model):
     """CredentialRotation: replaces credentials of a service, on a schedule and on request. The operator creates a
     second account beside the one in use; the service's programs switch to it; when no pod can know the first one any
-    more, the operator removes that."""
+    more, the operator removes that.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -105,7 +106,8 @@ class CredentialRotationSpec(Model):
 class C5C3CredentialRotationSpec(Model):
     """CredentialRotation: replaces credentials of a service, on a schedule and on request, by the names that c5c3's
     manifests have. The operator creates a second account beside the one in use; the service's programs switch to it;
-    when no pod can know the first one any more, the operator removes that."""
+    when no pod can know the first one any more, the operator removes that.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(

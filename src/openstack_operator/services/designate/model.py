@@ -254,7 +254,8 @@ class DesignateSpec(
     ServiceSpec, UsesPolicies, UsesLogging, PoolServers, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity
 ):
     """OpenStack Designate: zones and records of DNS. Its mini DNS hands zones to the servers, by transfers that a key
-    signs. Central and producer always run one pod each, since several would need a coordination server."""
+    signs. Central and producer always run one pod each, since several would need a coordination server.
+    """
 
     api: HttpApi = HttpApi()
     """Pods of the DNS API."""

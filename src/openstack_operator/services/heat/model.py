@@ -33,7 +33,8 @@ class StackPurge(Purge):
 class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache, UsesIdentity):
     """OpenStack Heat: stacks of servers, networks, volumes and other resources, from templates. It encrypts logins and
     hidden parameters of stacks with a key in the Secret `<name>-encryption`. **Without this Secret no stack that exists
-    can be updated or deleted**: keep a copy outside of the cluster."""
+    can be updated or deleted**: keep a copy outside of the cluster.
+    """
 
     api: HttpApi = HttpApi()
     """Pods of the Orchestration API."""

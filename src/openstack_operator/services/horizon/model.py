@@ -68,7 +68,8 @@ class OtherKeystone(Model):
 class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     """OpenStack Horizon: the dashboard. It shows the panels of the services in Keystone's catalog. Sessions are in
     Memcached, encrypted with a key in the Secret `<name>-session-keys`. `config` has one section, `local_settings`:
-    Horizon's settings as data."""
+    Horizon's settings as data.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(

@@ -160,7 +160,8 @@ class OVN(Model):
 
 class MetadataAgent(AgentSettings):
     """The agent that gives instances their metadata. It runs on compute nodes; the pod settings of the service do not
-    apply to it."""
+    apply to it.
+    """
 
     node_agents = {"enabled": ((True,), True)}
 

@@ -88,7 +88,8 @@ class ComputeRef(Model):
 
 class Cell(Model):
     """A share of the compute nodes, with a database and a broker of its own. A node whose label `openstack-cell` names
-    a cell belongs to that cell; nodes without the label belong to the first cell of the list."""
+    a cell belongs to that cell; nodes without the label belong to the first cell of the list.
+    """
 
     rules = (immutable_presence("database", "a cell's database"), immutable_presence("messaging", "a cell's broker"))
 
@@ -148,7 +149,8 @@ _IS_DISABLED = "!has(self.enabled) || !self.enabled"
 class ExternalScheduler(Model):
     """Another scheduler that Nova's scheduler asks last, for each server: it selects from the hosts that Nova's filters
     leave, and orders them (`POST <endpoint>/scheduler/nova/external`). If it does not answer, Nova's own order holds.
-    Kolla's images do not support it."""
+    Kolla's images do not support it.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -196,7 +198,8 @@ _CALLED = ("placement", "glance", "neutron", "cinder")
 
 class ServiceAuth(Model):
     """The services that Nova calls, under other names than the fields of the spec. Nova calls each as its own user,
-    with the token of the user who made the request: a node holds no password but Nova's."""
+    with the token of the user who made the request: a node holds no password but Nova's.
+    """
 
     placement_service_user_ref: ServiceUserRef | None = None
     """The same as `placementRef`."""

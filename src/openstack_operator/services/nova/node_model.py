@@ -22,7 +22,8 @@ class ComputeRollout(Model):
     image, options or size. The operator ends the pod of a node, which waits for work on the node that is under way
     (half an hour at most), and goes on when the next pod there is Ready. It begins once all other programs of Nova have
     the change. If a new nova-compute is not Ready for ten minutes, no other node gets the change, and the condition
-    ComputeRolloutReady names the node."""
+    ComputeRolloutReady names the node.
+    """
 
     max_unavailable: Share = "1"
     """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such

@@ -55,7 +55,8 @@ class AmphoraFlavor(Model):
 class Controllers(AgentSettings):
     """Pods with the worker, the health manager and the housekeeper, one on each node that the nodeSelector takes. A
     container of theirs is root on the node while a pod starts, to connect the pod with the management network. So the
-    nodes have to be chassis of OVN. The pod settings of the service do not apply to them."""
+    nodes have to be chassis of OVN. The pod settings of the service do not apply to them.
+    """
 
     on_nodes = (*AGENT, "config")
 

@@ -50,7 +50,8 @@ class LoadBalancerPurge(Purge):
 class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCache, UsesIdentity):
     """OpenStack Octavia: load balancers for TCP, UDP and SCTP. OVN carries them out on the nodes, so no servers run for
     them. For HTTP and TLS, there is the provider amphora, with a server for each load balancer. Members of a project
-    may create and change its load balancers, readers may look at them."""
+    may create and change its load balancers, readers may look at them.
+    """
 
     api: HttpApi = HttpApi()
     """Pods of the Load Balancer API. Each of them has a driver agent, too. One of the agents takes OVN's events, and

@@ -83,7 +83,8 @@ class Connection(Model):
 
 class Integration(Model):
     """One address of each database, for programs that use fixed addresses. A Neutron of this operator does not need
-    them: it connects to every member, through its `ovn.clusterRef`."""
+    them: it connects to every member, through its `ovn.clusterRef`.
+    """
 
     nb_connection: Connection | None = None
     """Address of the northbound database."""

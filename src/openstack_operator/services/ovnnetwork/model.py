@@ -69,7 +69,8 @@ class ContainerSettings(Model):
 
 class Chassis(AgentSettings):
     """Open vSwitch and ovn-controller on the nodes of the cloud. Both belong to the node, so only one OVNNetwork of a
-    Kubernetes cluster can use a node: a second one needs a different nodeSelector or `enabled: false`."""
+    Kubernetes cluster can use a node: a second one needs a different nodeSelector or `enabled: false`.
+    """
 
     node_agents = {"enabled": ((True,), True)}
 
@@ -87,7 +88,8 @@ ChassisName = Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9]([-a-z0-9.]
 
 class RemoteChassis(RemoteAccess):
     """Nodes of other Kubernetes clusters that join this OVN, and the Service `<name>-remote` by which they reach the
-    southbound database. Needs `tls`."""
+    southbound database. Needs `tls`.
+    """
 
     nodes: Annotated[
         list[ChassisName], Field(min_length=1, max_length=256, json_schema_extra={"x-kubernetes-list-type": "set"})

@@ -37,7 +37,8 @@ class IssuerRef(Model):
 class PKISpec(Model):
     """PKI: a certificate authority of the cloud's own. A service that names it in `tls` gets a certificate from it, and
     a new one when two thirds of the certificate's life are over. The operator replaces the authority at two thirds of
-    its own life, or on request, without an outage."""
+    its own life, or on request, without an outage.
+    """
 
     renamed: ClassVar[Mapping[str, str]] = {
         "authorityMinutes": "authorityLifetime, such as 3650d",

@@ -55,7 +55,8 @@ Dashboard = Annotated[
 
 class BearerTokens(Model):
     """Verification of the access tokens of programs, which get them without a browser: with the provider's keys, or by
-    asking the provider."""
+    asking the provider.
+    """
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
