@@ -120,7 +120,7 @@ def _push(target: str, chosen: list[str], *, pristine: bool) -> None:
 
 
 def _references(target: str, names: Iterable[str], *, pristine: bool) -> dict[str, str]:
-    """By image what pods run: by digest in a registry, by tag on nodes that images are loaded onto."""
+    """Return what pods run, by image: by digest in a registry, by tag on nodes that images are loaded onto."""
     if target == catalog.PREFIX:
         return {name: catalog.reference(name, pristine=pristine) for name in names}
     pinned = registry.pinned(target, names, pristine=pristine)

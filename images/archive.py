@@ -44,7 +44,7 @@ def on_every_node(listing: str) -> set[str]:
 
 
 def write(engine: Engine, references: Sequence[str], archive: Path) -> None:
-    """`archive` is an OCI layout with the images, uncompressed: they travel no further than this machine."""
+    """Write an OCI layout with the images to `archive`, uncompressed: they stay on this machine."""
     layout = Path(tempfile.mkdtemp(prefix="layout-", dir=cache.directory("contexts")))
     try:
         for number, reference in enumerate(references, 1):

@@ -62,7 +62,7 @@ def is_pristine() -> bool:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """All images with a Containerfile, each after its parent, those for one release after the others."""
+    """Return all images with a Containerfile, each after its parent, those for one release after the others."""
     recipes = [path.parent.name for path in RECIPES.glob("*/Containerfile")]
     of_all = _sorted({path.parent.name: parent(path.parent.name) for path in FOLDER.glob("*/Containerfile")}, [DEBIAN])
     of_releases = {name: parent(name) for release in locks.releases() for name in (f"{r}-{release}" for r in recipes)}
@@ -154,7 +154,9 @@ def files(name: str, *, pristine: bool = False) -> dict[str, File]:
 
 
 def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -> dict[str, File]:
-    """Files that the image of the default release has, too, the recipe's, and the packages that its parent lacks."""
+    """Return the files that the image of the default release has, too, the recipe's, and the packages that its parent
+    lacks.
+    """
     context = (_tree(FOLDER / recipe) if (FOLDER / recipe).is_dir() else {}) | _tree(RECIPES / recipe)
     context |= _programs(recipe)
     applied = [patch for patch in patches.of_release(release) if recipe in patch.images]
@@ -168,7 +170,7 @@ def _files_of_release(name: str, recipe: str, release: str, *, pristine: bool) -
 
 
 def _programs(name: str) -> dict[str, File]:
-    """Programs that pods with other images get from the operator."""
+    """Return the programs that pods with other images get from the operator."""
     return {"wsgi_errors": _file(AGENTS / "api" / "wsgi_errors.py")} if name == "oslo" else {}
 
 
@@ -230,7 +232,7 @@ def reference(name: str, prefix: str = PREFIX, *, pristine: bool = False) -> str
 
 
 def named_images(release: str) -> list[str]:
-    """Our images that the text of a release file names, each once."""
+    """Return our images that the text of a release file names, each once."""
     return list(dict.fromkeys(match["name"] for match in _BUILD.finditer(release)))
 
 

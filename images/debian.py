@@ -31,7 +31,7 @@ def mirrors(apt: Path = Path("/etc/apt"), os_release: Path = Path("/etc/os-relea
 
 
 def _sources(path: Path) -> list[tuple[str, list[str]]]:
-    """(URI, suites) of each entry of a sources file, of the one-line kind or of deb822's."""
+    """Return URI and suites of each entry of a sources file, of the one-line kind or of deb822's."""
     text = path.read_text(encoding="utf-8", errors="replace")
     if path.suffix == ".list":
         lines = re.findall(r"^deb\s+(?:\[[^]]*\]\s*)?(\S+)\s+(\S+)", text, re.MULTILINE)
@@ -55,7 +55,7 @@ def sources(keyring: str) -> str | None:
 
 
 def bootstrap(root_tar: Path) -> None:
-    """`root_tar` is a minimal root file system of the suite, with every package's signature verified."""
+    """Write a minimal root file system of the suite to `root_tar`, with every package's signature verified."""
     say(f"debian: bootstrapping {SUITE} with mmdebstrap")
     work = cache.directory("apt")
     listed = work / "bootstrap.list"

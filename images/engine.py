@@ -19,7 +19,7 @@ class Engine(Protocol):
     """Builds images from a context and keeps them."""
 
     def references(self) -> set[str]:
-        """All images that are there."""
+        """Return all images that exist."""
         ...
 
     def base(self, reference: str, context: Path) -> None:
@@ -37,12 +37,12 @@ class Engine(Protocol):
         ...
 
     def copy_out(self, reference: str, path: str, target: Path) -> None:
-        """`target` is a file of the image."""
+        """Copy a file of the image to `target`."""
         ...
 
 
 def engine() -> Engine:
-    """Docker where its daemon answers, else buildah; `$OPENSTACK_OPERATOR_ENGINE` (docker, buildah) overrules."""
+    """Return Docker if its daemon answers, else buildah; `$OPENSTACK_OPERATOR_ENGINE` (docker, buildah) overrules."""
     choice = os.environ.get("OPENSTACK_OPERATOR_ENGINE")
     if choice not in {None, "", "docker", "buildah"}:
         raise CommandError(f"OPENSTACK_OPERATOR_ENGINE: there is no {choice!r}; choose docker or buildah")

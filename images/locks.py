@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 
 def releases() -> tuple[str, ...]:
-    """Releases whose images are made of packages of the index."""
+    """Return the releases whose images are made of packages of the index."""
     return tuple(sorted(path.stem for path in FOLDER.glob("*.lock")))
 
 

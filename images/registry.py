@@ -45,7 +45,9 @@ def push(engine: Engine, target: str, names: Sequence[str], *, pristine: bool = 
 
 
 def pinned(target: str, names: Iterable[str], *, pristine: bool = False) -> dict[str, str]:
-    """Each image's full name with its digest, as in a pod's `image`; without, where the registry does not have it."""
+    """Return each image's full name with its digest, as in a pod's `image`; without one if the registry lacks the
+    image.
+    """
     digests, references = Digests(target), dict[str, str]()
     for name in names:
         reference = catalog.reference(name, target, pristine=pristine)

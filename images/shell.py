@@ -15,7 +15,7 @@ class CommandError(Exception):
 
 
 def say(message: str) -> None:
-    """Tells the user what happens; stdout is kept for results."""
+    """Tell the user what happens; stdout is kept for results."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -37,7 +37,7 @@ def run(command: Sequence[str], *, log: Path | None = None, env: Mapping[str, st
 
 
 def need(packages: Mapping[str, str]) -> None:
-    """Every command of `packages` (command → Debian package) is there; what is missing is installed with apt-get.
+    """Provide every command of `packages` (command → Debian package). What is missing is installed with apt-get.
 
     Raises CommandError where apt-get or root is missing, naming the packages.
     """

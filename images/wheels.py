@@ -21,7 +21,7 @@ PLATFORMS = ("manylinux2014_x86_64", *(f"manylinux_2_{minor}_x86_64" for minor i
 
 
 def unpack(lock: Path, target: Path) -> None:
-    """`target` holds the packages of the lock file, ready to be imported by an image's Python."""
+    """Unpack the packages of the lock file to `target`, ready to be imported by an image's Python."""
     command = [_python(), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-deps"]
     command += ["--require-hashes", "--only-binary=:all:", f"--python-version={PYTHON}", "--implementation=cp"]
     command += [f"--platform={platform}" for platform in PLATFORMS]

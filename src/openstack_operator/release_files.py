@@ -81,11 +81,13 @@ class ReleaseFiles:
         return _merge(self._options(each) for each in self._files())
 
     def versions(self) -> dict[Path, Version | None]:
-        """Version by file, None where it leads nowhere: differs from before once a file came, went or changed."""
+        """Return the version of each file, None if it leads nowhere. It differs once a file was added, deleted or
+        changed.
+        """
         return {path: _version(path) for path in self._files().values()}
 
     def _files(self) -> dict[str, Path]:
-        """Path by name of the release; the first folder that has one wins."""
+        """Return paths by name of the release; the first folder that has one wins."""
         return {path.stem: path for folder in reversed(self._folders) for path in sorted(folder.glob("*.yaml"))}
 
     def _current(self, path: Path) -> _File:
@@ -140,7 +142,7 @@ def _merge(all_lists: Iterable[OptionLists]) -> OptionLists:
 
 
 def _version(path: Path) -> Version | None:
-    """Of a file as it is now; None where it is gone, or a symlink that leads nowhere."""
+    """Return the version of a file as it is now; None if it is gone, or a symlink that leads nowhere."""
     try:
         stat = path.stat()
     except OSError:

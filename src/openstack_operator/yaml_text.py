@@ -32,12 +32,12 @@ _Dumper.add_representer(str, _text)
 
 
 def dump(value: Any) -> str:
-    """One YAML document; keys stay in their order."""
+    """Return one YAML document; keys stay in their order."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=120, allow_unicode=True)
 
 
 def dump_all(objects: Iterable[Object]) -> str:
-    """YAML documents, Secrets readable."""
+    """Return YAML documents, Secrets readable."""
     return "---\n".join(dump(readable(obj)) for obj in objects)
 
 
@@ -49,13 +49,13 @@ def readable(obj: Object) -> Object:
 
 
 def load(path: Path) -> list[Object]:
-    """Objects of a file, or of every *.yaml in a folder."""
+    """Return the objects of a file, or of every *.yaml in a folder."""
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     return [obj for file in files for obj in load_text(file.read_text(encoding="utf-8"))]
 
 
 def load_text(text: str) -> list[Object]:
-    """Objects of a text of YAML documents; `List` objects are taken apart."""
+    """Return the objects of a text of YAML documents; `List` objects are taken apart."""
     return list(_objects(yaml.load_all(text, _LOADER)))
 
 

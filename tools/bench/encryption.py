@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _seconds(session: Session, *, encrypted: bool) -> float:
-    """From apply to Ready of a cloud that is gone afterwards."""
+    """Return the seconds from apply to Ready of a cloud, which is deleted afterwards."""
     documents = deploy.documents(MINIMAL)
     plane = next(doc for doc in documents if doc["kind"] == "OpenStackControlPlane")
     plane["spec"]["tls"] = {"enabled": encrypted}

@@ -13,7 +13,7 @@ from openstack_operator.serve import Settings, serve
 
 
 def agrees(_: Context[Any]) -> tuple[str, ...]:
-    """Nothing had to be changed."""
+    """Return no changes: all is as the spec says."""
     return ()
 
 

@@ -43,12 +43,12 @@ class Operator:
     port: int
 
     def cpu(self) -> float:
-        """Seconds of processor time so far, of all its threads."""
+        """Return the seconds of processor time so far, of all its threads."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICK
 
     def memory(self) -> tuple[float, float]:
-        """MiB resident now and at most so far, libraries included."""
+        """Return the MiB resident now and at most so far, libraries included."""
         lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
         fields = dict(line.split(":", 1) for line in lines)
         return int(fields["VmRSS"].split()[0]) / _MIB, int(fields["VmHWM"].split()[0]) / _MIB

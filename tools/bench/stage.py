@@ -43,7 +43,7 @@ class Stage:
     _ready: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
 
     async def namespaces(self, names: Iterable[str]) -> None:
-        """They exist afterwards."""
+        """Create these namespaces."""
         for name in names:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "namespace": None}}
             await self.client.create(NAMESPACE, body)

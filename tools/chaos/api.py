@@ -110,7 +110,7 @@ class Api:
         return self.call(service, method, path, **options).json()
 
     def listed(self, service: str, path: str, key: str) -> list[dict[str, Any]]:
-        """All objects of a list, page by page."""
+        """Return all objects of a list, page by page."""
         objects: list[dict[str, Any]] = []
         while path:
             page = self.json(service, "GET", path)

@@ -53,7 +53,7 @@ class Journal:
         return sorted(attempts, key=lambda attempt: attempt.ended)
 
     def acknowledged(self, kind: str) -> set[str]:
-        """Keys of the writes of a kind that the cloud said it has."""
+        """Return the keys of the writes of a kind that the cloud said it has."""
         with self._lock:
             return {a.key for a in self._attempts if a.kind == kind and a.key and not a.error}
 
@@ -66,19 +66,21 @@ class Journal:
         return dict(sorted(counts.items()))
 
     def outages(self, since: float, until: float, intervals: dict[str, float]) -> dict[str, float]:
-        """Longest time in seconds without an acknowledged request by kind, beyond what its interval explains."""
+        """Return the longest time in seconds without an acknowledged request by kind, beyond what its interval
+        explains.
+        """
         return {
             kind: round(longest_gap(self.between(since, until, kind), since, until, interval), 1)
             for kind, interval in sorted(intervals.items())
         }
 
     def longest_outage(self, kind: str, since: float, until: float) -> tuple[float, float]:
-        """Between which moments nothing of a kind was acknowledged for longest."""
+        """Return begin and end of the longest time in which nothing of a kind was acknowledged."""
         moments = [since, *(a.ended for a in self.between(since, until, kind) if not a.error), until]
         return max(pairwise(moments), key=lambda pair: pair[1] - pair[0])
 
     def errors(self, since: float, until: float = FOREVER) -> dict[str, list[str]]:
-        """Up to three different errors by kind."""
+        """Return up to three different errors by kind."""
         by_kind: dict[str, list[str]] = {}
         for attempt in self.between(since, until):
             examples = by_kind.setdefault(attempt.kind, []) if attempt.error else []
@@ -88,8 +90,8 @@ class Journal:
 
 
 def longest_gap(attempts: Iterable[Attempt], since: float, until: float, interval: float) -> float:
-    """Longest time in seconds between two acknowledgments in a row, with both ends of the span taken for one, less the
-    `interval` at which requests are made; 0 where nothing was late.
+    """Return the longest time in seconds between two acknowledgments in a row, with both ends of the span taken for
+    one, less the `interval` at which requests are made; 0 where nothing was late.
     """
     moments = [since, *(a.ended for a in attempts if not a.error), until]
     longest = max(later - earlier for earlier, later in pairwise(moments))

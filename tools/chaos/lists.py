@@ -50,9 +50,9 @@ class Lists:
         self._looks = 0
 
     def watched(self, namespace: str, well: Callable[[Object], bool]) -> list[Object]:
-        """Pods and resources of a namespace. Where all are `well`, all kinds were asked for just now; otherwise pods,
-        those of which one was not, and a part of the others in turn: each list is CPU of the API server, which what
-        comes back waits for. Raises KubeError where it does not answer.
+        """Return pods and resources of a namespace. If all are `well`, all kinds were listed just now; otherwise pods,
+        kinds of which one was not well, and a part of the others in turn: each list costs CPU of the API server, which
+        what recovers needs. Raises KubeError where it does not answer.
         """
         if not self._kinds:
             listed = self._get(_OURS)["resources"]

@@ -29,7 +29,7 @@ class Writer(Client, Protocol):
     """A client that writes, and can say what became of it."""
 
     def present(self) -> set[str]:
-        """Keys of everything the cloud has of this kind. Raises anything when it cannot tell."""
+        """Return the keys of everything the cloud has of this kind. Raises anything when it cannot tell."""
         ...
 
 
@@ -56,7 +56,7 @@ class Load:
             thread.join()
 
     def silent(self, since: float) -> list[str]:
-        """Kinds that had no acknowledged request that began after a moment."""
+        """Return the kinds that had no acknowledged request that began after a moment."""
         heard = {a.kind for a in self.journal.between(since) if not a.error and a.began >= since}
         return sorted({client.kind for client in self.clients} - heard)
 

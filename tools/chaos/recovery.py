@@ -34,7 +34,7 @@ class Recovery:
 
 
 def recovered(site: Site, load: Load, began: float, timeout: float, quiet: float = QUIET) -> Recovery:
-    """Watches until nothing was wrong for `quiet` seconds: every pod and resource Ready, every kind of the load
+    """Watch until nothing was wrong for `quiet` seconds: every pod and resource Ready, every kind of the load
     acknowledged since `began`, and no request failed.
     """
     recovery = Recovery(began)

@@ -21,7 +21,7 @@ def update(report: Path, page: Path = PAGE) -> None:
 
 
 def table(report: dict[str, Any]) -> str:
-    """Markdown of all scenarios that were run."""
+    """Return the Markdown table of all scenarios that were run."""
     lines = [
         "| | scenario | passed | recovered | acknowledged writes lost | requests failed | longest outage | servers |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",

@@ -76,7 +76,7 @@ class Stage:
 
     @contextmanager
     def patience(self, seconds: float) -> Generator[None]:
-        """All clients of the APIs wait that long for an answer."""
+        """Let all clients of the APIs wait that long for an answer."""
         self.access.timeout = seconds
         try:
             yield

@@ -38,7 +38,7 @@ class Guest:
             return answer.read().decode().strip()
 
     def become(self, replacement: Guest) -> None:
-        """Another server is the node's from now on, for those who ask this one too."""
+        """Replace the node's server by another one, also for those who use this object."""
         self.id, self.fixed, self.floating = replacement.id, replacement.fixed, replacement.floating
 
     def boot(self) -> str:
@@ -166,13 +166,13 @@ class Console:
 
 
 def statuses(api: Api, guests: Sequence[Guest]) -> dict[str, str]:
-    """Node → status of its server as Nova has it."""
+    """Return, by node, the status of its server as Nova has it."""
     listed = {server["id"]: server["status"] for server in api.listed("compute", "/servers/detail", "servers")}
     return {guest.node: listed.get(guest.id, "gone") for guest in guests}
 
 
 def boots(guests: Sequence[Guest]) -> dict[str, str]:
-    """Node → what tells one start of its server from another; empty where it does not answer."""
+    """Return, by node, a text that differs after each start of its server; empty if it does not answer."""
     texts: dict[str, str] = {}
     for guest in guests:
         try:

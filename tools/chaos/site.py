@@ -43,7 +43,7 @@ class Site:
         return json.loads(self.kubectl("get", *arguments, "-n", namespace or self.namespace, "-o", "json"))["items"]
 
     def watched(self) -> list[Object]:
-        """Pods and resources of the cloud's namespace. Raises KubeError."""
+        """Return pods and resources of the cloud's namespace. Raises KubeError."""
         if self.kubernetes.kubeconfig is None:
             return self.items("openstack,pods")
         return self.lists.watched(self.namespace, lambda item: not _trouble(item))
@@ -58,12 +58,12 @@ class Site:
         return json.loads(self.kubectl("get", kind, name, "-n", namespace or self.namespace, "-o", "json"))
 
     def pods(self, selector: str = OURS, namespace: str | None = None) -> list[Object]:
-        """Pods that are to keep running: none of a job's, none that is on its way out."""
+        """Return pods that are to keep running: none of a job, none that is being deleted."""
         pods = self.items("pods", "-l", selector, namespace=namespace)
         return [pod for pod in pods if lasting(pod)]
 
     def members(self, component: str) -> list[Object]:
-        """Pods of a StatefulSet by its name, in order."""
+        """Return the pods of a StatefulSet by its name, in order."""
         pods = [pod for pod in self.pods() if pod["metadata"]["name"].rpartition("-")[0] == component]
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
 
@@ -115,7 +115,7 @@ class Site:
 
 
 def _trouble(item: Object) -> str:
-    """Why a pod or resource is not as it should be; empty where it is."""
+    """Return why a pod or resource is not as it should be; empty if it is."""
     if item["kind"] == "Pod":
         return item["status"].get("phase", "no status") if lasting(item) and not ready(item) else ""
     if item["metadata"].get("deletionTimestamp"):
@@ -136,7 +136,7 @@ def ready(pod: Object) -> bool:
 
 
 def names(pods: Sequence[Object]) -> list[str]:
-    """Their names."""
+    """Return the names of pods."""
     return [pod["metadata"]["name"] for pod in pods]
 
 

@@ -21,7 +21,7 @@ _PAUSE = 5.0
 
 
 def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
-    """Every acknowledged write is looked for; what is missing is in the result, by kind, as a problem."""
+    """Look for every acknowledged write. The result gets what is missing, by kind, as a problem."""
     for writer in writers:
         acknowledged = journal.acknowledged(writer.kind)
         result.acknowledged += len(acknowledged)
@@ -48,7 +48,7 @@ def _patient(subject: str, look: Callable[[], T]) -> T:
 
 
 def verify_members(site: Site, result: Result) -> None:
-    """Every member of MariaDB holds the same rows."""
+    """Check that every member of MariaDB holds the same rows."""
     try:
         before, after = (_patient("members of MariaDB", lambda: _rows_of_members(site)) for _ in range(2))
     except KubeError as error:
@@ -69,7 +69,9 @@ def lacking(before: dict[str, set[str]], after: dict[str, set[str]]) -> dict[str
 
 
 def _rows_of_members(site: Site) -> dict[str, set[str]]:
-    """Names of rows by member; each answers once it has applied what the cluster had committed before the query."""
+    """Return the names of rows by member; each answers once it has applied what the cluster had committed before the
+    query.
+    """
     script = (
         'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -N'
         " -e 'SET SESSION wsrep_sync_wait = 1; SELECT name FROM chaos.acked'"

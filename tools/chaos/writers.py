@@ -37,7 +37,7 @@ def new_key() -> str:
 
 
 def expose(site: Site) -> dict[str, int]:
-    """NodePort by name: the Services `mariadb` and `rabbitmq` can be reached from this machine by the same pods."""
+    """Return NodePorts by name, at which this machine reaches the pods of the Services `mariadb` and `rabbitmq`."""
     ports: dict[str, int] = {}
     for name, port_names in _EXPOSED.items():
         spec = site.get("service", name)["spec"]
@@ -218,7 +218,7 @@ class Turnover(ABC):
 
     @abstractmethod
     def listed(self) -> set[str]:
-        """Names of the objects that exist. Raises what keystoneauth raises."""
+        """Return the names of the objects that exist. Raises what keystoneauth raises."""
 
     def attempt(self, number: int) -> str:
         """Return the key of a new object. Raises what keystoneauth raises, with nothing created if the oldest could not
@@ -246,7 +246,7 @@ class Turnover(ABC):
         self._existing.popleft()
 
     def present(self) -> set[str]:
-        """Keys of the objects that exist, and of those that existed until they were to be deleted."""
+        """Return the keys of the objects that exist, and of those that existed until they were to be deleted."""
         listed = self.listed()
         # The load goes on meanwhile. The keys being deleted are read after the list, which may lack them already, and
         # before the deleted ones, which they join once the request was answered.
@@ -309,8 +309,8 @@ class Images:
         return key
 
     def present(self) -> set[str]:
-        """Names of the images that are active and whose data is what was sent; of those whose data was right before,
-        only some are looked at again.
+        """Return the names of the images that are active and whose data is what was sent; of those whose data was right
+        before, only some are looked at again.
         """
         listed = self.api.listed("image", "/v2/images?limit=200", "images")
         active = {

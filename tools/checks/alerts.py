@@ -353,5 +353,5 @@ def _test(name: str, series: Mapping[str, str], expected: list[dict[str, Any]]) 
 
 
 def parse_objects(text: str) -> Iterator[dict[str, Any]]:
-    """Objects of a rendered cloud."""
+    """Yield the objects of a rendered cloud."""
     return (each for each in yaml.safe_load_all(text) if each)

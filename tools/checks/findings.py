@@ -48,7 +48,7 @@ OF_ONE = {
 
 
 def explained(finding: Finding) -> str:
-    """Why the finding stands; empty where it must not."""
+    """Return why the finding stands; empty if it must not."""
     if finding.name in AGENTS and finding.check in OF_AGENTS:
         return OF_AGENTS[finding.check]
     return OF_ONE.get((finding.name, finding.check)) or OF_ALL.get(finding.check, "")

@@ -297,7 +297,7 @@ def _in_python(source: str) -> Iterator[tuple[int, int, str]]:
     encoded = source.encode()
 
     def at(line: int, column: int) -> int:
-        """Offset in characters of a place that `ast` counts in bytes."""
+        """Return the offset in characters of a place that `ast` counts in bytes."""
         return len(encoded[: starts[line - 1] + column].decode())
 
     def span(node: ast.expr | ast.stmt) -> tuple[int, int]:
@@ -351,7 +351,7 @@ def _nodes(node: ast.AST) -> Iterator[ast.AST]:
 
 @contextmanager
 def copies(count: int) -> Generator[list[Path]]:
-    """Clones of this checkout with the changes that are not committed, in which faults are put one at a time."""
+    """Yield clones of this checkout with the changes that are not committed, in which faults are put one at a time."""
     folders = list[Path]()
     listing = ["git", "ls-files", "-z", "--modified", "--others", "--exclude-standard"]
     changed = subprocess.run(listing, cwd=ROOT, check=True, stdout=PIPE, text=True).stdout.split("\0")

@@ -29,7 +29,9 @@ REPORT = ROOT / "build" / "cloud.json"
 
 
 def up(sample: Path, nodes: int, timeout: float, *, pulls: bool, release: str = deploy.RELEASE) -> None:
-    """From nothing to a server that answers; with `pulls`, nodes pull all images from a registry beside the cluster."""
+    """Start a cloud, from nothing to a server that answers; with `pulls`, nodes pull all images from a registry beside
+    the cluster.
+    """
     session = Session.start(sample, nodes, pulls=pulls, release=release)
     cloud = session.converge(sample, timeout=timeout)
     facts = session.prove(cloud)
@@ -40,7 +42,7 @@ def up(sample: Path, nodes: int, timeout: float, *, pulls: bool, release: str = 
 
 
 def prove_again(namespace: str, console: Console) -> None:
-    """Boots a server in the cloud that runs."""
+    """Boot a server in the running cloud."""
     cluster, watch = existing_cluster(), Stopwatch(console)
     proof.standing(cluster, namespace)
     proof.prove(cluster, namespace, watch)

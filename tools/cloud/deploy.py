@@ -127,8 +127,8 @@ def _no_events(kind: str, name: str, uid: str) -> list[Object]:
 def operator(
     registry: str, replicas: int = 1, login: Login | None = None, releases: Sequence[str] = ()
 ) -> list[Object]:
-    """deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image and release data, from
-    `registry` if set, which its pods pull with the login.
+    """Return deploy/operator.yaml, deploy/rbac.yaml and all optional roles with this checkout's image, from `registry`
+    if set, which its pods pull with the login, and with release data.
     """
     deploy = ROOT / "deploy"
     paths = [deploy / "rbac.yaml", *sorted((deploy / "optional-roles").glob("*.yaml")), deploy / "operator.yaml"]
@@ -169,7 +169,7 @@ def operator(
 
 
 def access() -> list[Object]:
-    """deploy/roles.yaml and deploy/admission.yaml: what users may do, and who may say what runs on nodes."""
+    """Return deploy/roles.yaml and deploy/admission.yaml: what users may do, and who may decide what runs on nodes."""
     return [doc for name in ("roles", "admission") for doc in documents(ROOT / "deploy" / f"{name}.yaml")]
 
 

@@ -27,8 +27,8 @@ T = TypeVar("T")
 
 
 def clouds(cluster: Kubernetes, namespace: str) -> Path:
-    """build/clouds.yaml from the administrator's Secret, readable by its owner only; with build/ca.crt beside it where
-    the cloud shows certificates.
+    """Write build/clouds.yaml from the administrator's Secret, readable by its owner only, and build/ca.crt beside it
+    if the cloud has certificates. Return the path.
     """
     secret = cluster.get("secret", "keystone-clouds", "-n", namespace)
     files = {name: base64.b64decode(data).decode() for name, data in secret["data"].items()}
@@ -107,7 +107,9 @@ class ExternalHost:
 
 
 def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, Any]:
-    """Image, flavor, networks, router, security group, keypair, server, floating IP; facts for the report."""
+    """Create image, flavor, networks, router, security group, keypair, server and floating IP; return facts for the
+    report.
+    """
     conn = connect(cluster, namespace)
     with watch.step("proof: image, flavor, networks, router, security group, keypair"):
         guest, size = image(conn), flavor(conn)
@@ -165,7 +167,7 @@ def flavor(conn: Connection) -> Any:
 
 
 def networks(conn: Connection) -> tuple[Any, Any, Any]:
-    """Tenant network, provider network and security group; a router between the networks."""
+    """Return tenant network, provider network and security group; a router between the networks."""
     net = conn.network
     external = net.find_network("public") or net.create_network(
         name="public",

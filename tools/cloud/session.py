@@ -84,7 +84,7 @@ class Session:
         return Cloud(meta["name"], meta["namespace"], began, round(seconds, 1))
 
     def prove(self, cloud: Cloud) -> dict[str, Any]:
-        """Boots a server through the public APIs; facts for the report."""
+        """Boot a server through the public APIs, and return facts for the report."""
         return proof.prove(self.cluster, cloud.namespace, self.watch)
 
 

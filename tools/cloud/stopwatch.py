@@ -32,7 +32,7 @@ class Stopwatch:
             self.console.print(f"    {self.steps[name]:.1f} s", style="dim")
 
     def table(self) -> Table:
-        """Every step and the sum."""
+        """Return a table of every step and the sum."""
         table = Table("step", "seconds", title="How long it took")
         table.columns[1].justify = "right"
         for name, seconds in self.steps.items():
@@ -41,7 +41,7 @@ class Stopwatch:
         return table
 
     def write(self, path: Path, **facts: Any) -> None:
-        """JSON with `steps` (seconds by name) and whatever else is given, merged into what the file holds."""
+        """Write `steps` (seconds by name) and the other values as JSON, merged into what the file holds."""
         path.parent.mkdir(parents=True, exist_ok=True)
         stored = json.loads(path.read_text()) if path.exists() else {}
         path.write_text(json.dumps({**stored, "steps": self.steps, **facts}, indent=2) + "\n")

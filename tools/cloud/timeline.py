@@ -19,7 +19,7 @@ def _moment(text: str) -> float:
 
 
 def timeline(cluster: Kubernetes, namespace: str, started: float) -> list[dict[str, Any]]:
-    """Seconds after `started` (epoch) at which each condition, pod and job reached its end, in that order.
+    """Return the seconds after `started` (epoch) at which each condition, pod and job reached its end, in that order.
 
     Kubernetes keeps these times to the second.
     """

@@ -19,7 +19,7 @@ _MARKS = {"True": "[green]✔[/green]", "False": "[yellow]…[/yellow]", "Unknow
 
 
 def conditions(plane: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Conditions of an object by type."""
+    """Return the conditions of an object by type."""
     return {c["type"]: c for c in plane.get("status", {}).get("conditions", [])}
 
 
@@ -43,9 +43,9 @@ def wait(
     timeout: float,
     in_vain: Callable[[], str] = str,
 ) -> float:
-    """Seconds until the control plane is Ready by the word of the operator that is installed, which it gives once it
-    has looked at all that the cloud is made of; shown meanwhile. Raises KubeError with what it waits for, as soon as
-    `in_vain` says why it will not come.
+    """Return the seconds until the installed operator reports the control plane Ready, which it does once it has looked
+    at all parts of the cloud; show them meanwhile. Raises KubeError with what it waits for, as soon as `in_vain` says
+    why it will not come.
     """
     started, last_line, plane = time.monotonic(), "", dict[str, Any]()
     version = deploy.version(cluster)

@@ -93,7 +93,7 @@ def uninstall_kustomize(cluster: Kubernetes, release: Release) -> None:
 
 
 def await_rollout(cluster: Kubernetes) -> None:
-    """All pods of the operator run what its Deployment says. Raises KubeError."""
+    """Wait until all pods of the operator run what its Deployment says. Raises KubeError."""
     where = ("-n", NAME, "rollout", "status", f"deployment/{NAME}")
     cluster.kubectl(*where, "--timeout=180s", timeout=190)
 

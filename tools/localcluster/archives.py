@@ -42,8 +42,8 @@ def reference_of(image: str) -> str:
 
 
 def write(archive: Path, reference: str, binaries: list[Path], user: str = "", *, folder: str = "") -> None:
-    """`archive` is an OCI layout with one image: the binaries in its root directory, or in a folder there (`bin/`), the
-    first one started, as `user` (`UID:GID`) if one is given.
+    """Write an OCI layout with one image to `archive`: the binaries in its root directory, or in a folder there
+    (`bin/`), the first one started, as `user` (`UID:GID`) if one is given.
     """
     config = {
         "architecture": "amd64" if platform.machine() == "x86_64" else "arm64",
@@ -57,8 +57,8 @@ def write(archive: Path, reference: str, binaries: list[Path], user: str = "", *
 
 
 def stack(base: Path, archive: Path, reference: str, binaries: list[Path], user: str = "", *, folder: str = "") -> None:
-    """`archive` is what `write` makes of the binaries, on top of the one image in `base`, an OCI layout. A layer may
-    have hundreds of megabytes: none is in memory as a whole.
+    """Write to `archive` what `write` makes of the binaries, on top of the one image in `base`, an OCI layout. A layer
+    may have hundreds of megabytes: none is in memory as a whole.
     """
     with (
         tarfile.open(base) as source,
@@ -117,7 +117,9 @@ def _add_image(
 
 
 def held_by(archive: Path) -> dict[str, str]:
-    """Image name → digest of its manifest for an OCI layout; empty where the archive does not tell (Docker's form)."""
+    """Return the digest of each image's manifest, by name, for an OCI layout; empty if the archive has none (Docker's
+    form).
+    """
     with tarfile.open(archive) as tar:
         try:
             member = tar.extractfile("index.json")

@@ -132,7 +132,7 @@ SETS = {"apiserver": ("kubernetes", "etcd")}
 
 
 def build(only: str | None = None) -> None:
-    """Every part of a cluster is in the cache afterwards, or those of the set or part called `only`.
+    """Build every part of a cluster into the cache, or only those of the set or part named `only`.
 
     Raises BuildError where Go is missing or a build fails.
     """
@@ -206,7 +206,9 @@ def _compile(part: Part, fresh: Path) -> None:
 
 
 def _patched(part: Part, folder: Path) -> list[str]:
-    """Options by which patched copies of modules, in the folder, are compiled in place of those that Go downloads."""
+    """Return the options by which patched copies of modules, in the folder, are compiled in place of those that Go
+    downloads.
+    """
     if not part.patches:
         return []
     module = SOURCES / part.name

@@ -97,7 +97,7 @@ def clear(name: str) -> None:
 
 
 def _groups(name: str) -> list[Path]:
-    """Deepest first, as they have to be removed."""
+    """Return the cgroups, deepest first, as they have to be removed."""
     groups: list[Path] = []
     for hierarchy in hierarchies():
         for folder, _, _ in os.walk(hierarchy / name, topdown=False):

@@ -120,7 +120,7 @@ def _up(backend: Backend, chosen: Cluster, arguments: argparse.Namespace) -> int
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
-    """Empty for all nodes."""
+    """Return the names of nodes; none for all nodes."""
     if bool(arguments.nodes) == arguments.all:
         raise ValueError(f"{arguments.command}: name the nodes, or say --all")
     return arguments.nodes

@@ -28,7 +28,8 @@ _ENVIRONMENT = ("FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1", "FAK
 
 
 def set_clock(cluster: Cluster, node_name: str, seconds: int) -> None:
-    """Containers that start on the node from now on are `seconds` ahead, or behind if negative; 0 is the true time.
+    """Set the clock of containers that start on the node from now on: `seconds` ahead, or behind if negative; 0 is the
+    true time.
 
     Those started since an earlier call follow within seconds. Only programs linked to glibc dynamically are deceived:
     Python, MariaDB, RabbitMQ, Open vSwitch; not those written in Go, kubelet and etcd among them.

@@ -64,7 +64,7 @@ def up(cluster: Cluster, nodes: int, labels: dict[str, str], external: str = "")
 
 
 def down(cluster: Cluster, *, purge: bool = False) -> None:
-    """Nothing of the cluster is left but its images, and with `purge` not even those."""
+    """Delete the cluster except its images; with `purge` also these."""
     with _alone(cluster):
         _clear(cluster)
         if purge:
@@ -110,7 +110,7 @@ def start_registry(cluster: Cluster) -> str:
 
 
 def load(cluster: Cluster, files: list[Path]) -> None:
-    """Every running node has the images of the archives, OCI layouts or Docker's; those it has already are skipped."""
+    """Load the images of the archives, OCI layouts or Docker's, onto every running node; those it has are skipped."""
     for archive in files:
         images = archives.held_by(archive)
         imports = [
@@ -139,19 +139,19 @@ def outdated(node_images: Mapping[str, str], loaded: Collection[str], used: Coll
 
 
 def _used(each: Node) -> set[str]:
-    """Names of the images of all containers there are."""
+    """Return the names of the images of all containers."""
     listed = run(*node.command_in(each, "ctr", "--namespace=k8s.io", "containers", "list")).splitlines()[1:]
     return {fields[1] for line in listed if len(fields := line.split()) > 1}
 
 
 def present(each: Node) -> dict[str, str]:
-    """Image name → digest of its manifest, of the images a node has."""
+    """Return the digests of the manifests of a node's images, by the name of the image."""
     lines = run(*_ctr(each, "list")).splitlines()[1:]
     return {fields[0]: fields[2] for fields in (line.split() for line in lines)}
 
 
 def images(cluster: Cluster) -> list[tuple[str, str, str]]:
-    """(node, image name, digest) of all images on the running nodes."""
+    """Return node, image name and digest of all images on the running nodes."""
     return [(each.name, *image) for each in running_nodes(cluster) for image in sorted(present(each).items())]
 
 
@@ -230,7 +230,7 @@ def _ctr(each: Node, verb: str, *arguments: str) -> list[str]:
 
 
 def _prepare(cluster: Cluster, subnet: ipaddress.IPv4Network) -> None:
-    """Keys for every node there may be, so that nodes can be added later."""
+    """Write keys for every node that may exist, so that nodes can be added later."""
     names = [cluster.node(index).name for index in range(1, MAX_NODES + 1)]
     components.certificates(cluster.pki, cluster.node(1).address(subnet), names)
     config = components.kubeconfig(cluster.pki, "admin", url(cluster, subnet))
@@ -238,7 +238,9 @@ def _prepare(cluster: Cluster, subnet: ipaddress.IPv4Network) -> None:
 
 
 def _clear(cluster: Cluster) -> None:
-    """Works from what the kernel shows, not from files alone: those of a run that broke off may be incomplete."""
+    """Remove what the kernel shows of the cluster, not only what files name: those of a run that broke off may be
+    incomplete.
+    """
     for each in cluster.nodes():
         node.kill(each)
     cgroups.clear(cluster.cgroup)
@@ -281,7 +283,7 @@ def _await(subject: str, is_ready: Callable[[], bool], cluster: Cluster) -> None
 
 @contextlib.contextmanager
 def _alone(cluster: Cluster) -> Generator[None]:
-    """Only one process at a time changes a cluster."""
+    """Keep other processes from changing the cluster meanwhile."""
     cluster.home.parent.mkdir(parents=True, exist_ok=True)
     with (cluster.home.parent / f"{cluster.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

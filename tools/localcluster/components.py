@@ -35,7 +35,7 @@ class ControlPlane:
 
 
 def certificates(pki: Path, address: str, nodes: list[str]) -> None:
-    """All keys and certificates of a new cluster are in `pki` afterwards; what was there is replaced."""
+    """Write all keys and certificates of a new cluster to `pki`, in place of what was there."""
     hosts = [address, "127.0.0.1", "10.96.0.1", "localhost", *_API_NAMES]
     clients = {
         "admin": "admin/system:masters",
@@ -79,7 +79,7 @@ def kubeconfig(pki: Path, client: str, url: str) -> dict[str, Any]:
 
 
 def write_private(path: Path, value: Any) -> Path:
-    """`path` holds `value` as JSON, which is YAML too, and only its owner can read it."""
+    """Write `value` to `path` as JSON, which is YAML, too, readable by its owner only. Return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)

@@ -54,7 +54,7 @@ with urllib.request.urlopen(urllib.request.Request(url, body.encode()), timeout=
 
 
 def kill_pod(cluster: Cluster, namespace: str, pod: str) -> None:
-    """All processes of the pod's containers were killed at once; what keeps its network stays.
+    """Kill all processes of the pod's containers at once; the process that keeps its network stays.
 
     Raises ClusterError if no container of the pod runs on any node.
     """
@@ -66,7 +66,7 @@ def kill_pod(cluster: Cluster, namespace: str, pod: str) -> None:
 
 
 def kill_namespace(cluster: Cluster, namespace: str) -> None:
-    """All processes of the containers of all pods of the namespace were killed at once; raises as `kill_pod`."""
+    """Kill all processes of the containers of all pods of the namespace at once. Raises as `kill_pod` does."""
     groups, moved = _containers(cluster, namespace), _moved(cluster, namespace)
     if not groups:
         raise ClusterError(f"{namespace}: no container of it runs")
@@ -83,7 +83,7 @@ def _kill(groups: list[str], target: str) -> None:
 
 
 def freeze(cluster: Cluster, namespace: str, pod: str) -> None:
-    """All processes of the pod's containers stand still until `thaw`; its probes do not.
+    """Stop all processes of the pod's containers until `thaw`; its probes go on.
 
     Raises ClusterError if no container of the pod runs on any node.
     """
@@ -101,7 +101,7 @@ def thaw(cluster: Cluster, namespace: str, pod: str) -> None:
 
 
 def cut(cluster: Cluster, groups: Sequence[Sequence[str]]) -> None:
-    """No packet passes between addresses of different groups, in either direction, until `heal` or another `cut`.
+    """Drop all packets between addresses of different groups, in either direction, until `heal` or another `cut`.
 
     The addresses are those of pods, or of nodes for pods in their network. Everything else passes. Connections that are
     open go silent as well. A node that starts again starts without.
@@ -119,7 +119,7 @@ def cut(cluster: Cluster, groups: Sequence[Sequence[str]]) -> None:
 
 
 def heal(cluster: Cluster) -> None:
-    """All packets pass again."""
+    """Let all packets pass again."""
     lines = [f"while $it -D {hook} -j {_CHAIN} 2>/dev/null; do :; done" for hook in _HOOKS]
     lines.append(f"if $it -F {_CHAIN} 2>/dev/null; then $it -X {_CHAIN}; fi")
     for each in running_nodes(cluster):
@@ -127,12 +127,12 @@ def heal(cluster: Cluster) -> None:
 
 
 def power_off(cluster: Cluster) -> None:
-    """All processes of all nodes were killed at once, etcd's included."""
+    """Kill all processes of all nodes at once, those of etcd included."""
     stop_node(cluster)
 
 
 def power_on(cluster: Cluster) -> None:
-    """All nodes run again, with the disks they had, and the API server answers."""
+    """Start all nodes again, with the disks they had, and wait until the API server answers."""
     start_node(cluster)
 
 
@@ -159,7 +159,7 @@ def restart_program(cluster: Cluster, node_name: str, program: str, down_seconds
 
 
 def compact(cluster: Cluster) -> int:
-    """etcd has forgotten all but the latest state of every object; the revision that is left.
+    """Let etcd forget all but the latest state of every object, and return the revision that is left.
 
     A watch from before gets 410 as soon as the API server cannot answer it from its own memory: after a restart.
     """
@@ -189,7 +189,7 @@ def _containers(cluster: Cluster, namespace: str, pod: str = "") -> list[str]:
 
 
 def _identities(each: Node, namespace: str, pod: str) -> set[str]:
-    """Of the containers on a node, those of one pod or of all in the namespace."""
+    """Return the ids of a node's containers of one pod, or of all pods in the namespace."""
     labels = {"pod.namespace": namespace} | ({"pod.name": pod} if pod else {})
     chosen = [f'labels."io.kubernetes.{key}"=="{value}"' for key, value in labels.items()]
     chosen.append('labels."io.cri-containerd.kind"=="container"')
@@ -232,7 +232,9 @@ def _session(pid: int) -> int:
 
 
 def _on_node(pid: int) -> int:
-    """Its number on the node, which counts its processes from 1 (NSpid in proc_pid_status(5)); 0 if there is none."""
+    """Return the process id on the node, which counts its processes from 1 (NSpid in proc_pid_status(5)); 0 if there is
+    none.
+    """
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
             name, *numbers = line.split()
@@ -246,7 +248,7 @@ def _members(groups: list[str]) -> set[int]:
 
 
 def _state(pid: int) -> str:
-    """As in proc(5): T is stopped, Z a zombie; X if there is none."""
+    """Return the state of a process as in proc(5): T is stopped, Z a zombie; X if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -277,7 +279,7 @@ def _program(each: Node, command: str) -> int | None:
 
 
 def _in_network(each: Node, *command: str, stdin: str | None = None) -> str:
-    """Only the network is the node's: the commands and Python are found as on the host."""
+    """Return the output of a command in the node's network. Commands and Python are those of the host."""
     number = node.pid(each)
     return run("nsenter", f"--net=/proc/{number}/ns/net", *command, stdin=stdin) if number else ""
 

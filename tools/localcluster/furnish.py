@@ -82,7 +82,7 @@ def _bind_below(stage: Path, boot: dict[str, Any]) -> None:
 
 
 def _own_files(home: Path, boot: dict[str, Any]) -> dict[Path, str]:
-    """Files written for this node → the path each covers."""
+    """Return files written for this node, each with the path that it covers."""
     contents = {
         "/etc/hostname": f"{boot['name']}\n",
         "/etc/hosts": f"127.0.0.1 localhost\n{boot['address']} {boot['name']}\n",

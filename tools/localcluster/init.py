@@ -135,7 +135,7 @@ def _held_until(file: Path) -> float:
 
 
 def _identity() -> str:
-    """Process id and start time as the host sees them: the host's /proc is still mounted."""
+    """Return process id and start time as the host sees them: the host's /proc is still mounted."""
     pid = Path("/proc/self").readlink().name
     return f"{pid} {start_time(int(pid))}\n"
 

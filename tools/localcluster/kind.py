@@ -36,13 +36,13 @@ def down(cluster: Cluster, *, purge: bool = False) -> None:
 
 
 def load(cluster: Cluster, files: list[Path]) -> None:
-    """Every node has the images of the archives."""
+    """Load the images of the archives onto every node."""
     for archive in files:
         run("kind", "load", "image-archive", str(archive), f"--name={cluster.name}")
 
 
 def images(cluster: Cluster) -> list[tuple[str, str, str]]:
-    """(node, image name, digest) of all images."""
+    """Return node, image name and digest of all images."""
     rows: list[tuple[str, str, str]] = []
     for node in _nodes(cluster):
         lines = run("docker", "exec", node, "ctr", "--namespace=k8s.io", "images", "list").splitlines()[1:]

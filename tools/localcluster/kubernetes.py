@@ -85,7 +85,7 @@ class Kubernetes:
         return run(*self.command(), *arguments, stdin=stdin, timeout=timeout)
 
     def command(self) -> Sequence[str]:
-        """kubectl for this cluster."""
+        """Return the command line of kubectl for this cluster."""
         if self.kind == "embedded":
             try:
                 return kubectl_command(Cluster())
@@ -102,7 +102,7 @@ class Kubernetes:
         return self.get(*arguments)["items"]
 
     def apply(self, *documents: dict[str, Any]) -> None:
-        """Server-side apply of whole objects."""
+        """Apply whole objects, by server-side apply."""
         listed = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(listed))
 

@@ -50,7 +50,7 @@ class Cluster:
 
     @property
     def discovered(self) -> Path:
-        """kubectl's cache of the kinds served; in kubectl's own, keyed by address, a later cluster would read it."""
+        """Cache of kubectl for the kinds served. In its usual one, keyed by address, a later cluster would read it."""
         return self.home / "discovered"
 
     @property
@@ -124,7 +124,7 @@ class Node:
 
     @property
     def images(self) -> Path:
-        """containerd's root; it outlives the cluster, so that no image is imported twice."""
+        """Root folder of containerd; it outlives the cluster, so that no image is imported twice."""
         return self.cluster.home / "images" / self.name
 
     @property
@@ -151,11 +151,13 @@ class Node:
 
 
 def subnets(name: str) -> list[ipaddress.IPv4Network]:
-    """Subnets a cluster may take, best first: the same name asks for the same one, so that addresses stay familiar."""
+    """Yield the subnets that a cluster may take, best first: a name always prefers the same one, so that addresses stay
+    familiar.
+    """
     start = 0 if name == DEFAULT_NAME else hashlib.sha256(name.encode()).digest()[0]
     return [ipaddress.IPv4Network(f"10.89.{(start + offset) % 256}.0/24") for offset in range(256)]
 
 
 def tunnel_subnet(subnet: ipaddress.IPv4Network) -> ipaddress.IPv4Network:
-    """10.90.X.0/24 for 10.89.X.0/24."""
+    """Return 10.90.X.0/24 for 10.89.X.0/24."""
     return ipaddress.IPv4Network((int(subnet.network_address) + (1 << 16), subnet.prefixlen))

@@ -38,7 +38,7 @@ def pid(node: Node) -> int | None:
 
 
 def start(nodes: Sequence[Node], subnet: ipaddress.IPv4Network) -> None:
-    """Each node's first process runs, is connected and starts the node's programs; raises NodeError if it does not."""
+    """Start and connect each node's first process, which starts the node's programs. Raises NodeError if that fails."""
     begun = [(node, _begin(node, subnet)) for node in nodes]
     for node, process in begun:
         number = _await(node, process, lambda node=node: pid(node))

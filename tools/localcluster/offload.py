@@ -13,7 +13,7 @@ _SET_TX_CHECKSUM = 0x17
 
 
 def complete_checksums(interface: str) -> None:
-    """Packets leave `interface` of the calling process' network namespace with their checksums filled in.
+    """Let packets leave `interface` of the calling process' network namespace with their checksums filled in.
 
     Over a veth the kernel leaves them out, as it takes its own word for them. A switch in user space, such as Open
     vSwitch's netdev datapath, reads the packets from the other end as they are and sends them on: to a virtual machine,

@@ -23,7 +23,7 @@ CNI_PLUGINS = ("ptp", "host-local", "portmap", "loopback")
 
 
 def write(node: Node, subnet: ipaddress.IPv4Network, *, fresh: bool) -> None:
-    """Everything the node's first process needs is in the node's directory; `fresh` forgets containers of before."""
+    """Write what the node's first process needs to the node's directory; `fresh` forgets earlier containers."""
     home = STATE / "nodes" / node.name
     address = node.address(subnet)
     plane = components.ControlPlane(

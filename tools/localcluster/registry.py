@@ -92,7 +92,7 @@ def start(cluster: Cluster, subnet: ipaddress.IPv4Network) -> Registry:
 
 
 def _prepare(registry: Registry, address: str) -> None:
-    """Keys and a login for this address; the configuration comes last, since it says that the others are there."""
+    """Write keys and a login for this address. The configuration comes last: where it exists, the others do."""
     shutil.rmtree(registry.home, ignore_errors=True)
     registry.home.mkdir(parents=True, mode=0o700)
     registry.data.mkdir(parents=True, exist_ok=True)
@@ -110,7 +110,7 @@ def _prepare(registry: Registry, address: str) -> None:
 
 
 def login(address: str, password: str) -> dict[str, Any]:
-    """Docker's config.json with a login there."""
+    """Return Docker's config.json with a login to the registry."""
     return {"auths": {address: {"auth": base64.b64encode(f"{USER}:{password}".encode()).decode()}}}
 
 

@@ -26,7 +26,7 @@ class Login:
     """The certificate by which clients know the registry."""
 
     def environment(self) -> Mapping[str, str]:
-        """Variables by which skopeo logs in and trusts the registry."""
+        """Return the variables by which skopeo logs in and trusts the registry."""
         return {"REGISTRY_AUTH_FILE": str(self.file), "SSL_CERT_FILE": str(self.authority)}
 
     def pull_secret(self, namespace: str) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _sources(operator: Operator) -> list[Path]:
 
 
 def _exchanged(operator: Operator, module: Path, fresh: Path) -> list[str]:
-    """Options for a go.mod beside the module's own, where it has to ask for something else."""
+    """Return the options for a go.mod beside the module's own, if it has to require other modules."""
     if not operator.instead:
         return []
     folders(operator.instead)

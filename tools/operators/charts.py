@@ -40,7 +40,7 @@ def rendered(module: Path, release: str, chart: Chart, references: Mapping[str, 
 
 
 def valued(values: Any, references: Mapping[str, str]) -> Any:
-    """Values with the references that their texts name."""
+    """Return values with the references that their texts name."""
     match values:
         case str():
             return values.format(**references)
@@ -53,7 +53,7 @@ def valued(values: Any, references: Mapping[str, str]) -> Any:
 
 
 def _writable(folder: Path) -> None:
-    """Modules are read-only, and what is removed afterwards must not be."""
+    """Make a copy of a module writable: modules are read-only, and what is removed afterwards must not be."""
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
 

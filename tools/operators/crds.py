@@ -19,7 +19,7 @@ _LOADER.add_constructor("tag:yaml.org,2002:value", yaml.SafeLoader.construct_sca
 
 
 def definitions(*names: str, only: Collection[str] = ()) -> list[Object]:
-    """Definitions that the modules of these names in `KINDS` bring, sorted by name; with `only`, as
+    """Return the definitions that the modules of these names in `KINDS` bring, sorted by name; with `only`, as
     `mariadbs.k8s.mariadb.com`, those alone.
 
     Raises ValueError for a name that there is not, BuildError for a module that cannot be had.

@@ -36,7 +36,7 @@ def folders(modules: Iterable[Module]) -> dict[Module, Path]:
 
 
 def unlisted(modules: Iterable[Module]) -> str:
-    """Patterns of the modules for which Go's checksum database is not asked, those of the user among them."""
+    """Return patterns of the modules for which Go's checksum database is not asked, including those of the user."""
     return ",".join(filter(None, (os.environ.get("GONOSUMDB", ""), *(each.path for each in modules if each.unlisted))))
 
 

@@ -31,8 +31,8 @@ class Program:
 
 
 def adapted(objects: Iterable[Object], program: Program, *, mount: bool = True) -> list[Object]:
-    """All but cert-manager's objects, namespaces first. Deployments run the program, ask for little, and mount a
-    certificate where they serve webhooks.
+    """Return all but cert-manager's objects, namespaces first. Deployments run the program, with small requests, and
+    mount a certificate if they serve webhooks.
     """
     remaining = [each for each in objects if not each["apiVersion"].startswith("cert-manager.io/")]
     served = mount and any("webhooks" in each for each in remaining)
@@ -50,7 +50,7 @@ def hosts(objects: Iterable[Object], domain: str = "cluster.local") -> frozenset
 
 
 def mounted(objects: Iterable[Object]) -> list[tuple[str, str]]:
-    """(namespace, name) of the Secrets that Deployments mount; cert-manager would have made them."""
+    """Return namespace and name of the Secrets that Deployments mount; cert-manager would have made them."""
     return [
         (each["metadata"]["namespace"], volume["secret"]["secretName"])
         for each in objects

@@ -77,7 +77,7 @@ def push(artifact: Artifact, reference: str) -> str:
 
 
 def write(artifact: Artifact, layout: Path) -> None:
-    """`layout` is a folder with the artifact alone."""
+    """Write a folder `layout` with the artifact alone."""
     blobs = layout / "blobs" / "sha256"
     blobs.mkdir(parents=True)
     for blob in (artifact.config, artifact.layer, artifact.manifest):

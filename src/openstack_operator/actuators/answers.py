@@ -27,7 +27,7 @@ def read(server: str, response: httpx2.Response, shape: type[ShapeT]) -> ShapeT:
 
 
 def member(server: str, response: httpx2.Response, name: str, shape: type[ShapeT]) -> ShapeT:
-    """As `read`, of what stands under a name in an object: `users`."""
+    """Return what an object has under a name, as `users`. Raises as `read` does."""
     values = read(server, response, dict[str, msgspec.Raw])
     if name not in values:
         raise _strange(server, response, f"there is no {name!r}")

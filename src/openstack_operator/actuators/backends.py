@@ -35,13 +35,13 @@ READY, DOWN = "Ready", "Down"
 
 
 def ensure(ctx: Context[CinderBackendSpec]) -> Sequence[str]:
-    """Nothing is to be made: cinder-volume lists itself."""
+    """Do nothing: cinder-volume registers itself."""
     del ctx
     return ()
 
 
 def remove(ctx: Context[CinderBackendSpec]) -> None:
-    """Nothing is left: Cinder forgets a backend by a job of its own."""
+    """Do nothing: a job of Cinder's removes the backend."""
     del ctx
 
 

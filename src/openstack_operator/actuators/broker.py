@@ -30,7 +30,7 @@ class _Flag(TypedDict):
 
 
 def _mebibytes(size: object) -> str:
-    """RabbitMQ has words for what it cannot measure."""
+    """Return a size in MiB; `?` for the words that RabbitMQ has for what it cannot measure."""
     return str(size >> 20) if isinstance(size, int) and size.bit_length() < 64 else "?"
 
 
@@ -54,8 +54,8 @@ def flows(api: Api, broker: str) -> None:
 
 
 def flags(api: Api) -> list[str]:
-    """Stable feature flags that an upgrade brought are enabled, of which a sentence comes out: the next upgrade but one
-    refuses to start without them (https://www.rabbitmq.com/docs/feature-flags). There is no way back to an older
+    """Enable the stable feature flags that an upgrade brought, and return a sentence about them: the next upgrade but
+    one refuses to start without them (https://www.rabbitmq.com/docs/feature-flags). There is no way back to an older
     RabbitMQ then.
     """
     answer = api.call("GET", "/feature-flags")

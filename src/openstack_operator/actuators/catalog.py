@@ -142,7 +142,7 @@ class Endpoints:
 
 
 def ensure(ctx: Context[KeystoneServiceSpec]) -> list[str]:
-    """Service and endpoints are as the spec says, each once; what was changed comes out."""
+    """Make service and endpoints as the spec says, each once, and return what was changed."""
     keystone = session(ctx, ctx.spec.keystone_ref)
     # K-ORC finds Keystone by Keystone's own entry, so that one is created first, and K-ORC adopts it.
     keeper = KeptService if ctx.spec.provider == "k-orc" and ctx.spec.type != _IDENTITY else Service

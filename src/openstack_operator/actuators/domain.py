@@ -97,14 +97,14 @@ class Role:
         self._keystone.create("role", {"name": self._role})
 
     def update(self, changed: frozenset[str]) -> None:
-        """There is nothing to change."""
+        """Do nothing: a role has nothing to change."""
 
     def delete(self) -> None:
         """Do nothing: users of other domains may have the role."""
 
 
 def ensure(ctx: Context[KeystoneDomainSpec]) -> list[str]:
-    """Domain, administrator and roles are as the spec says; what was changed comes out."""
+    """Make domain, administrator and roles as the spec says, and return what was changed."""
     spec = ctx.spec
     password = access.password(ctx, spec.password_secret_ref)
     keystone = session(ctx, spec.keystone_ref)

@@ -66,7 +66,7 @@ class Domain:
         self.id = self._keystone.create("domain", {"name": self._called})
 
     def update(self, changed: frozenset[str]) -> None:
-        """There is nothing to change."""
+        """Do nothing: this domain has nothing to change."""
 
     def delete(self) -> None:
         """Do nothing: others may use the domain."""
@@ -158,7 +158,7 @@ class Provider(_FederationObject):
         return row.get("domain_id") or "" if row else ""
 
     def disable(self) -> None:
-        """Its users are not let in."""
+        """Disable the provider, so that its users cannot log in."""
         self._write("PATCH", {"enabled": False})
 
 

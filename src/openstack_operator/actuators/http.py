@@ -93,7 +93,7 @@ class Unauthorized(Transient):
 
 @lru_cache(maxsize=64)
 def _trust(authorities: str) -> ssl.SSLContext:
-    """Made once: loading the system's certificates takes 40 ms of CPU."""
+    """Return the context of connections, which is made once: loading the system's certificates takes 40 ms of CPU."""
     return ssl.create_default_context(cadata=authorities or None)
 
 

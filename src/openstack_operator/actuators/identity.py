@@ -235,7 +235,7 @@ def _administers(ctx: Context[KeystoneUserSpec]) -> bool:
 
 
 def ensure(ctx: Context[KeystoneUserSpec]) -> list[str]:
-    """User, project and roles are as the spec says; what was changed comes out.
+    """Make user, project and roles as the spec says, and return what was changed.
 
     A login into the project proves in one request what matters to the service: that it can log in. Where it works only
     the roles are listed; where it does not, each thing is looked at. It costs Keystone one bcrypt hash a pass.

@@ -136,7 +136,7 @@ class Keystone:
         ids: Sequence[str] = (),
         secret: bool = False,
     ) -> httpx2.Response | None:
-        """As `Api.call`, with the administrator's token."""
+        """Call as `Api.call` does, with the administrator's token."""
         how: Row = {"ids": ids, "json": json, "params": params, "secret": secret}
         return self.authorized(lambda token: self._api.call(method, path, headers=_token(token), **how))
 

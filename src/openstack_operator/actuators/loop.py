@@ -43,7 +43,7 @@ class Thing(Protocol):
         ...
 
     def update(self, changed: frozenset[str]) -> None:
-        """Each of the changed facets, present on either side, is as wanted."""
+        """Make each of the changed facets as wanted; they may be present on either side."""
         ...
 
     def delete(self) -> None:
@@ -52,7 +52,7 @@ class Thing(Protocol):
 
 
 def ensure(things: Iterable[Thing]) -> list[str]:
-    """All things, in this order, are as wanted; what had to be done comes out, a sentence each.
+    """Make all things as wanted, in this order, and return what had to be done, a sentence each.
 
     Raises Transient where the remote side is out of reach and SpecError where it refuses.
     """
@@ -60,7 +60,7 @@ def ensure(things: Iterable[Thing]) -> list[str]:
 
 
 def remove(things: Iterable[Thing]) -> None:
-    """All things are gone, in this order. Raises as `ensure` does."""
+    """Delete all things, in this order. Raises as `ensure` does."""
     for thing in things:
         with _blaming(thing.path):
             if thing.find() is not None:

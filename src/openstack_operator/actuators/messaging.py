@@ -193,7 +193,7 @@ class RoutingKeys:
         return self._keys
 
     def find(self) -> Facets:
-        """Never None: to have none is to be free everywhere."""
+        """Return the permissions, never None: a user without any has them everywhere."""
         response = self._api.call("GET", self._at)
         rows = read(self._api.name, response, list[_TopicRow]) if response else []
         return {row["exchange"]: row["write"] for row in rows}
@@ -268,7 +268,7 @@ def _administers(ctx: Context[RabbitMQVhostSpec]) -> bool:
 
 
 def ensure(ctx: Context[RabbitMQVhostSpec]) -> list[str]:
-    """Virtual host, user and permissions are as the spec says; what was changed comes out. Raises Transient where no
+    """Make virtual host, user and permissions as the spec says, and return what was changed. Raises Transient if no
     client can publish.
     """
     spec, api = ctx.spec, _connect(ctx)

@@ -57,9 +57,9 @@ class _Definitions(TypedDict):
 
 
 def copy_queues(source: Api, target: Api, vhost: str) -> list[str]:
-    """Quorum queues of servers, with the exchanges that lead to them, are in the target's virtual host as in the
-    source's, without messages; a sentence comes out if any was missing. Raises Transient if the source does not have
-    that virtual host, or answers otherwise than RabbitMQ does.
+    """Create the quorum queues of servers, with the exchanges that lead to them, in the target's virtual host as in the
+    source's, without messages. Return a sentence if any was missing. Raises Transient if the source does not have that
+    virtual host, or answers otherwise than RabbitMQ does.
     """
     originals, present = _definitions(source, vhost), _definitions(target, vhost)
     here = {queue["name"] for queue in present.get("queues", ())}

@@ -101,7 +101,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
 
 
 def _path(vhost: str) -> str:
-    """Of a queue, without its name, which is the broker's word."""
+    """Return the path of a queue, without its name, which the broker said."""
     return f"/queues/{segment(vhost)}/{{}}"
 
 
@@ -126,9 +126,9 @@ def _never_began(api: Api, vhost: str, name: str) -> bool:
 
 
 def _left_behind(api: Api, vhost: str, queue: _Queue) -> str:
-    """Why the queue was deleted, empty where it was not: a client's queue for replies from the time when the broker had
-    one member. The same client now wants one that is replicated, is refused as long as this one exists, and would wait
-    half an hour for it to expire.
+    """Return why the queue was deleted; empty if it was not. Deleted is a client's queue for replies from the time when
+    the broker had one member. The same client now wants one that is replicated, is refused as long as this one exists,
+    and would wait half an hour for it to expire.
     """
     if queue.get("type") != "classic" or queue.get("durable", True):
         return ""

@@ -57,7 +57,7 @@ class NoProject(SpecError):
 
 
 def _project(ctx: Context[CinderQuotaSpec]) -> str:
-    """Id of the project; empty for all. Raises NoProject, or SpecError for one that is written otherwise."""
+    """Return the id of the project; empty for all. Raises NoProject, or SpecError for one that is written otherwise."""
     if ctx.spec.project is None:
         return ""
     keystone = session(ctx, ctx.spec.keystone_ref)

@@ -60,7 +60,7 @@ class Server:
         self._connection = connection
 
     def run(self, statement: str, *arguments: str, secret: bool = False) -> None:
-        """Has a statement done. With `secret` the server's words, which quote it, are kept out of the log, too.
+        """Run a statement. With `secret` the server's words, which quote it, are kept out of the log, too.
 
         Raises Transient where trying again may help, Refused where it cannot.
         """

@@ -118,7 +118,7 @@ class ExtraSpecs:
             self._cinder.call("POST", at, {"extra_specs": values}, ids=(self._of.id,))
 
     def delete(self) -> None:
-        """They go with their type."""
+        """Do nothing: the extra specs go with their type."""
 
 
 class Encryption:

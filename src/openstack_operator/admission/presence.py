@@ -41,7 +41,7 @@ def policies(namespace: str = NAMESPACE) -> list[Object]:
 async def watch_policies(
     client: Client, expected: Callable[[], Sequence[Object]], *, delay: float = 20.0, period: float = PERIOD
 ) -> NoReturn:
-    """After a delay, say in the log and in a metric which of the expected policies are missing, whenever that changes;
+    """Report, after a delay, in the log and in a metric which expected policies are missing, whenever that changes;
     never end.
     """
     # An operator that starts has resources to look at first.

@@ -31,7 +31,7 @@ def sent(refs: Mapping[str, SecretRef | SecretKeyRef | None], *addresses: str | 
 
 
 def destinations(spec: Model) -> list[Destination]:
-    """Every Secret in this spec that goes to servers which the spec itself names, with the field's path. What a
+    """Return every Secret in this spec that goes to servers which the spec itself names, with the field's path. What a
     template names belongs to the resource made of it.
     """
     return [
@@ -42,8 +42,8 @@ def destinations(spec: Model) -> list[Destination]:
 
 
 def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
-    """Every model in a spec with its path as users write it, the spec first; none of a template, which belongs to the
-    resource made of it.
+    """Yield every model in a spec with its path as users write it, the spec first; none of a template, which belongs to
+    the resource made of it.
     """
     if isinstance(value, Model):
         if isinstance(value, Template):

@@ -27,7 +27,7 @@ def field_docstring(model: type[Any], field: str) -> str:
 
 @cache
 def _by_class(module: str) -> dict[str, dict[str, str]]:
-    """Docstrings by qualified name of the class and name of the field."""
+    """Return docstrings by qualified name of the class and name of the field."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):

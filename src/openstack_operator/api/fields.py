@@ -17,17 +17,17 @@ Replicas = Annotated[int, Field(ge=0, le=32)]
 
 
 def validated(*rules: dict[str, Any], **extra: Any) -> Any:
-    """Annotation that adds CEL rules (and further schema keys) to a field."""
+    """Return an annotation that adds CEL rules (and further schema keys) to a field."""
     return Field(json_schema_extra={"x-kubernetes-validations": list(rules), **extra})
 
 
 def immutable(subject: str) -> dict[str, Any]:
-    """CEL rule: a value once set stays."""
+    """Return the CEL rule that a value once set stays."""
     return rule("self == oldSelf", f"{subject} cannot be changed once set; create a new resource instead")
 
 
 def immutable_optional(field: str, subject: str) -> dict[str, Any]:
-    """CEL rule of the object around an optional field: it cannot be changed, set or unset later."""
+    """Return the CEL rule of the object around an optional field: it cannot be changed, set or unset later."""
     return rule(
         f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
         f"{subject} cannot be changed, set or unset later; create a new resource instead",
@@ -36,7 +36,9 @@ def immutable_optional(field: str, subject: str) -> dict[str, Any]:
 
 
 def immutable_presence(field: str, subject: str) -> dict[str, Any]:
-    """CEL rule of the object around an optional field: it cannot be set or unset later. Its content has other rules."""
+    """Return the CEL rule of the object around an optional field: it cannot be set or unset later. Its content has
+    other rules.
+    """
     return rule(
         f"has(self.{field}) == has(oldSelf.{field})",
         f"{subject} cannot be set or unset later; create a new resource instead",
@@ -313,7 +315,7 @@ DatabaseName = Annotated[
 
 
 def bounded(most: int) -> Any:
-    """Annotation that bounds a text, a list or a map."""
+    """Return an annotation that bounds a text, a list or a map."""
     return Field(max_length=most)
 
 

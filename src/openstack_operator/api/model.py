@@ -178,7 +178,7 @@ class Model(BaseModel):
         return ""
 
     def __hash__(self) -> int:
-        """By content, so that values with maps in them can be keys too."""
+        """Return the hash of the content, so that values with maps in them can be keys, too."""
         return hash((type(self), self.model_dump_json()))
 
 

@@ -270,7 +270,7 @@ class Dependency(Model):
 
 
 def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
-    """Every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
+    """Yield every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
 
     The runtime needs no more to fetch, index and watch the dependencies of a resource. The references of a template are
     left out: the resource made of it waits for them.
@@ -295,27 +295,27 @@ def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tup
 
 
 def references(spec: Model) -> list[tuple[str, Ref]]:
-    """Every resource of ours this spec points at, with the field's path."""
+    """Return every resource of ours this spec points at, with the field's path."""
     return list(find_by_type(spec, Ref))
 
 
 def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
-    """Every key of a Secret this spec points at, with the field's path."""
+    """Return every key of a Secret this spec points at, with the field's path."""
     return list(find_by_type(spec, SecretKeyRef))
 
 
 def logins(spec: Model) -> list[tuple[str, LoginSecretRef]]:
-    """Every Secret this spec points at with the login of an external server, with the field's path."""
+    """Return every Secret this spec points at with the login of an external server, with the field's path."""
     return list(find_by_type(spec, LoginSecretRef))
 
 
 def dependencies(spec: Model) -> list[tuple[str, Dependency]]:
-    """Everything this spec waits for without using it, with the field's path."""
+    """Return everything this spec waits for without using it, with the field's path."""
     return list(find_by_type(spec, Dependency))
 
 
 def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:
-    """Every Secret this spec points at as a whole, with the field's path."""
+    """Return every Secret this spec points at as a whole, with the field's path."""
     return list(find_by_type(spec, SecretRef))
 
 
@@ -333,6 +333,6 @@ class SecretUse(NamedTuple):
 
 
 def secret_uses(spec: Model) -> list[SecretUse]:
-    """Every use of a Secret that this spec names."""
+    """Return every use of a Secret that this spec names."""
     refs: list[tuple[str, SecretRef | SecretKeyRef]] = [*secret_references(spec), *whole_secrets(spec)]
     return [SecretUse(f"{path}{ref.field}", ref.name, ref.read_keys, ref.purpose) for path, ref in refs]

@@ -238,7 +238,9 @@ def _keyword(name: str, value: Any, defs: Schema) -> Any:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """`X | None` is an optional X; a null default is no default. Other unions are not structural: ValueError."""
+    """Return a schema without null: `X | None` becomes an optional X, and a null default no default. Raises ValueError
+    for other unions, which are not structural.
+    """
     options = [option for option in schema["anyOf"] if option.get("type") != "null"]
     if len(options) != 1:
         raise ValueError(f"a union of {len(options)} types has no structural schema: {schema}")
@@ -247,7 +249,9 @@ def _without_null(schema: Schema) -> Schema:
 
 
 def _defaults(value: Any) -> Any:
-    """Object defaults spell out unset fields as null, which a structural schema refuses."""
+    """Return a default without unset fields, which object defaults spell out as null: a structural schema refuses
+    these.
+    """
     if isinstance(value, dict):
         fields = cast("Schema", value)
         return {name: _defaults(entry) for name, entry in fields.items() if entry is not None}

@@ -146,8 +146,7 @@ class HttpApi(Scalable):
 
 class Ingress(Model):
     """An Ingress, for the controller that serves it. The operator's annotations let the controllers of nginx and both
-    of haproxy accept large and long requests, and use TLS to an API that has it; configure other controllers by your
-    own annotations.
+    of haproxy accept large and long requests, and use TLS to an API that has it; for others, add your own annotations.
     """
 
     class_name: Name | None = None

@@ -59,7 +59,7 @@ DURATION: Any = Field(
 
 
 def lasts(least: str, most: str) -> AfterValidator:
-    """Annotation that bounds a duration."""
+    """Return an annotation that bounds a duration."""
 
     def check(text: str) -> str:
         if not seconds(least) <= seconds(text) <= seconds(most):
@@ -70,7 +70,7 @@ def lasts(least: str, most: str) -> AfterValidator:
 
 
 def memory(least: str, most: str) -> Any:
-    """Annotation of a text that is an amount of memory within bounds."""
+    """Return the annotation of a text that is an amount of memory within bounds."""
     within = f"quantity(self).compareTo(quantity('{least}')) >= 0 && quantity(self).compareTo(quantity('{most}')) <= 0"
     return Field(
         max_length=32,
@@ -84,7 +84,7 @@ def memory(least: str, most: str) -> Any:
 
 
 def holds(least: str, most: str) -> AfterValidator:
-    """Annotation that bounds an amount of memory that no API server has checked."""
+    """Return an annotation that bounds an amount of memory that no API server has checked."""
 
     def check(text: str) -> str:
         if not mebibytes(least) <= mebibytes(text) <= mebibytes(most):

@@ -16,13 +16,14 @@ MEMCACHED, KEYSTONE = MemcachedRef(name="memcached"), KeystoneRef(name="keystone
 
 
 def _one_of(ref: str, login: str) -> Rule:
-    """CEL rule: a reference or a Secret, not both."""
+    """Return the CEL rule for a reference or a Secret, not both."""
     return rule(f"!has(self.{ref}) || !has(self.{login})", f"name one; remove {ref} or {login}", f".{login}")
 
 
 def _either(ref: str, login: str, default: Ref, subject: str) -> tuple[Rule, ...]:
-    """CEL rules: a reference or a Secret, not both; and the one in use, unset is `default`, cannot be changed. A server
-    of ours and an external one cannot replace each other: the account made on the first would be dropped while in use.
+    """Return the CEL rules for a reference or a Secret, not both, of which the one in use (`default`, if unset) cannot
+    be changed. A server of ours and an external one cannot replace each other: the account made on the first would be
+    dropped while in use.
     """
     meant = f"(has(self.{login}) ? '' : has(self.{ref}) ? self.{ref}.name : '{default.name}')"
     return (

@@ -16,7 +16,7 @@ _INTERNAL = frozenset({"run", "generate", "inject-labels", "certify-injector"})
 
 
 def command_line(env: Mapping[str, str] = os.environ) -> Parser:
-    """Understands every command; options that are not given count as the variables of `env` say."""
+    """Return the parser of every command. Variables of `env` give the defaults of options."""
     parser = Parser(prog="openstack-operator", description="Runs OpenStack clouds on Kubernetes.")
     parser.internal = _INTERNAL
     parser.add_argument("--no-color", action="store_true", help="print no colors, as with NO_COLOR in the environment")
@@ -51,7 +51,7 @@ def command_line(env: Mapping[str, str] = os.environ) -> Parser:
 
 
 def _manifest_options(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    """Options of what works on manifests."""
+    """Add the options of commands that read manifests."""
     env = environment.get
     parser.add_argument(
         "-f",

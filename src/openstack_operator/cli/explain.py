@@ -84,7 +84,7 @@ def _choices(close: Sequence[str], every: Sequence[str]) -> str:
 
 
 def _fields(schema: Schema) -> Mapping[str, Schema]:
-    """Fields of an object, of the entries of a list, or of the values of a map."""
+    """Return the fields of an object, of the entries of a list, or of the values of a map."""
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
             return _fields(schema[inner])

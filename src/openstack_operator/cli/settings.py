@@ -28,14 +28,14 @@ PERMISSIONS = {
 
 
 def operator_command_line(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Understands `run` alone, with the variables of that environment."""
+    """Return the parser of `run` alone, with defaults from that environment."""
     parser = argparse.ArgumentParser(prog="openstack-operator")
     add_run_options(parser.add_subparsers(dest="command", required=True).add_parser("run"), environment)
     return parser
 
 
 def add_run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]) -> None:
-    """Options of `run`; each can be set in the environment too, as a Deployment does it."""
+    """Add the options of `run`. Each can be set in the environment, too, as a Deployment does."""
     env = environment.get
     run.add_argument(
         "--namespace",

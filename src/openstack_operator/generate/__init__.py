@@ -52,7 +52,7 @@ _HEADER = "# Made by `openstack-operator generate`; change the models instead.\n
 
 
 def rendered(root: Path) -> list[Planned]:
-    """Every sample and every case of a checkout on paper, and each kind with nothing but a name."""
+    """Return the plans of every sample and every case of a checkout, and of each kind with only a name."""
     plain = [
         {"apiVersion": service.resource.api_version, "kind": service.resource.kind, "metadata": {"name": "plain"}}
         for service in SERVICES
@@ -75,7 +75,7 @@ def _user_manifests(root: Path) -> list[Object]:
 
 
 def _files(plain: Callable[[Resource[Any]], str], full: Callable[[Resource[Any]], str]) -> dict[str, Resource[Any]]:
-    """Names of files, one a kind: the full one where another group's kind has the plain one already."""
+    """Return names of files for kinds: the full name if a kind of another group has the plain one."""
     by_file_name: dict[str, Resource[Any]] = {}
     for resource in RESOURCES:
         by_file_name[plain(resource) if plain(resource) not in by_file_name else full(resource)] = resource
@@ -90,7 +90,7 @@ def definition(resource: Resource[Any]) -> Path:
 
 
 def generated(root: Path) -> dict[Path, str]:
-    """Content of every generated file, by its path in a checkout."""
+    """Return the content of every generated file, by its path in a checkout."""
     files = {definition(resource): _HEADER + dump(crd(resource)) for resource in RESOURCES}
     ours = [definition(resource) for resource in RESOURCES if not resource.on_request]
     planned = rendered(root)
@@ -120,7 +120,7 @@ def generated(root: Path) -> dict[Path, str]:
 
 
 def _rights(granted: Mapping[str, Rules]) -> dict[Path, str]:
-    """Manifests of what the operator may do."""
+    """Return the manifests of the operator's permissions."""
     once, in_each = namespaced_permissions(granted)
     manifests = {
         Path("deploy/rbac.yaml"): permissions(granted),
@@ -134,13 +134,13 @@ def _rights(granted: Mapping[str, Rules]) -> dict[Path, str]:
 
 
 def stale(root: Path, files: Mapping[Path, str]) -> list[Path]:
-    """Files that differ from what the models say, or that no model makes anymore."""
+    """Return the files that differ from what the models say, or that no model makes anymore."""
     wrong = [path for path, text in files.items() if not (root / path).is_file() or (root / path).read_text() != text]
     return sorted({*wrong, *_orphans(root, files)})
 
 
 def write(root: Path, files: Mapping[Path, str]) -> list[Path]:
-    """Brings a checkout up to date; returns what changed."""
+    """Bring a checkout up to date, and return what changed."""
     changed = stale(root, files)
     for path in changed:
         target = root / path

@@ -163,7 +163,7 @@ def resources(cpu: str, memory: str, limit: str) -> Object:
 
 
 def pod_anti_affinity(labels: Mapping[str, str]) -> Object:
-    """Affinity of pods with those labels: each on a node of its own, where there are as many."""
+    """Return the affinity of pods with these labels: each on another node, if there are enough."""
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": dict(labels)}}
     return {
         "podAntiAffinity": {

@@ -19,7 +19,9 @@ the webhook needs to answer, is not to wait for it."""
 
 
 def labels_injector() -> list[Object]:
-    """Everything, for a cluster with or without the operator. The image's tag is filled in where it is deployed."""
+    """Return all objects of the injector, for a cluster with or without the operator. The image's tag is filled in when
+    it is deployed.
+    """
     return [
         {
             "apiVersion": "v1",

@@ -43,7 +43,7 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
 
 
 def permissions(rules: Mapping[str, Rules]) -> list[Object]:
-    """ServiceAccount, roles and bindings that every operator needs which serves all namespaces."""
+    """Return ServiceAccount, roles and bindings of an operator that serves all namespaces."""
     account, *leases = _own_namespace()
     return [account, *_granted("Cluster", OPERATOR, [*_grouped(rules[OPERATOR]), _policies()]), *leases]
 
@@ -66,8 +66,8 @@ def namespaced_permissions(rules: Mapping[str, Rules]) -> tuple[list[Object], li
 
 
 def optional_permissions(rules: Mapping[str, Rules], scope: str) -> dict[str, list[Object]]:
-    """Roles with their bindings for kinds that a cluster may lack, by the name of the project whose kinds these are.
-    The scope is `Cluster`, or empty for one namespace.
+    """Return roles with their bindings for kinds that a cluster may lack, by the name of the project that has these
+    kinds. The scope is `Cluster`, or empty for one namespace.
     """
     names = sorted(rules.keys() - {OPERATOR})
     return {name.removeprefix(f"{OPERATOR}-"): _granted(scope, name, _grouped(rules[name])) for name in names}
@@ -105,7 +105,7 @@ def _own_namespace() -> list[Object]:
 
 
 def rules(rendered: Iterable[Planned]) -> dict[str, Rules]:
-    """Everything the engine does with the kinds of these plans, by the role that grants it."""
+    """Return everything the engine does with the kinds of these plans, by the role that grants it."""
     optional = [kind for kind in Catalog(RESOURCES, EXTERNAL_KINDS).all if kind.optional]
     roles = {kind.group: optional_role(kind) for kind in optional}
     by_role: dict[str, Rules] = defaultdict(dict)
@@ -141,7 +141,7 @@ def _all_rules(rendered: Iterable[Planned]) -> Rules:
 
 
 def _grouped(verbs_by_resource: Mapping[tuple[str, str], set[str]]) -> list[Object]:
-    """One rule for all resources of a group with the same verbs."""
+    """Return one rule for all resources of a group with the same verbs."""
     resources_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), verbs in sorted(verbs_by_resource.items()):
         resources_by_verbs[group, tuple(sorted(verbs))].append(resource)
@@ -164,7 +164,7 @@ def role(kind: str, metadata: Mapping[str, str], granted: Sequence[Object]) -> O
 def binding(
     kind: str, role: str, metadata: Mapping[str, str], *, account: str = OPERATOR, of: str = NAMESPACE
 ) -> Object:
-    """Grants a role of the same name to an account of that namespace."""
+    """Return a binding of the role of the same name to an account of that namespace."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": kind,

@@ -95,7 +95,7 @@ def _differing(resource: Resource[Any], base_kind: Resource[Any]) -> list[str]:
 
 
 def _fields(properties: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
-    """Every field at any depth, by its path."""
+    """Yield every field at any depth, by its path."""
     for name, field in properties.items():
         if not field.get("description", "").startswith(IS_NOW):
             yield f"{path}{name}", field
@@ -104,7 +104,7 @@ def _fields(properties: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
 
 
 def _properties(resource: Resource[Any]) -> Schema:
-    """Spec and status as the definition has them."""
+    """Return spec and status as the definition has them."""
     schema = crd(resource)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
     return {part: schema[part] for part in ("spec", "status")}
 
@@ -135,7 +135,7 @@ def _rule_section(intro: str, rules: list[str]) -> list[str]:
 
 
 def _status_fields(schema: Schema, path: str = "") -> Iterable[tuple[str, Schema]]:
-    """Every field of a status at any depth, by its path; `[]` stands for each entry of a list or a map."""
+    """Yield every field of a status at any depth, by its path; `[]` stands for each entry of a list or a map."""
     for name, field in schema.get("properties", {}).items():
         yield f"{path}{name}", field
         inner = next((field[each] for each in _INNER if isinstance(field.get(each), dict)), None)
@@ -151,7 +151,7 @@ def _rules_of(resource: Resource[Any]) -> list[str]:
 
 
 def _rules(schema: Schema, path: str) -> Iterable[str]:
-    """Each rule under a field as a line: where it is, and what is said where it does not hold."""
+    """Yield each rule under a field as a line: where it is, and its message."""
     for rule in schema.get("x-kubernetes-validations", ()):
         yield f"- `{path}{rule.get('fieldPath', '')}`: {_line(rule['message'])}"
     for name, field in schema.get("properties", {}).items():
@@ -174,7 +174,7 @@ def _sentence(resource: Resource[Any]) -> str:
 
 
 def _templates(spec: type[Model]) -> dict[str, type[Model]]:
-    """Templates in a spec with the spec each becomes, for those that are specs of another kind."""
+    """Return the templates in a spec with the spec each becomes, for those that are specs of another kind."""
     specs_by_template: dict[str, type[Model]] = {}
     for info in spec.model_fields.values():
         model = info.annotation
@@ -188,7 +188,7 @@ def _templates(spec: type[Model]) -> dict[str, type[Model]]:
 
 
 def _sections(spec: type[Model], whole: Schema, defs: Schema) -> Schema:
-    """Models that get a section: all but those only templates of other kinds lead to."""
+    """Return the models that get a section: all but those that only templates of other kinds lead to."""
     templates = _templates(spec)
     models: Schema = {}
     waiting = list(_refs(whole.get("properties", {})))

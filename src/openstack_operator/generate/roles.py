@@ -17,8 +17,8 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 def user_roles() -> list[Object]:
-    """ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names; and two
-    that are part of none: one allows to decide what runs on nodes as root, one to read the operator's metrics.
+    """Return ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names, and
+    two that are part of none: one allows to decide what runs on nodes as root, one to read the operator's metrics.
     """
     scaled = [resource for resource in RESOURCES if resource.scale]
     change, scale = (
@@ -41,7 +41,7 @@ def _aggregated(name: str, rules: Sequence[Object]) -> Object:
 
 
 def _rules(resources: Sequence[Resource[Any]], verbs: Sequence[str], subresource: str = "") -> list[Object]:
-    """One rule for each group."""
+    """Return one rule for each group."""
     groups: dict[str, list[str]] = defaultdict(list)
     for resource in resources:
         groups[resource.group].append(f"{resource.plural}{subresource}")

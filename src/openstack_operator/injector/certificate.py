@@ -67,7 +67,7 @@ async def certify(client: Client, host: str = HOST, clock: Callable[[], datetime
 
 
 async def keep(client: Client) -> NoReturn:
-    """Certifies again and again until canceled."""
+    """Certify again and again until canceled."""
     while True:
         try:
             await certify(client)

@@ -17,7 +17,9 @@ _LONGEST = 63
 
 
 def of_node(name: str, labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels of the pods on that node: those of the five it bears, and its name where it bears none for that."""
+    """Return the labels of pods on that node: those of the five that the node has, and its name if none of them holds
+    it.
+    """
     fallback = {NAME: name} if len(name) <= _LONGEST else {}
     return fallback | {label: labels[label] for label in LABELS if label in labels}
 

@@ -27,7 +27,7 @@ _ANY = ""
 
 
 async def inject(client: Client, *, certificate: Path, port: int, health_port: int) -> None:
-    """Labels pods until canceled. `certificate` is a folder with tls.crt and tls.key; health port 0 serves no health.
+    """Label pods until canceled. `certificate` is a folder with tls.crt and tls.key; health port 0 serves no health.
     Raises OSError where a port is taken.
     """
     injector = Injector(client)

@@ -125,8 +125,9 @@ class Webhook:
         return "200 OK", answer
 
     async def _label(self, binding: Binding) -> None:
-        """Before the answer: what the pod starts reads them through the downward API, and the kubelet hears of the pod
-        once it is bound. Whatever happens, it is bound; what is missing then is made good in the background.
+        """Label the pod before the answer: its programs read the labels through the downward API, and the kubelet
+        starts them once the pod is bound. Whatever happens, it is bound; missing labels are then added in the
+        background.
         """
         try:
             async with asyncio.timeout(self._budget):
@@ -137,7 +138,9 @@ class Webhook:
 
 
 def _length(head: bytes) -> int:
-    """Bytes of the request's content. Raises ValueError where it does not say, as the API server always does."""
+    """Return the length of the request's content in bytes. Raises ValueError if it is not stated, as the API server
+    always does.
+    """
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length" and value.strip().isdigit():

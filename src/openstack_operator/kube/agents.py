@@ -53,12 +53,12 @@ class NodeSelection:
         return self.terms is None or any(_matches(term, name, labels) for term in self.terms)
 
     def nodes(self, candidates: Iterable[LabeledNode]) -> list[LabeledNode]:
-        """Those of the candidates that it takes."""
+        """Return those of the candidates that the selection takes."""
         return [(name, labels) for name, labels in candidates if self.takes(name, labels)]
 
 
 def name_nodes(names: Iterable[str]) -> str:
-    """`node a`, `nodes a, b`, or the first few and the number of the others."""
+    """Return `node a`, `nodes a, b`, or the first few names and the number of the others."""
     listed = sorted(names)
     beginning = ", ".join(listed[:_NAMES_LIMIT])
     rest = f" and {len(listed) - _NAMES_LIMIT} more" if len(listed) > _NAMES_LIMIT else ""

@@ -86,7 +86,7 @@ def _with_proxy(
 
 
 def _inside(ctx: Context[Any]) -> tuple[str, ...]:
-    """Names and networks in the cluster, as far as the operator knows them."""
+    """Return names and networks in the cluster, as far as the operator knows them."""
     policies = getattr(ctx.spec, "network_policies", None)
     nodes = policies.nodes if policies else ()
     return ("localhost", "127.0.0.1", "::1", ".svc", f".{ctx.domain}", f".{ctx.namespace}", *nodes)

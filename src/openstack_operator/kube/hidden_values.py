@@ -74,7 +74,7 @@ class HiddenValues:
         return _merged(self._ranges(text, _ROUNDS, set()))
 
     def _ranges(self, text: str, rounds: int, visited: set[str]) -> Iterator[Range]:
-        """`visited` has the texts that were looked through already."""
+        """Yield where values stand; `visited` has the texts that were searched already."""
         yield from self._plain(text)
         if self._encoded:
             view = _View(text, _WRAPPED, lambda _: "")
@@ -166,7 +166,7 @@ def _decoded_views(text: str, rounds: int) -> Iterator[_View]:
 
 
 def _decoded_letters(text: str) -> str:
-    """In YAML and JavaScript, the numbers are those of letters; for others, of bytes."""
+    r"""Decode `\x` numbers as letters, as YAML and JavaScript do; for others they are bytes."""
     if text.startswith("\\x") and len(text) > 2:
         return "".join(chr(int(each, 16)) for each in text.split("\\x")[1:])
     return _decoded(text)

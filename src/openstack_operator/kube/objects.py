@@ -45,7 +45,7 @@ def drop_none(value: Any) -> Any:
 
 
 def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:
-    """Labels by which we find our own again; with a component, a selector for its pods."""
+    """Return the labels by which the operator finds its own objects; with a component, a selector for its pods."""
     owner_labels = {
         "app.kubernetes.io/managed-by": MANAGED_BY,
         "app.kubernetes.io/part-of": "openstack",
@@ -61,7 +61,7 @@ def selector(ctx: Context[Any], component: str) -> dict[str, str]:
 
 
 def pods_of(kind: str, owner: str) -> dict[str, str]:
-    """Labels of all pods of a resource of ours."""
+    """Return the labels of all pods of a resource of ours."""
     return {KIND: kind.lower(), INSTANCE: fitting(owner)}
 
 
@@ -233,7 +233,7 @@ def service(
 
 
 def disruption_budget(ctx: Context[Any], name: str, target: Mapping[str, str]) -> Object:
-    """At most one pod down for a drain or a node upgrade."""
+    """Return a PodDisruptionBudget that allows one pod to be down for a drain or a node upgrade."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": dict(target)}}
     return obj(ctx, "PodDisruptionBudget", name, "policy/v1", spec=spec)
 

@@ -40,7 +40,9 @@ _ADVICE_OTHERWISE = "change the policy that is named, or what the pods ask"
 def refusal_causes(
     workload: Mapping[str, Any], pods: Sequence[Object], warnings: Warnings, now: datetime
 ) -> Iterable[Cause]:
-    """Pods the controller of a workload could not make: a quota, a policy or a webhook refuses them."""
+    """Yield causes for pods that the controller of a workload could not create: a quota, a policy or a webhook refuses
+    them.
+    """
     kind, meta = workload["kind"], workload["metadata"]
     if kind == "Deployment":
         refused = conditions(workload).get("ReplicaFailure", {})

@@ -61,7 +61,7 @@ def cause_of(pod: Object, reason: str, text: str, stalls: timedelta, shown_at: d
 
 
 def explains_most(cause: Cause) -> int:
-    """Sorts causes: those that say most first, then probes, and pods that only end last."""
+    """Return the order of a cause: those that say most first, then probes, and pods that only end last."""
     if cause.reason in _MOST_TELLING:
         return _MOST_TELLING.index(cause.reason)
     return len(_MOST_TELLING) + (cause.reason == PROBE) + 2 * (not cause.reason)

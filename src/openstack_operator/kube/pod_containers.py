@@ -248,6 +248,6 @@ def probe_cause(pod: Object, about: Sequence[Object]) -> Cause | None:
 
 
 def _answer(message: str) -> str:
-    """`Readiness probe failed: HTTP 503` as part of a sentence."""
+    """Return an Event's message, as `Readiness probe failed: HTTP 503`, as part of a sentence."""
     probe, _, said = message.partition(":")
     return f"{probe[:1].lower()}{probe[1:]}: {one_line(said)}" if said.strip() else one_line(message)

@@ -67,7 +67,7 @@ def diagnose(
 
 
 def _sentences(causes: Iterable[Cause]) -> list[str]:
-    """One for each different cause, naming its pods."""
+    """Return a sentence for each different cause, naming its pods."""
     pods_by_text: dict[str, list[str]] = {}
     for cause in causes:
         pods_by_text.setdefault(cause.text, []).append(cause.pod)
@@ -84,7 +84,7 @@ def _subject(pods: Sequence[str]) -> str:
 
 
 def _overdue(workload: Mapping[str, Any], verdict: Verdict) -> Verdict:
-    """Verdict on a Deployment past its progress deadline, of which no cause is known."""
+    """Return the verdict on a Deployment past its progress deadline without a known cause."""
     progress = conditions(workload).get("Progressing", {})
     if workload["kind"] == "Deployment" and progress.get("reason") == "ProgressDeadlineExceeded":
         return Verdict(State.FAILED, f"{verdict.message}; {progress.get('message', '')}", "ProgressDeadlineExceeded")
@@ -99,7 +99,7 @@ def _cause(
     image_fields: Mapping[str, str],
     pod: Object,
 ) -> Cause | None:
-    """Why a pod is not ready, or not gone yet; None for one that is ready, or that only starts."""
+    """Return why a pod is not ready, or not gone yet; None for one that is ready, or that only starts."""
     by_type = conditions(pod)
     if pod["metadata"].get("deletionTimestamp"):
         return pod_endings.ending_cause(workload, pod, now)

@@ -56,7 +56,7 @@ def _place(pod: Object) -> tuple[str, ...]:
 
 
 def pod_on_node(pod: Object) -> str:
-    """`<pod> on node <node>`, as far as it has one."""
+    """Return `<pod> on node <node>`, without the node if it has none."""
     node = (pod.get("spec") or {}).get("nodeName")
     return pod["metadata"]["name"] + (f" on node {node}" if node else "")
 
@@ -67,19 +67,19 @@ def phase(pod: Object) -> str:
 
 
 def container_statuses(pod: Object) -> list[Object]:
-    """Statuses of all containers, those of the init containers first."""
+    """Return the statuses of all containers, those of the init containers first."""
     status = pod.get("status") or {}
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
 def claim_names(pod: Object) -> list[str]:
-    """Volume claims the pod mounts."""
+    """Return the names of the volume claims that the pod mounts."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     return [(volume.get("persistentVolumeClaim") or {}).get("claimName", "") for volume in volumes]
 
 
 def unready_since(pod: Object) -> datetime:
-    """Since when a pod has not been ready; of one whose node has not said so yet, since it has that node."""
+    """Return since when a pod has not been ready; if its node has not reported that yet, since it has that node."""
     by_type = conditions(pod)
     ready, scheduled = by_type.get("Ready", {}), by_type.get("PodScheduled", {})
     has_node = scheduled.get("status") == "True"

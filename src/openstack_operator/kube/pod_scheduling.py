@@ -75,7 +75,9 @@ def preparation_cause(pod: Object, by_type: Mapping[str, Object], about: Sequenc
 
 
 def silent_node_cause(pod: Object, by_type: Mapping[str, Object]) -> Cause | None:
-    """Kubernetes calls pods unready whose node is silent; what their containers were last heard of stays."""
+    """Return the cause of a pod whose node is silent: Kubernetes calls it unready, and leaves what its containers last
+    reported.
+    """
     gates = (pod.get("spec") or {}).get("readinessGates")
     ready, containers = by_type.get("Ready", {}), by_type.get("ContainersReady", {})
     if gates or ready.get("status") != "False" or containers.get("status") != "True":

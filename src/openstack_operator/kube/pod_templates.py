@@ -38,7 +38,7 @@ class Mount:
 
 
 def scratch(*paths: str, large: bool = False) -> list[Mount]:
-    """Writable folders that vanish with the pod."""
+    """Return writable folders that vanish with the pod."""
     return [Mount(name="scratch", path=path, sub_path=path.strip("/").replace("/", "-"), large=large) for path in paths]
 
 
@@ -55,7 +55,7 @@ def host(name: str, path: str, *, propagation: str | None = None, kind: str = "D
 
 
 def files(name: str, secret: str, directory: str, *keys: str) -> list[Mount]:
-    """Single files of a Secret among those an image already has in `directory`."""
+    """Return mounts of single files of a Secret among those that an image already has in `directory`."""
     volume = {"secret": {"secretName": secret, "defaultMode": 0o440}}
     return [Mount(name=name, path=f"{directory}/{key}", volume=volume, sub_path=key, read_only=True) for key in keys]
 

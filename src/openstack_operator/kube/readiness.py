@@ -46,8 +46,8 @@ def _name(live: Object) -> str:
 
 
 def _rollout(live: Object) -> Verdict:
-    """READY once every pod of the newest template is ready, and none of an older one is left. One whose pods are all
-    ready, and that the operator replaces, waits for the step that does so.
+    """Return READY once every pod of the newest template is ready, and none of an older one is left. One whose pods are
+    all ready, and that the operator replaces, waits for the step that does so.
     """
     rollout = Rollout(live)
     if rollout.is_complete:
@@ -157,7 +157,7 @@ def danger(claim: Object) -> str:
 
 
 def _autoscaler(live: Object) -> Verdict:
-    """Pods run at the number they have until their load is known."""
+    """Return READY always: pods keep their number until their load is known. The message says why it is not."""
     able = conditions(live).get("AbleToScale", {})
     return Verdict(State.READY, f"{_name(live)}: {able.get('message', '')}") if able.get("status") == "False" else READY
 
@@ -249,8 +249,8 @@ def _is_held(type_: str, condition: Mapping[str, Any]) -> bool:
 
 
 def _route(live: Object) -> Verdict:
-    """READY always, since the API serves inside the cluster without a Gateway, too; the message says why no Gateway
-    takes the route.
+    """Return READY always, since the API serves inside the cluster without a Gateway, too; the message says why no
+    Gateway takes the route.
     """
     parents = (live.get("status") or {}).get("parents") or ()
     refused = [
@@ -264,7 +264,9 @@ def _route(live: Object) -> Verdict:
 
 
 def _reported(*types: str, silent: bool = False) -> Rule:
-    """Of another operator's kind: these conditions are True, of the present spec unless it is `silent` about that."""
+    """Return the rule of another operator's kind: these conditions are True, for the present spec unless it is `silent`
+    about that.
+    """
 
     def rule(live: Object) -> Verdict:
         subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
@@ -283,7 +285,7 @@ def _reported(*types: str, silent: bool = False) -> Rule:
 
 
 def _state(live: Object) -> Verdict:
-    """Of SAP's operators: one word, of the present spec."""
+    """Return the verdict on a kind of SAP's operators, which report one word for the present spec."""
     subject, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
     if not status.get("state"):
         return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
@@ -294,8 +296,8 @@ def _state(live: Object) -> Verdict:
 
 
 def _korc(live: Object) -> Verdict:
-    """READY once K-ORC has nothing left to do for the present spec, and the object exists in OpenStack. After an error
-    K-ORC waits for a change of the spec.
+    """Return READY once K-ORC has nothing left to do for the present spec, and the object exists in OpenStack. After an
+    error K-ORC waits for a change of the spec.
     """
     subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
     at_work, available = by_type.get("Progressing"), by_type.get("Available", {})

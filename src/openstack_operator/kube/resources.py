@@ -58,8 +58,9 @@ def requested(settings: PodSettings, *, cpu: str, memory: str) -> tuple[dict[str
 
 
 def resources(settings: PodSettings, *, cpu: str, memory: str, peak: str, storage: str) -> Object:
-    """`resources` of a container: what the user says, and for the rest what was measured; `peak` is the memory that
-    the configuration allows the program, empty where it says nothing, `storage` what it may write to the node's disk.
+    """Return the `resources` of a container: what the user sets, and for the rest what was measured. `peak` is the
+    memory that the configuration allows the program, empty if it sets none; `storage` is what it may write to the
+    node's disk.
 
     No container has a limit of CPU unless its user sets one: unused CPU is free, and a program that waits for its next
     share answers late.

@@ -15,7 +15,7 @@ _COMPLETED, _STUCK = "NewReplicaSetAvailable", "ProgressDeadlineExceeded"
 
 
 def conditions(live: Mapping[str, Any]) -> dict[str, Object]:
-    """Conditions of a live object by type."""
+    """Return the conditions of a live object by type."""
     return {c["type"]: c for c in (live.get("status") or {}).get("conditions") or ()}
 
 

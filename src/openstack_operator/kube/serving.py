@@ -1,4 +1,4 @@
-"""Does a live object still do its work for others, whatever is left to do for its present spec?"""
+"""Rules by which a live object still does its work for others, whatever is left to do for its present spec."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SOON = {"retry_interval": 2, "max_retries": -1}
 
 
 def database(url: str) -> dict[str, object]:
-    """[database] of a service."""
+    """Return [database] of a service."""
     return {"connection": url, **POOL, **SOON}
 
 
@@ -54,7 +54,7 @@ class Memcached:
 
 
 def cache(backend: str, memcached: Memcached) -> dict[str, object]:
-    """[cache] of a service in Memcached."""
+    """Return [cache] of a service in Memcached."""
     return {
         "enabled": bool(memcached.servers),
         "backend": backend,
@@ -73,9 +73,9 @@ def keystone_auth(
     *,
     service_type: str = "",
 ) -> dict[str, object]:
-    """[keystone_authtoken]: how an API checks the tokens it is given; `protection` is what keeps others from reading
-    and forging what is cached of them. Without the `service_type` of its entry in the catalog, the middleware refuses
-    each token of an application credential that has access rules.
+    """Return [keystone_authtoken]: how an API checks the tokens it is given; `protection` keeps others from reading and
+    forging cached ones. Without the `service_type` of its entry in the catalog, the middleware refuses each token of an
+    application credential that has access rules.
     """
     servers = {"memcached_servers": memcached.servers, **memcached.tls("memcache_"), **_TOKEN_CACHE}
     cached = {**servers, **(protection or {})} if memcached.servers else {}
@@ -90,7 +90,7 @@ def keystone_auth(
 
 
 def token_protection(secret: str, *, encrypted: bool) -> dict[str, str]:
-    """Options of [keystone_authtoken] that sign, or encrypt, what is cached of tokens by a secret of the service."""
+    """Return the options of [keystone_authtoken] that sign, or encrypt, cached tokens with a secret of the service."""
     return {"memcache_security_strategy": "ENCRYPT" if encrypted else "MAC", "memcache_secret_key": secret}
 
 
@@ -106,8 +106,8 @@ CLUSTERED = {
 
 
 def messaging(url: str, *, clustered: bool = False, quorum_only: bool = False, notifications: str = "") -> Sections:
-    """RPC over quorum queues, which survive the loss of a broker member; notifications if there is a URL for them. A
-    broker that is `quorum_only` takes no others.
+    """Return the options of RPC over quorum queues, which survive the loss of a broker member, and of notifications if
+    there is a URL for them. A broker that is `quorum_only` has no other queues.
     """
     sent = {"driver": "messagingv2", "transport_url": notifications} if notifications else {"driver": "noop"}
     return {
@@ -124,8 +124,8 @@ def messaging(url: str, *, clustered: bool = False, quorum_only: bool = False, n
 
 
 def notifications(url: str, *, clustered: bool) -> Sections:
-    """Notifications of an API without RPC, which answers without them if the broker does not take them: by default it
-    would wait for the broker without end.
+    """Return the options of notifications of an API without RPC. It answers without them if the broker does not take
+    them: by default it would wait for the broker without end.
     """
     sections = messaging("", clustered=clustered, notifications=url)
     del sections["DEFAULT"]
@@ -134,15 +134,15 @@ def notifications(url: str, *, clustered: bool) -> Sections:
 
 
 def token_cache(fixed_options: Sections) -> Sections:
-    """Options that bound how long an API that caches tokens takes a revoked one: it asks Keystone once a minute. The
-    middleware's own is five minutes.
+    """Return the options that limit how long an API that caches tokens accepts a revoked one: it asks Keystone once a
+    minute. The middleware's own is five minutes.
     """
     cached = "memcached_servers" in fixed_options.get("keystone_authtoken", {})
     return {"keystone_authtoken": {"token_cache_time": 60}} if cached else {}
 
 
 def defaults(*, json_logs: bool = False) -> Sections:
-    """Defaults that users may change: logs to standard error, locks on a writable path."""
+    """Return defaults that users may change: logs to standard error, locks on a writable path."""
     return {
         "DEFAULT": {"use_stderr": True, **({"use_json": True} if json_logs else {})},
         "oslo_concurrency": {"lock_path": "/tmp/lock"},  # noqa: S108  (an emptyDir of the pod)

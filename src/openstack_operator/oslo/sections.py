@@ -20,7 +20,7 @@ class Verbatim(str):
 
 
 def merge(*layers: Mapping[str, Mapping[str, Any]]) -> Sections:
-    """Sections with later layers winning, option by option."""
+    """Return the sections with later layers winning, option by option."""
     merged: Sections = {}
     for layer in layers:
         for section, options in layer.items():
@@ -37,8 +37,8 @@ def overlap(
     other_layer: Mapping[str, Mapping[str, Any]],
     catalog: KnownOptions | None = None,
 ) -> list[str]:
-    """Options both layers set, as `SECTION.option` in the spelling of the first, sorted. An old name that the catalog
-    has is the option it stands for: a program ignores it beside the new name.
+    """Return the options that both layers set, as `SECTION.option` in the spelling of the first, sorted. An old name
+    that the catalog has is the option it stands for: a program ignores it beside the new name.
     """
     new_names = dict(_new_names(catalog or {}))
     other_options = {_read_as(s, o, new_names) for s, options in other_layer.items() for o in options}

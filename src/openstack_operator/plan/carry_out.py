@@ -47,10 +47,10 @@ async def carry_out(
     before: Before = lambda _: None,
     outlook: Outlook = lambda verdict: verdict,
 ) -> Verdicts:
-    """One verdict a step. A step is held if something it comes after is not ready and
-    (it does not exist yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling
-    Placement, but new pods wait for their schema, and running ones are not rolled onto what could not be made. Pods end
-    only once all that the step comes after is ready.
+    """Return a verdict for each step. A step is held if something it comes after is not ready and (it does not exist
+    yet or the blocker is a barrier or was refused): an outage of Keystone never blocks scaling Placement, but new pods
+    wait for their schema, and running ones are not rolled onto what could not be made. Pods end only once all that the
+    step comes after is ready.
 
     `present` says whether the workloads of a step exist, or all of it where it has none. What surrounds existing
     workloads is never held: pods that serve need a Service that was deleted, whatever else is to change.
@@ -98,8 +98,8 @@ async def _applied(step: Step, apply: Apply, judge: Judge, refused: set[Step]) -
 
 
 def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdict]:
-    """One verdict a condition, the worst of its steps, and `Ready`, which names causes, not what waits for them; and
-    what the plan tells besides.
+    """Return a verdict for each condition, the worst of its steps, and `Ready`, which names causes, not what waits for
+    them; and the plan's extra conditions.
     """
     grouped: dict[str, list[Verdict]] = {}
     for step, name in plan.condition.items():
@@ -142,7 +142,9 @@ def _reason(predecessors: Sequence[Predecessor]) -> str:
 
 
 def condition_type(name: str) -> str:
-    """`Database` reports as DatabaseReady; a name that already says what is true stays as it is."""
+    """Return the condition of a group: `Database` reports as DatabaseReady; a name that already says what is true stays
+    as it is.
+    """
     return name if name.endswith(("Cached", "Connected", "Ready")) else f"{name}Ready"
 
 

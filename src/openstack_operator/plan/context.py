@@ -60,7 +60,7 @@ class InstalledKinds:
         self._handles = frozenset(handles) - self._forbidden.keys()
 
     def missing(self, *handles: str) -> frozenset[str]:
-        """Those of the kinds that are not among them."""
+        """Return those of the kinds that the cluster does not serve."""
         return frozenset(handles) - self._handles
 
     def forbidden(self, *handles: str) -> str:
@@ -92,7 +92,7 @@ class Listens:
 
 
 def secret_data(live: Mapping[str, Any] | None) -> dict[str, str]:
-    """Plain text of a Secret's data, bytes that are none as lone surrogates; empty for None."""
+    """Return the plain text of a Secret's data, with bytes that are not UTF-8 as lone surrogates; empty for None."""
     data: Mapping[str, str] = (live or {}).get("data") or {}
     return {k: base64.b64decode(v).decode(errors="surrogateescape") for k, v in data.items()}
 
@@ -173,7 +173,7 @@ class Context(Generic[SpecT]):
         return "::" if self.is_ipv6 else "0.0.0.0"  # noqa: S104
 
     def name(self, *parts: str) -> str:
-        """`<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""
+        """Return `<owner>-<part>…`, the name of everything made for this resource, at most 63 characters."""
         return fitting("-".join((self.owner, *parts)))
 
     def live(self, kind: str, *parts: str) -> Object | None:

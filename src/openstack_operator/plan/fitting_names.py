@@ -14,12 +14,12 @@ STATEFUL_SET_LIMIT = NAME_LIMIT - 11
 
 
 def digest(value: Any) -> str:
-    """Eight hexadecimal characters that follow any JSON value."""
+    """Return eight hexadecimal characters that depend on any JSON value."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]
 
 
 def keyed_digest(key: str, value: Any) -> str:
-    """Sixteen hexadecimal characters that follow any JSON value, and tell nothing about it without the key."""
+    """Return sixteen hexadecimal characters that depend on any JSON value, and hide it without the key."""
     return hmac.new(key.encode(), json.dumps(value, sort_keys=True).encode(), hashlib.sha256).hexdigest()[:16]
 
 

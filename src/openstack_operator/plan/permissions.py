@@ -46,13 +46,13 @@ class Permissions:
     finding."""
 
     def check_issuer_hosts(self, path: str, namespace: str, domain: str, issuer: str, hosts: Iterable[str]) -> None:
-        """Refuses names that an issuer of the whole cluster may not certify for this namespace."""
+        """Refuse names that an issuer of the whole cluster may not certify for this namespace."""
         if lacking := sorted(host for host in hosts if not self._is_certifiable(host, namespace, domain)):
             text = f"{issuer} serves the whole cluster, and this namespace may not have certificates for"
             self._lacks(path, f"{text} {', '.join(lacking)}", "issuer-hosts", namespace, lacking[0])
 
     def check_store_key(self, path: str, namespace: str, store: str, key: str) -> None:
-        """Refuses a key of a store (`KIND/NAME`) that serves the whole cluster and is not below the namespace's own."""
+        """Refuse a key of a store (`KIND/NAME`) that serves the whole cluster and is not below the namespace's own."""
         if store.startswith("SecretStore/"):
             return
         is_plain = _SAFE_KEY.fullmatch(key) is not None
@@ -64,19 +64,19 @@ class Permissions:
         self._lacks(path, f"{text} {namespace}/k-orc", "secret-store-keys", namespace, key)
 
     def check_annotation(self, path: str, namespace: str, name: str) -> None:
-        """Refuses an annotation of an Ingress that is not on the list."""
+        """Refuse an annotation of an Ingress that is not on the list."""
         if not _allows(self.ingress_annotations, namespace, name):
             text = "a controller of the whole cluster obeys it; remove it, or write a value that everybody may write"
             self._lacks(path, text, "ingress-annotations", namespace, name)
 
     def check_service_annotation(self, path: str, namespace: str, name: str) -> None:
-        """Refuses an annotation of a Service or a route that is not on the list."""
+        """Refuse an annotation of a Service or a route that is not on the list."""
         if not _allows(self.service_annotations, namespace, name):
             text = "it may be an order to a proxy of the whole cluster; remove it"
             self._lacks(path, text, "service-annotations", namespace, name)
 
     def check_pod_metadata(self, path: str, namespace: str, name: str, reason: str) -> None:
-        """Refuses an annotation or a label of pods that is not on the list, for that reason."""
+        """Refuse an annotation or a label of pods that is not on the list, for that reason."""
         if not _allows(self.pod_metadata, namespace, name):
             self._lacks(path, f"{reason}; remove it", "pod-metadata", namespace, name)
 

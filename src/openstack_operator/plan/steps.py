@@ -26,7 +26,7 @@ Key = tuple[str, str]
 
 
 def key(obj: Mapping[str, Any]) -> Key:
-    """(handle of the kind, name) of an object."""
+    """Return the handle of an object's kind, and its name."""
     return handle(obj["apiVersion"], obj["kind"]), obj["metadata"]["name"]
 
 

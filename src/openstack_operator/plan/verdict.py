@@ -81,12 +81,16 @@ def changing(message: str) -> Verdict:
 
 
 def out_of_service(message: str, reason: str = "") -> Verdict:
-    """Something does not do its work, whatever its pods say, and will by itself."""
+    """Return the verdict on something that does not do its work, whatever its pods report, and that will do it again by
+    itself.
+    """
     return Verdict(State.PROGRESSING, message, reason, serves=False)
 
 
 def recovering(message: str) -> Verdict:
-    """Something that ran is being brought back; the message says what is done or waited for, and why."""
+    """Return the verdict on something that ran and is being brought back; the message says what is done or waited for,
+    and why.
+    """
     return Verdict(State.PROGRESSING, message, RECOVERY, serves=False)
 
 

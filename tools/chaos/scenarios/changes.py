@@ -21,7 +21,9 @@ _PATIENCE = 60.0
 
 
 def steps(optional: Sequence[str] = ()) -> dict[str, Object]:
-    """Component → a harmless change of the control plane's spec that restarts its pods, another one at each call."""
+    """Return, by component, a harmless change of the control plane's spec that restarts its pods, another one at each
+    call.
+    """
     number = round(time.time()) % 1000 + 1000
     option: dict[str, Any] = {"config": {"DEFAULT": {"max_logfile_count": number}}}
     setting = {"config": {"local_settings": {"API_RESULT_LIMIT": number}}}

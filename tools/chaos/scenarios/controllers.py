@@ -81,7 +81,7 @@ def frozen(stage: Stage) -> None:
 
 
 def _ended(site: Site) -> None:
-    """Every pod of the operator is killed, and its successor does not wait for the kubelet's back-off."""
+    """Kill every pod of the operator, so that its successor does not wait for the kubelet's back-off."""
     for pod in names(site.pods(f"app.kubernetes.io/name={OPERATOR}", OPERATOR)):
         with contextlib.suppress(ClusterError):  # it may not have begun to run
             faults.kill_pod(site.machine, OPERATOR, pod)

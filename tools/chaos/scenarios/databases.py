@@ -93,7 +93,7 @@ def _full(stage: Stage, victim: str) -> None:
 
 
 def _ask(site: Site, statement: str) -> bool:
-    """Carried out by the member that takes the clients. Raises KubeError where it is not."""
+    """Run a statement on the member that serves the clients, and return True. Raises KubeError if it fails."""
     primary = next(member for member in site.members("mariadb-server") if _role(member) == "primary")
     script = 'exec mariadb -uroot -p"$(cat "$MARIADB_ROOT_PASSWORD_FILE")" -e "$0"'
     site.run(primary["metadata"]["name"], "sh", "-c", script, statement)

@@ -48,8 +48,8 @@ def deleted(stage: Stage) -> None:
 
 
 def _causes(stage: Stage, when: dict[str, float], start: float, end: float) -> dict[str, dict[str, Any]]:
-    """Of each kind of request that failed: how long its longest outage was, what was deleted at most ten seconds before
-    it or during it, with seconds after its begin, and what clients were told then.
+    """Return, for each kind of request that failed, how long its longest outage was, what was deleted at most ten
+    seconds before it or during it, with seconds after its begin, and what clients were told then.
     """
     causes: dict[str, dict[str, Any]] = {}
     for kind in stage.journal.failed(start, end):
@@ -61,7 +61,7 @@ def _causes(stage: Stage, when: dict[str, float], start: float, end: float) -> d
 
 
 def owned(site: Site) -> dict[str, list[Object]]:
-    """Service → what the operator made for it, the leaves first and the service's own resource last.
+    """Return what the operator made for each service, the leaves first and the service's own resource last.
 
     Volumes are left out: a claim in use is not deleted before its pod ends, and what it held is gone then.
     """

@@ -12,8 +12,8 @@ from ..site import OPERATOR, Object, until
 
 
 def one_of_each(pods: list[Object]) -> dict[str, str]:
-    """Kind of pod, as its controller's name without digests → the pod to take, the last one by name: of a cluster's
-    members it is any, and a Deployment's are alike.
+    """Return the pod to take of each kind of pod (its controller's name without digests), the last one by name: any
+    member of a cluster will do, and pods of a Deployment are alike.
     """
     chosen: dict[str, str] = {}
     for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):

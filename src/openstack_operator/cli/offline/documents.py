@@ -35,7 +35,7 @@ class Document:
         return self.lines.nearest((*self.prefix, *steps_to(self.value, path)))
 
     def finding(self, message: str, path: str = "", *, warning: bool = False) -> Finding:
-        """Something about a field of it."""
+        """Return a finding about a field of the document."""
         return Finding(
             message=message,
             file=self.file,
@@ -87,8 +87,8 @@ def _begins(text: str, key: str) -> bool:
 def read(
     names: Iterable[str], *, recursive: bool = False, stdin: BinaryIO | None = None
 ) -> tuple[list[Document], list[Finding]]:
-    """Documents of files, folders and `-`, standard input; and what of it cannot be read. Each object of a list is a
-    document, and what is empty is none.
+    """Return the documents of files, folders and `-`, standard input; and findings about what cannot be read. Each
+    object of a list is a document; empty ones are left out.
     """
     documents: list[Document] = []
     findings: list[Finding] = []
@@ -141,7 +141,7 @@ def _whole(stream: BinaryIO, file: str) -> bytes | Finding:
 
 
 def parse(content: bytes, file: str) -> tuple[list[Document], list[Finding]]:
-    """Documents of one file, those before a mistake in the YAML included."""
+    """Return the documents of one file, those before a mistake in the YAML included."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

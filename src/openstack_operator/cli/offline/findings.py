@@ -25,7 +25,7 @@ class Finding:
     warning: bool = False
 
     def __str__(self) -> str:
-        """`cloud.yaml:7: document 2: Keystone/keystone: spec.region: what to do`; a line of its own each."""
+        """Return `cloud.yaml:7: document 2: Keystone/keystone: spec.region: what to do`, on one line."""
         place = f"{self.file}:{self.line}" if self.line else self.file
         document = f"document {self.document}" if self.document else ""
         parts = (place, "warning" if self.warning else "", document, self.resource, self.path, self.message)
@@ -46,5 +46,5 @@ class Finding:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """Each once, as a reader goes through the files; errors before warnings."""
+    """Return each finding once, in the order of the files, errors before warnings."""
     return sorted(dict.fromkeys(findings), key=lambda each: (each.warning, each.file, each.document, each.line))

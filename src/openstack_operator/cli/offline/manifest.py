@@ -54,7 +54,7 @@ class Checker:
         self._schemas: dict[str, Schema] = {}
 
     def check(self, manifest: Mapping[str, Any]) -> Checked:
-        """Everything wrong with an object of any kind."""
+        """Return everything wrong with an object of any kind."""
         problems = [
             Problem(field, "Required value" if manifest.get(field) is None else f"must be text, not {type_name(value)}")
             for field in ("apiVersion", "kind")
@@ -137,7 +137,7 @@ def metadata_problems(metadata: Any) -> list[Problem]:
 
 
 def _texts(value: Any, path: str) -> list[Problem]:
-    """Entries that are no text, of a map from text to text."""
+    """Return the entries of a map from text to text that are not text."""
     if value is None:
         return []
     if not isinstance(value, dict):
@@ -156,7 +156,7 @@ def _with_name(manifest: Mapping[str, Any]) -> Object:
 
 
 def _secret(manifest: Mapping[str, Any]) -> list[Problem]:
-    """Keys of a Secret that the API server could not read; never their content."""
+    """Return the keys of a Secret that the API server could not read; never their content."""
     data, texts = manifest.get("data"), manifest.get("stringData")
     problems = [*_texts(data, "data"), *_texts(texts, "stringData")]
     entries = cast("dict[Any, Any]", data) if isinstance(data, dict) else {}

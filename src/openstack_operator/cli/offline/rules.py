@@ -85,7 +85,7 @@ def evaluator() -> Callable[[str, Any], str]:
 
 
 def functions_of(rule: str) -> set[str]:
-    """Functions and operators a rule uses. Raises ValueError for what is no CEL."""
+    """Return the functions and operators that a rule uses. Raises ValueError for text that is not CEL."""
     return set(_library().compile(rule).functions())
 
 

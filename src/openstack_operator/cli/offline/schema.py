@@ -59,8 +59,8 @@ def with_defaults(schema: Schema, value: Any) -> Any:
 
 
 def validate(schema: Schema, value: Any, rules: RuleCheck | None = None) -> list[Problem]:
-    """Everything the API server would refuse, by path; `value` has its defaults already. A rule is evaluated where all
-    it looks at is of the right type, though the API server evaluates none until everything is.
+    """Return everything that the API server would refuse, by path; `value` has its defaults already. A rule is
+    evaluated if all that it looks at has the right type; the API server evaluates none until everything has.
     """
     checker = _Checker(rules)
     checker.check(schema, value, "")
@@ -235,7 +235,7 @@ def _wrong_type(schema: Schema, value: Any) -> str:
 
 
 def _unfit(schema: Schema, value: Any) -> Iterator[str]:
-    """Mistakes for which the API server asks no rules about a value."""
+    """Yield the mistakes for which the API server evaluates no rules about a value."""
     if (choices := schema.get("enum")) and not any(value == each and type(value) is type(each) for each in choices):
         supported = ", ".join(json.dumps(each) for each in choices)
         yield f"Unsupported value: {json.dumps(value)}: supported values: {supported}"
@@ -281,7 +281,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def _repeated(schema: Schema, value: Sequence[Any]) -> Iterator[tuple[int, str]]:
-    """(index, what) of entries whose key another had before."""
+    """Yield index and key of each entry whose key an earlier one has."""
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
     if kind not in {"map", "set"}:
         return

@@ -26,7 +26,7 @@ class Issuers:
         """Words to show, by the certificate or key that they stand for."""
 
     def answers(self, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
-        """Secrets and statuses of the plan's Certificates that the context does not have yet, by their keys."""
+        """Return Secrets and statuses of the plan's Certificates that the context does not have yet, by their keys."""
         added: dict[tuple[str, str], Object] = {}
         for certificate in plan.objects:
             if self.issuer_of(certificate) and key(certificate) not in context.children:
@@ -35,7 +35,7 @@ class Issuers:
         return added
 
     def issuer_of(self, obj: Object) -> str:
-        """Kind/name of who makes a certificate; empty for other objects."""
+        """Return kind and name of the issuer of a certificate; empty for other objects."""
         if (obj["apiVersion"], obj["kind"]) != (_API, "Certificate"):
             return ""
         ref = obj["spec"]["issuerRef"]

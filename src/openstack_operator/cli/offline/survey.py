@@ -137,7 +137,7 @@ class AskedKinds(InstalledKinds):
         self.missed = set[str]()
 
     def missing(self, *handles: str) -> frozenset[str]:
-        """Those of the kinds that it does not serve."""
+        """Return those of the kinds that the cluster does not serve."""
         lacking = super().missing(*handles)
         self.missed |= lacking
         return lacking
@@ -170,7 +170,9 @@ class _Reader:
         """Resources that are not planned, since an absent Secret has no stand-in."""
 
     def accept(self, documents: Iterable[Document]) -> list[Object]:
-        """Objects the API server would take, as it would store them; of the others, what is wrong."""
+        """Return the objects that the API server would accept, as it would store them. Report what is wrong with the
+        others.
+        """
         accepted: dict[tuple[str, str, str], Object] = {}
         places: dict[tuple[str, str, str], Document] = {}
         for document in documents:
@@ -226,7 +228,7 @@ class _Reader:
             self._tell(id_, path, why, warning=True)
 
     def lacking(self, id_: Id) -> None:
-        """Said with the Secret that is absent."""
+        """Record that a resource cannot be planned: an absent Secret, which is reported, has no stand-in."""
         self.waiting.add(id_)
         self._lacking.add(id_)
 
@@ -239,15 +241,15 @@ class _Reader:
         self._tell(id_, path, message, warning=True)
 
     def absent(self, id_: Id, path: str, reference: str) -> None:
-        """Kept until all is planned: it may yet be made."""
+        """Record an absent object, to report it once all is planned: it may yet be made."""
         self._absent[id_, path] = reference
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
-        """(path, message) of each mistake that the API server would refuse."""
+        """Return path and message of each mistake that the API server would refuse."""
         return self._checker.check(manifest).problems
 
     def assume(self, id_: Id, context: Context[Any], plan: Plan) -> Mapping[tuple[str, str], Object]:
-        """Objects that an issuer in the cluster would make, with a warning that they are assumed."""
+        """Return the objects that an issuer in the cluster would make, and warn that they are assumed."""
         added = self.issuers.answers(context, plan)
         for issuer in dict.fromkeys(self.issuers.issuer_of(obj) for obj in plan.objects if added):
             if issuer and id_.kind == "PKI":
@@ -256,7 +258,9 @@ class _Reader:
         return added
 
     def conclude(self, planned: Sequence[Planned], kinds: AskedKinds) -> None:
-        """Warns of what is in no file, of options that have no effect or go, and of kinds a cluster has to serve."""
+        """Warn of what is in no file, of options that have no effect or will be removed, and of kinds a cluster has to
+        serve.
+        """
         assert self.paper
         for (id_, path), reference in self._absent.items():
             kind, _, name = reference.partition("/")

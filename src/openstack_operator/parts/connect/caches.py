@@ -45,16 +45,16 @@ def check_servers(path: str, servers: Iterable[str]) -> None:
 
 
 def cache(ctx: Context[Any]) -> Sections:
-    """[cache] of a service, for its computed results."""
+    """Return [cache] of a service, for its computed results."""
     return {"cache": oslo.options.cache(ctx.spec.cache.backend, memcached(ctx))}
 
 
 def keystone_authtoken(
     ctx: Context[Any], options: Mapping[str, str], credentials: Credentials, service_type: str
 ) -> Sections:
-    """[keystone_authtoken] of a service of that type in the catalog, which logs in with these keystoneauth options.
-    Whether kolla's images have the library that encrypts depends on the service, so with them cached tokens are only
-    signed.
+    """Return [keystone_authtoken] of a service of that type in the catalog, which logs in with these keystoneauth
+    options. Whether kolla's images have the library that encrypts depends on the service, so with them cached tokens
+    are only signed.
     """
     encrypted = ctx.spec.image_profile != "kolla"
     protection = (

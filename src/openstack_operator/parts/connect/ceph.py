@@ -160,8 +160,8 @@ def keyring(user: str, key: str, caps: Mapping[str, str] | None = None) -> str:
 
 
 def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, str, tuple[str, ...]]:
-    """(ceph.conf, fsid, monitors) of a user's Secret: of its `ceph.conf`, or of `mon_host` and `fsid`, as Rook keeps
-    them. Raises MissingReference.
+    """Return ceph.conf, fsid and monitors of a user's Secret: of its `ceph.conf`, or of `mon_host` and `fsid`, as Rook
+    keeps them. Raises MissingReference.
     """
     text = data["ceph.conf"] if "ceph.conf" in data else _conf(data, secret, field)
     # The operator decides where the key is in a container.
@@ -177,9 +177,9 @@ def coordinates(data: Mapping[str, str], secret: str, field: str) -> tuple[str, 
 
 
 def login(data: Mapping[str, str], secret: str, field: str, client: str = "") -> tuple[str, str]:
-    """(user, key) of a user's Secret: of its keyring, which must hold one client, or as Rook keeps them, under `userID`
-    and `userKey` or under the name of its CephClient (`client`). Raises MissingReference,
-    and Incomplete for a value of several lines.
+    """Return user and key of a user's Secret: from its keyring, which must hold one client, or from where Rook keeps
+    them, under `userID` and `userKey` or under the name of its CephClient (`client`). Raises MissingReference, and
+    Incomplete for a value of several lines.
     """
     if "keyring" not in data:
         return _of_rook(data, secret, field, client)
@@ -191,7 +191,7 @@ def login(data: Mapping[str, str], secret: str, field: str, client: str = "") ->
 
 
 def logins(ring: str) -> list[tuple[str, str]]:
-    """(user, key) of each client in a keyring, as `ceph auth get` and `ceph-authtool` write it."""
+    """Return user and key of each client in a keyring, as `ceph auth get` and `ceph-authtool` write it."""
     keys = dict[str, str]()
     user = ""
     for line in map(str.strip, ring.splitlines()):
@@ -213,7 +213,7 @@ def monitors(text: str) -> tuple[str, ...]:
 
 
 def _option(line: str) -> tuple[str, str]:
-    """(name, value) of a line of ceph.conf; Ceph takes spaces, dashes and underscores in names for the same."""
+    """Return name and value of a line of ceph.conf. To Ceph, spaces, dashes and underscores in names are the same."""
     name, _, value = line.partition("=")
     return re.sub(r"[\s_-]+", "_", name.strip().lower()), re.split(r"\s[#;]", value.strip())[0].strip()
 

@@ -15,7 +15,7 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def cloud_auth(text: str) -> Mapping[str, str]:
-    """`auth` of the cloud `openstack`, or of the only one. Raises ValueError that says what is wrong, and quotes
+    """Return `auth` of the cloud `openstack`, or of the only one. Raises ValueError that says what is wrong, and quotes
     nothing.
     """
     try:

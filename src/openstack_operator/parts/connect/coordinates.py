@@ -67,7 +67,7 @@ _HOST = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 
 
 def address(at: Login, host: str | None, port: int | None, otherwise: tuple[str, int]) -> tuple[str, int]:
-    """(host, port) of the spec, or else of the Secret, or else `otherwise`. Raises SpecError."""
+    """Return host and port of the spec, or else of the Secret, or else `otherwise`. Raises SpecError."""
     port_text = at.matching("port", "[0-9]{1,5}", "a number of a port")
     return (
         host or at.matching("host", _HOST, "a DNS name or an address") or otherwise[0],
@@ -103,8 +103,8 @@ def check_migration_reads(ctx: Context[Any]) -> None:
 
 
 def remembered(ctx: Context[Any], name: str, server: str, path: str) -> kube.Object:
-    """Secret `<owner>-<name>` that stores the server of the tables, since the schema is made once and data does not
-    move by itself: a spec that names another server later may be a mistake. Raises SpecError then.
+    """Return Secret `<owner>-<name>` with the server of the tables. The schema is made once, and data does not move by
+    itself, so a spec that names another server later may be a mistake: SpecError.
     """
     secret = kube.secret(ctx, ctx.name(name), {"server": server})
     secret_name = secret["metadata"]["name"]
@@ -122,8 +122,9 @@ _USER = {"user_domain_name": "Default", "project_name": "service", "project_doma
 
 
 def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dict[str, str], str]:
-    """(keystoneauth options, path of the authorities) of the login in the Secret: an application credential by its id,
-    or by its name and its user's; a clouds.yaml; or a user with a password. Raises MissingReference if it holds none.
+    """Return keystoneauth options and the path of the authorities for the login in the Secret: an application
+    credential by its id, or by its name and its user's; a clouds.yaml; or a user with a password. Raises
+    MissingReference if it holds none.
     """
     if not (secrets := ref.default_refs() if ref else {}):
         raise SpecError("spec.keystone.appCredentialRef", "say how to log in at authUrl; set secretName")

@@ -54,7 +54,9 @@ def _korc_object(ctx: Context[Any], clouds: str, kind: str, name: str, spec: Map
 def service_user(
     ctx: Context[Any], clouds: str, name: str, called: str, creds: Credentials, account: Account
 ) -> tuple[Object, ...]:
-    """User `<name>` with the password of that account. K-ORC applies a new one only from a Secret of another name."""
+    """Return User `<name>` with the password of that account. K-ORC applies a new one only from a Secret of another
+    name.
+    """
     password = creds[account.key]
     secret = kube.secret(ctx, f"{kube.fitting(name, 54)}-{kube.digest(password)}", {"password": password})
     resource = {"name": called, "domainRef": DOMAIN, "enabled": True, "passwordRef": secret["metadata"]["name"]}

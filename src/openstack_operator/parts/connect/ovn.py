@@ -69,7 +69,7 @@ def ovn_mounts(network: ResolvedRef, *, on_node: bool = False) -> tuple[kube.Mou
 
 
 def ovn_options(network: ResolvedRef, *databases: str) -> Mapping[str, str]:
-    """Options of a section [ovn] for each database, `nb` or `sb`; none if they use plain text."""
+    """Return the options of a section [ovn] for each database, `nb` or `sb`; none if they use plain text."""
     if not {OVN_CLIENT, OVN_NODE_TLS} & network.published.keys():
         return {}
     return {f"ovn_{name}_{option}": f"{OVN_TLS}/{file}" for name in databases for option, file in _FILES.items()}

@@ -47,7 +47,7 @@ def remote(ctx: Context[Any], kind: str, name: str, spec: Mapping[str, Any]) -> 
 def schema(
     ctx: Context[Any], server: MariaDBRef, called: str, name: str, creds: Credentials, password: str
 ) -> tuple[Object, ...]:
-    """`<owner>-<name>`: a schema with an account of the same name, or two while its password is replaced."""
+    """Return `<owner>-<name>`: a schema with an account of the same name, or two while its password is replaced."""
     if resource := ctx.refs[server].published.get(MARIADB):
         # The server's own collation of this character set; see `my_cnf` of mariadb.
         database_fields = {"name": called, "characterSet": "utf8mb3", "collate": "utf8mb3_general_ci", **_SKIP_CLEANUP}
@@ -113,8 +113,8 @@ def vhost(
     *,
     limit: str | None = None,
 ) -> tuple[Object, ...]:
-    """`<owner>-<name>`: a virtual host with a user of the same name, or two while its password is replaced; `limit` is
-    a quantity, the maximum size of each of its queues.
+    """Return `<owner>-<name>`: a virtual host with a user of the same name, or two while its password is replaced;
+    `limit` is a quantity, the maximum size of each of its queues.
     """
     old_brokers, cluster = other_brokers(ctx, called, broker.name), ctx.refs[broker].published.get(RABBITMQ)
     topology = ctx.children.get((_TOPOLOGY_VHOST, fitting(ctx.name(name))))
@@ -186,7 +186,7 @@ def made_with(obj: Object, creds: Credentials, account: Account) -> Object:
 
 
 def _login(ctx: Context[Any], name: str, user: str, password: str, labels: Mapping[str, str]) -> Object:
-    """Secret `<name>-login` as other operators read it."""
+    """Return Secret `<name>-login` as other operators read it."""
     return labeled(kube.secret(ctx, f"{name}-login", {"username": user, "password": password}), labels)
 
 

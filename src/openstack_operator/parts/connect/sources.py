@@ -55,9 +55,9 @@ def database(
     name: str = "db",
     path: str = "spec.database",
 ) -> Database:
-    """`<owner>-<name>`: `schema` with an account of the same name and the password of that name, a MariaDBDatabase or
-    the resources of the operator that runs the server. If `source`, the field `path`, names a Secret, only a note of
-    the schema's address is made. Raises SpecError if the schema had another address before.
+    """Return `<owner>-<name>`: `schema` with an account of the same name and the password of that name, a
+    MariaDBDatabase or the resources of the operator that runs the server. If `source`, the field `path`, names a
+    Secret, only a note of the schema's address is made. Raises SpecError if the schema had another address before.
     """
     if source.secret_ref:
         at = login(ctx, source.secret_ref, f"{path}.secretRef")
@@ -113,7 +113,9 @@ def messaging(
 def _vhost(
     ctx: Context[Any], creds: Credentials, password: str, *, broker: RabbitMQRef, name: str, limit: str | None = None
 ) -> Messaging:
-    """`limit` is a quantity: the maximum size of a queue before it drops the oldest messages."""
+    """Return the step of a virtual host; `limit` is a quantity, the maximum size of a queue before it drops old
+    messages.
+    """
     vhost = ctx.name(name) if name else ctx.owner
     objects = vhost_on(ctx, broker, vhost, name or "messaging", creds, password, limit=limit)
     at = ctx.refs[broker]
@@ -138,7 +140,7 @@ _NOTIFICATIONS = "notifications"
 
 
 def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef | None) -> Messaging | None:
-    """RabbitMQVhost `<owner>-notifications` for the service's notifications; None without a broker for them. A
+    """Return RabbitMQVhost `<owner>-notifications` for the service's notifications; None without a broker for them. A
     queue has a maximum size, since it may have no consumer.
     """
     if broker is None:
@@ -147,7 +149,7 @@ def notifications(ctx: Context[Any], creds: Credentials, *, broker: RabbitMQRef 
 
 
 def password_names(spec: Any) -> tuple[str, ...]:
-    """Names of the passwords a service needs for its accounts: database, broker, user and notifications."""
+    """Return the names of the passwords a service needs for its accounts: database, broker, user and notifications."""
     password_uses = {
         "database": isinstance(spec, UsesDatabase) and not spec.database.secret_ref,
         "messaging": isinstance(spec, UsesMessaging) and not spec.messaging.secret_ref,
@@ -182,9 +184,9 @@ def identity(
     roles: Sequence[str] = (),
     retained: bool = False,
 ) -> Identity:
-    """KeystoneUser named after the owner, with the roles services need to act for users, or `<owner>-<program>`, with
-    those `roles`; if K-ORC manages users, with its User. A `retained` user stays in Keystone when the service is
-    deleted. With an external Keystone nothing is made, since the spec has the login.
+    """Return a KeystoneUser named after the owner, with the roles services need to act for users, or
+    `<owner>-<program>`, with those `roles`; if K-ORC manages users, with its User. A `retained` user stays in Keystone
+    when the service is deleted. With an external Keystone nothing is made, since the spec has the login.
     """
     source = ctx.spec.keystone
     if source.auth_url:
@@ -260,7 +262,7 @@ def catalog(
     name: str = "catalog",
     after: Sequence[Step],
 ) -> Step:
-    """KeystoneService `<owner>-<name>`: the service's entry in the catalog; if K-ORC manages services, with its
+    """Return KeystoneService `<owner>-<name>`: the service's entry in the catalog; if K-ORC manages services, with its
     Service. `keystone` is the name of the Keystone if the spec does not name it; `name` differs for a second entry.
     With an external Keystone, a step that says what its administrator has to register.
     """
@@ -346,13 +348,14 @@ class Foundation:
 
     @property
     def auth(self) -> Mapping[str, str]:
-        """keystoneauth options of the service user."""
+        """Options of keystoneauth for the service user."""
         return self.identity.options if self.identity else {}
 
 
 def foundation(ctx: Context[Any], *extra: str, section: str = "database", service_type: str = "") -> Foundation:
-    """Credentials, database, broker and user for the spec's mixins; `extra` are further passwords, `section` is the
-    name of the database section in the service's configuration, `service_type` the type of its entry in the catalog.
+    """Return credentials, database, broker and user for the spec's mixins; `extra` are further passwords, `section` is
+    the name of the database section in the service's configuration, `service_type` the type of its entry in the
+    catalog.
     """
     spec = ctx.spec
     creds = credentials(ctx, *password_names(spec), *extra, rotates=True)

@@ -33,7 +33,7 @@ class Messaging(Step):
         return connected(self.ports)
 
     def options(self, notifications: Messaging | None = None) -> Sections:
-        """Options of a client, with the broker of its notifications."""
+        """Return the options of a client, with the broker of its notifications."""
         return oslo.options.messaging(
             self.url,
             clustered=self.clustered,

@@ -24,8 +24,8 @@ KINDS = (
 
 
 def public_url(ctx: Context[Any], component: str, port: int, expose: Expose, scheme: str = "http") -> str | None:
-    """URL that outside clients use; None until Kubernetes has assigned a port or address. Raises SpecError if a name is
-    missing.
+    """Return the URL that outside clients use; None until Kubernetes has assigned a port or address. Raises SpecError
+    if a name is missing.
     """
     if through_proxy(expose):
         number = f":{expose.port}" if expose.port not in (None, 443) else ""
@@ -56,8 +56,8 @@ def entrance(
     at: RemoteAccess,
     path: str = "spec.remoteAccess",
 ) -> tuple[Object, str]:
-    """Service `<owner>-<component>` for clients outside, with one port, and `HOST:PORT` by which they call it; an empty
-    string until Kubernetes has assigned a port or address.
+    """Return Service `<owner>-<component>` for clients outside, with one port, and its `HOST:PORT`; an empty string
+    until Kubernetes has assigned a port or address.
     """
     [port] = ports.values()
     url = public_url(ctx, component, port, Expose(type=at.type, host=at.host), "any")
@@ -113,7 +113,7 @@ def through_proxy(expose: Expose) -> bool:
 
 
 def service_type(expose: Expose) -> str:
-    """Type of the Service behind it."""
+    """Return the type of the Service behind the Ingress or route."""
     return "ClusterIP" if through_proxy(expose) else expose.type
 
 
@@ -130,7 +130,7 @@ def public_endpoint(
 
 
 def _name(component: str, expose: Expose) -> str:
-    """`host` of the API; for other components a sibling of it, which the same wildcard certificate covers."""
+    """Return `host` for the API; for other components a sibling of it, which the same wildcard certificate covers."""
     if not expose.host:
         raise SpecError("spec.expose.host", f"type {expose.type} needs the name by which clients outside come")
     label, dot, rest = expose.host.partition(".")
@@ -177,7 +177,9 @@ def _names_certificate(settings: Ingress) -> bool:
 
 
 def _certificate(ctx: Context[Any], component: str, settings: Ingress) -> str | None:
-    """Secret with the certificate of the host. cert-manager makes one for each Ingress, each with its own name."""
+    """Return the Secret with the certificate of the host. cert-manager makes one for each Ingress, each with its own
+    name.
+    """
     return settings.secret_name or (ctx.name(component, "public-tls") if _names_certificate(settings) else None)
 
 
@@ -195,7 +197,7 @@ _PATIENT = {
 
 
 def _encrypted(ctx: Context[Any], service: str, certificate: Certified) -> Mapping[str, str]:
-    """Annotations with which controllers use TLS to the API."""
+    """Return the annotations with which controllers use TLS to the API."""
     trust = certificate.published.get(TRUSTED)
     if not trust:
         return {}
@@ -249,7 +251,7 @@ def _parents(gateway: Gateway) -> list[Object]:
 
 
 def _checked(ctx: Context[Any], service: str, certificate: Certified) -> tuple[Object, ...]:
-    """Objects with which a Gateway uses TLS to the API: it reads authorities from ConfigMaps."""
+    """Return the objects with which a Gateway uses TLS to the API: it reads authorities from ConfigMaps."""
     if not certificate.authorities:
         return ()
     trust = kube.obj(ctx, "ConfigMap", f"{service}-trust", data={"ca.crt": certificate.authorities})

@@ -172,8 +172,8 @@ _ERRORS = (
 
 
 def _config(port: int, *, plain: bool, clients: Clients, logged: str) -> str:
-    """haproxy.cfg. Each connection carries one request, as it does without the proxy: closing an idle one while its
-    client sends the next request would make that request fail.
+    """Return haproxy.cfg. Each connection carries one request, as it does without the proxy: closing an idle one while
+    its client sends the next request would make that request fail.
     """
     # A header that a proxy before this one set for its client stays.
     unknown = " unless { req.hdr(X-Forwarded-Proto) -m found }" if clients.proxied else ""
@@ -243,8 +243,8 @@ def _limit(queue: Queue | None) -> str:
 
 
 def _checked(queue: Queue, port: int) -> str:
-    """Lines by which haproxy asks the API itself, beside the clients that wait. They name themselves as kubelet does,
-    whose questions an API does not log.
+    """Return lines by which haproxy checks the API itself, beside the clients that wait. It uses kubelet's user agent,
+    whose requests an API does not log.
     """
     return f"""\
     timeout queue 1m
@@ -265,8 +265,9 @@ frontend metrics
 
 
 def _peers(name: str, port: int, logged: str) -> str:
-    """More of haproxy.cfg: requests of the API to `/<address of a pod>/...` at a port only for its pod go to that pod
-    by TLS. The certificate is verified for the name of the Service `name`, since it does not contain the address.
+    """Return further lines of haproxy.cfg: requests of the API to `/<address of a pod>/...` at a port only for its pod
+    go to that pod by TLS. The certificate is verified for the name of the Service `name`, since it does not contain the
+    address.
     """
     # A resumed session would not be verified again. haproxy 3.0 applies new authorities with the next certificate of
     # the server line (crt), so that line has one, and the script loads it last.

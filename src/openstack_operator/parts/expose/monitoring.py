@@ -36,8 +36,8 @@ def serves(ctx: Context[Any], kind: str) -> bool:
 
 
 def watched(ctx: Context[Any], component: str, port: int, certificate: Certified, service: str) -> tuple[Object, ...]:
-    """Objects for pods of a component with metrics at `port`: PodMonitor `<owner>-<component>`, if the cluster has the
-    kind, and a NetworkPolicy, if the spec enables them. `service` is a name in their certificate.
+    """Return the objects for pods of a component with metrics at `port`: PodMonitor `<owner>-<component>`, if the
+    cluster has the kind, and a NetworkPolicy, if the spec enables them. `service` is a name in their certificate.
     """
     ingress = ingress_policies(ctx, IngressRule(component, [port], "monitoring"))
     return (*ingress, *monitor(ctx, ctx.name(component), kube.selector(ctx, component), METRICS, certificate, service))

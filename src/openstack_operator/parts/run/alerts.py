@@ -130,7 +130,7 @@ def _apis(cloud: str, namespace: str) -> Iterator[Alert]:
 
 
 def _pods(cloud: str) -> Iterator[Alert]:
-    """Alerts about the pods of workloads, as the operator sees them: no other program has to tell of them."""
+    """Yield alerts about the pods of workloads, as the operator sees them: no other program has to report them."""
     for name, kinds, effect in (
         ("OpenStackComputeNodeDown", "Nova([.].+)?", "their servers may be down"),
         ("OpenStackChassisDown", "OVN(Network|Chassis)([.].+)?", "servers there may have no network"),
@@ -162,7 +162,7 @@ def _pods(cloud: str) -> Iterator[Alert]:
 
 
 def _networks(cloud: str) -> Iterator[Alert]:
-    """Alerts about programs that run and are ready, but do not do their work."""
+    """Yield alerts about programs that run and are ready, but do not do their work."""
     yield Alert(
         name="OpenStackOVNLeaderless",
         expression=f"max by (namespace, job) (ovn_db_cluster_leader{{{cloud}}}) == 0",

@@ -67,9 +67,9 @@ def layered(
     multiline: bool = True,
     catalog: oslo.KnownOptions | None = None,
 ) -> Sections:
-    """Sections with later layers winning. Raises OptionsError where the user, in the field `path`, sets a fixed option,
-    or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each option has one line.
-    The `catalog` has old names of options.
+    """Return the sections with later layers winning. Raises OptionsError if the user, in the field `path`, sets a fixed
+    option, or writes a value that a file of options cannot hold; without `multiline`, as for MariaDB, each option has
+    one line. The `catalog` has old names of options.
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
@@ -121,10 +121,9 @@ def config(
     directory: str = "",
     extra_mounts: Sequence[kube.Mount] = (),
 ) -> Config:
-    """Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `extra_files` unchanged; `beside` is
-    mounted with them.
+    """Return Secret `<owner>-<suffix>` with `file` rendered from the three layers, and `extra_files` unchanged.
 
-    It is a Secret since configuration holds passwords.
+    It is a Secret since configuration holds passwords. Its pods also mount `extra_mounts`.
     """
     return written(
         ctx,
@@ -144,8 +143,8 @@ def written(
     extra_mounts: Sequence[kube.Mount] = (),
     whole: bool = False,
 ) -> Config:
-    """Secret `<owner>-<suffix>` with files unchanged; `beside` is mounted with them. A pod that mounts all of the
-    Secret needs it `whole`: with only the files.
+    """Return Secret `<owner>-<suffix>` with files unchanged. A pod that mounts all of the Secret needs it `whole`: with
+    only the files. Its pods also mount `extra_mounts`.
     """
     name = kube.fitting(ctx.name(suffix))
     stored = kube.secret_data(ctx.children.get(("Secret", name)) or ctx.deleted_secrets.get(name))

@@ -36,5 +36,5 @@ def claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> k
 
 
 def claimed(claim: kube.Object) -> dict[str, Any]:
-    """Volume source with which a pod mounts this claim."""
+    """Return the volume source with which a pod mounts this claim."""
     return {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}

@@ -156,9 +156,9 @@ def api(
     after: Sequence[Step] = (),
     program: ProgramSettings = ProgramSettings(),
 ) -> Api:
-    """Deployment, Service and PodDisruptionBudget `<owner>-<component>`; `health` is the path at which it answers that
-    it works. The kernel takes connections even while every worker is busy; only a dead master refuses them. Its HOME is
-    a scratch folder unless it is a mount. Raises UnsupportedError where the image takes no number of processes.
+    """Return Deployment, Service and PodDisruptionBudget `<owner>-<component>`; GET `health` tells that the API works.
+    The kernel takes connections even while every worker is busy; only a dead master refuses them. Its HOME is a scratch
+    folder unless it is a mount. Raises UnsupportedError if the image takes no number of processes.
     """
     spec, name, entry = ctx.spec, ctx.name(component), release_entry(ctx, program.release_component or component)
     expose: Expose = program.expose or (spec.expose if program.exposed else Expose())
@@ -332,8 +332,8 @@ def worker(
     name: str = "",
     program: ProgramSettings = ProgramSettings(),
 ) -> Step:
-    """Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget where there are
-    several. `name` where it differs from the component's, as for one conductor a cell.
+    """Return a Deployment of pods without an address: schedulers, conductors, agents; with a PodDisruptionBudget if
+    there are several. `name` is given if it differs from the component's, as for each cell's conductor.
     """
     name = name or component
     kind = "StatefulSet" if program.stable else "Deployment"
@@ -365,8 +365,8 @@ def worker(
 
 
 def connected(ports: Collection[int] = ()) -> kube.Probe:
-    """Readiness of a program that only speaks RPC: it has an established (01) connection to one of these ports of its
-    broker, or to 5671 or 5672 (hexadecimal 1628); without one it does nothing.
+    """Return the readiness probe of a program that only uses RPC: it has an established (01) connection to one of these
+    ports of its broker, or to 5671 or 5672 (hexadecimal 1628). Without one it does nothing.
     """
     other_ports = [f"{port:04X}" for port in sorted(ports) if port not in _AMQP]
     hex_ports = "|".join([*other_ports, *(["162[78]"] if len(other_ports) < len(ports) else [])])

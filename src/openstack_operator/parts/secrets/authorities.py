@@ -130,7 +130,7 @@ class OwnAuthority:
 
 
 def own_authority(ctx: Context[Any], purpose: str, operation: str, *, readers: Verdict = READY) -> OwnAuthority:
-    """Secret `<owner>-<purpose>-ca`, whose clients reload files when the Secret changes: nothing restarts.
+    """Return Secret `<owner>-<purpose>-ca`. Its clients reload files when the Secret changes: nothing restarts.
 
     It is replaced at two thirds of its life, once all trust the next one: `readers` is ready if all of them can read
     it. The previous one is trusted until shortly before its end, since its key is deleted. `operation` names what fails

@@ -60,7 +60,7 @@ def credentials(
     of_data: bool = False,
     rotates: bool = False,
 ) -> Credentials:
-    """Secret `<owner>-<suffix>` with a password each for `names`; `given` are known values stored beside them.
+    """Return Secret `<owner>-<suffix>` with a password for each of `names`, and `extra_values`.
 
     `retain` keeps the Secret when its owner is deleted: passwords are part of data that outlives it. Passwords
     `of_data` exist only in the owner's own volumes, which no other password opens. With `rotates`, an order replaces

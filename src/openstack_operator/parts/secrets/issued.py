@@ -35,8 +35,9 @@ class Ordered:
 def ordered(
     ctx: Context[Any], name: str, by: Mapping[str, str], request: pki.Request, path: str, *, renewed: float = 2 / 3
 ) -> Ordered:
-    """Certificate `<owner>-<name>` by the issuer that a PKI publishes, renewed when the part `renewed` of its life is
-    over; `path` is the field of the spec that asks for it. Raises SpecError for names the namespace may not have.
+    """Return Certificate `<owner>-<name>` from the issuer that a PKI publishes, renewed when the part `renewed` of its
+    life is over; `path` is the field of the spec that asks for it. Raises SpecError for names the namespace may not
+    have.
     """
     check_issuer(ctx, path, by["issuerKind"], by["issuerGroup"], by["issuerName"], request.names)
     secret, issuer = ctx.name(name, "issued"), f"{by['issuerKind']}/{by['issuerName']}"
@@ -87,7 +88,7 @@ def serves_cluster(kind: str, group: str) -> bool:
 
 
 def _sorted(names: frozenset[str]) -> dict[str, list[str]]:
-    """Names and addresses, in the separate fields of a Certificate."""
+    """Return names and addresses, in the separate fields of a Certificate."""
     addresses = sorted(name for name in names if _is_address(name))
     return {
         "dnsNames": sorted(names - set(addresses)),

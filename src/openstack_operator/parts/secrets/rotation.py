@@ -338,7 +338,7 @@ def _unfinished(live: Object) -> bool:
 
 
 def _logins(ctx: Context[Any]) -> Iterator[str]:
-    """Secrets with which other operators make accounts: the previous account's is deleted with it."""
+    """Yield the Secrets with which other operators make accounts: that of the previous account is deleted with it."""
     for live in ctx.children.values():
         spec = live.get("spec") or {}
         yield from (secret_ref["name"] for field in _LOGINS if (secret_ref := spec.get(field)))
@@ -355,8 +355,8 @@ def _readers(
     now: datetime,
     before: Sequence[str],
 ) -> Iterator[str]:
-    """Secrets that hold an old password, and pods that may have read one: a pod reads its files when it starts, and
-    keeps their content of then. One of `logins`, with which others make the old account, is deleted with that one.
+    """Yield the Secrets that hold an old password, and pods that may have read one: a pod reads its files when it
+    starts, and keeps their content from then. One of `logins`, with which others make an account, is deleted with it.
     """
     changed, making = dict[str, datetime](), set[str]()
     for item in facts["secrets"]:
@@ -385,7 +385,7 @@ def _changed(metadata: Mapping[str, Any]) -> datetime:
 
 
 def read_by(pod: Object) -> Iterator[str]:
-    """Secrets a pod reads, as long as it runs: files and variables."""
+    """Yield the Secrets that a pod reads as long as it runs: as files and variables."""
     if pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}:
         return
     spec = pod["spec"]

@@ -81,10 +81,10 @@ def certified(
     also: Sequence[str] = (),
     calls: bool = False,
 ) -> Certified:
-    """Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of `workloads`
-    (kind, name), from the source in the spec, if it names one. A certificate made here is also for the pods behind the
-    headless Service `members`; each is for further names and addresses (`also`), and with `calls` for use by clients.
-    Has steps, but no secret yet, while cert-manager makes the first one. Raises SpecError if there is no valid
+    """Return Secret `<owner>-<name>` with a certificate for a Service of this namespace, whose pods are those of
+    `workloads` (kind, name), from the source in the spec, if it names one. A certificate made here is also for the pods
+    behind the headless Service `members`; each is for further names and addresses (`also`), and with `calls` for use by
+    clients. Has steps, but no secret yet, while cert-manager makes the first one. Raises SpecError if there is no valid
     certificate and none can be made.
     """
     spec = ctx.spec
@@ -283,8 +283,8 @@ def authority(data: Mapping[str, str]) -> str:
 
 
 def _own_bundle(ctx: Context[Any]) -> str:
-    """Secret with the authorities of the PKI that makes its own certificate, if one does; only for services that call
-    peers, whose certificates are of the same PKI. Others do not restart for it.
+    """Return the Secret with the authorities of the PKI that makes its own certificate, if one does; only for services
+    that call peers, whose certificates are of the same PKI. Others do not restart for it.
     """
     spec = ctx.spec
     ref = spec.tls.pki_ref if isinstance(spec, UsesTLS) and spec.tls and isinstance(spec, CallsAPIs) else None
@@ -292,19 +292,19 @@ def _own_bundle(ctx: Context[Any]) -> str:
 
 
 def peers(ctx: Context[Any], keystone: Mapping[str, str]) -> str:
-    """Path of the authorities of the APIs in a Keystone's catalog, given what that Keystone publishes; those of the
-    service's own PKI if it publishes none, so that the service trusts its peers early; empty if there are none.
+    """Return the path of the authorities of the APIs in a Keystone's catalog, from what that Keystone publishes; those
+    of the service's own PKI if it publishes none, so that the service trusts its peers early; empty if there are none.
     """
     bundle = _own_bundle(ctx)
     return trust_of(keystone) or (trust_in(bundle) if bundle else "")
 
 
 def trust_of(published: Mapping[str, str]) -> str:
-    """Path of the authorities of a server in its client's container; empty if it has no certificate."""
+    """Return the path of the authorities of a server in its client's container; empty if it has no certificate."""
     secret = published.get(TRUSTED)
     return trust_in(secret) if secret else ""
 
 
 def trust_in(secret: str) -> str:
-    """Path of the authorities of a Secret in its reader's container."""
+    """Return the path of the authorities of a Secret in its reader's container."""
     return f"{TRUST}/{secret}/ca.crt"

@@ -59,7 +59,7 @@ NO_RIGHT = Refusal(
 
 
 class Scrapers:
-    """Questions to the API server: whose is a token (TokenReview), may they read metrics (SubjectAccessReview)?"""
+    """Checks by the API server: whose a token is (TokenReview), and may they read metrics (SubjectAccessReview)."""
 
     def __init__(
         self, client: Client, clock: Callable[[], float] = time.monotonic, *, patience: float = _PATIENCE

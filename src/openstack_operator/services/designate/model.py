@@ -37,7 +37,7 @@ from ...api import (
 
 
 def _by(key: str) -> Any:
-    """Annotation of a list whose entries differ in this field."""
+    """Return the annotation of a list whose entries differ in this field."""
     return Field(json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]})
 
 

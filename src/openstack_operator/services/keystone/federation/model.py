@@ -186,7 +186,7 @@ class IdentityProvider(Model):
 
 
 class ServiceProvider(Model):
-    """This Keystone, as providers that speak SAML know it."""
+    """Keystone as providers that speak SAML know it."""
 
     entity_id: EntityId | None = Field(default=None, alias="entityID")
     """Name of this Keystone, `/shibboleth` below its public URL if unset."""
@@ -220,7 +220,7 @@ class Federation(Model):
     trusted_dashboards: Annotated[list[Dashboard], Field(max_length=16)] = []
     """Dashboards that may get the token of a user who logged in with a browser (`[federation] trusted_dashboard`)."""
     service_provider: ServiceProvider = ServiceProvider()
-    """This Keystone, as providers that speak SAML know it."""
+    """Keystone as providers that speak SAML know it."""
 
     @model_validator(mode="before")
     @classmethod
