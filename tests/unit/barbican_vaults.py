@@ -14,9 +14,9 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-from polling import TIMEOUT, until
 
 from tests import vault
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.build import BuildError
 from tools.localcluster.ports import free_port
 

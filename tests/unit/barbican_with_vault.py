@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from barbican_vaults import Server
-from image_root import image_root, inside
-from polling import TIMEOUT
-from test_key_manager_served import USER, Keystone, alone, ready, serving
-
 from openstack_operator import agents, kube
 from openstack_operator.plan import Release, key
 from openstack_operator.services.barbican.model import BARBICAN
 from openstack_operator.services.barbican.service import plan
 from openstack_operator.testing import context
+from tests.unit.barbican_vaults import Server
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
+from tests.unit.test_key_manager_served import USER, Keystone, alone, ready, serving
 from tools.localcluster.ports import free_port
 
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8"}

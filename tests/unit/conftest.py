@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import httpx2 as httpx
 import pytest
-from faulty_api import FaultyApi
 
 from openstack_operator.runtime.kubernetes.client import Client
+from tests.unit.faulty_api import FaultyApi
 
 
 @pytest.fixture

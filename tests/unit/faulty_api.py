@@ -7,7 +7,7 @@ import json
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from polling import eventually
+from tests.unit.polling import eventually
 
 Answer = tuple[int, dict[str, Any], dict[str, str]]
 

@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_root import image_root
-from polling import TIMEOUT, until
-from tcp_server import tcp_server
 
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release
@@ -26,6 +23,9 @@ from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context
 from tests.e2e.on_federation.provider import Browser
+from tests.unit.image_root import image_root
+from tests.unit.polling import TIMEOUT, until
+from tests.unit.tcp_server import tcp_server
 
 CONTRACTS = {"MariaDB": {"host": "mariadb", "port": "3306"}, "Memcached": {"servers": "m:11211"}}
 FORGED = {

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from polling import TIMEOUT
 
 from images import catalog
 from images.engine import Buildah
 from images.shell import CommandError
+from tests.unit.polling import TIMEOUT
 
 
 @contextmanager

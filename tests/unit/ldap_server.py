@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from image_root import listens
-from polling import TIMEOUT, until
 
 from openstack_operator import pki
+from tests.unit.image_root import listens
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 BASE = "dc=example,dc=org"

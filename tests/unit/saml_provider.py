@@ -18,10 +18,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
-from federation_image import fake_uwsgi, image_process, mounted_files, wait_until_listening, write_files
 
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.federation import apache
+from tests.unit.federation_image import fake_uwsgi, image_process, mounted_files, wait_until_listening, write_files
 from tools.localcluster.ports import free_port
 
 ENTITY = "https://idp.example.org/shibboleth"

@@ -7,13 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pytest
-from fake_http import Answer, HttpService, context, http_server
-from test_actuators_cinder import Cloud
-from test_actuators_database import MariaDB
-from test_actuators_domain import Domains
-from test_actuators_federation import Federation
-from test_actuators_identity import Identity
-from test_actuators_messaging import Broker
 
 from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.api import references
@@ -23,6 +16,13 @@ from openstack_operator.plan import Actuator, Drifted, Outcome, ResolvedRef, Spe
 from openstack_operator.testing import NOW
 from tests.cluster.southbound import Southbound
 from tests.toggling import Steps, dotted, leaves, schema_at, spec_schema, values
+from tests.unit.fake_http import Answer, HttpService, context, http_server
+from tests.unit.test_actuators_cinder import Cloud
+from tests.unit.test_actuators_database import MariaDB
+from tests.unit.test_actuators_domain import Domains
+from tests.unit.test_actuators_federation import Federation
+from tests.unit.test_actuators_identity import Identity
+from tests.unit.test_actuators_messaging import Broker
 
 LOGIN = {
     "username": "admin",

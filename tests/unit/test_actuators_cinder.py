@@ -8,11 +8,11 @@ from itertools import count
 from typing import Any
 
 import pytest
-from fake_http import Answer, Request, context, http_server
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.actuators.cinder import connected
 from openstack_operator.plan import Context, SpecError, Transient
+from tests.unit.fake_http import Answer, Request, context, http_server
 
 TYPE, QUOTA, BACKEND = ACTUATORS[4:7]
 PROJECT = "0" * 32

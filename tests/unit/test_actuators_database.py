@@ -10,7 +10,6 @@ from typing import Any
 
 import pymysql
 import pytest
-from fake_http import context
 from hypothesis import given
 from hypothesis import strategies as st
 from pymysql.converters import escape_string
@@ -18,6 +17,7 @@ from pymysql.converters import escape_string
 from openstack_operator.actuators import ACTUATORS, sql
 from openstack_operator.actuators.sql import hashed, literal, quoted
 from openstack_operator.plan import Context, ResolvedRef, SpecError, Transient
+from tests.unit.fake_http import context
 
 DATABASE = ACTUATORS[0]
 PASSWORD = "s3'c\\ret%s"

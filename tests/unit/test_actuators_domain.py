@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_http import Answer, Request, context, http_server
 from pydantic import ValidationError
-from test_actuators_identity import Identity, without_accents
 
 from openstack_operator.actuators import ACTUATORS, DOMAIN
 from openstack_operator.actuators.domain import MARK
 from openstack_operator.plan import Context, MissingReference, SpecError
+from tests.unit.fake_http import Answer, Request, context, http_server
+from tests.unit.test_actuators_identity import Identity, without_accents
 
 ENTRY = next(entry for entry in ACTUATORS if entry.resource is DOMAIN)
 PASSWORD = "dr4wn"

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_http import Answer, Request, context, http_server
-from test_actuators_identity import GONE, Identity, without_accents
 
 from openstack_operator.actuators import ACTUATORS, IDENTITY_PROVIDER
 from openstack_operator.plan import Context, SpecError
+from tests.unit.fake_http import Answer, Request, context, http_server
+from tests.unit.test_actuators_identity import GONE, Identity, without_accents
 
 ENTRY = next(entry for entry in ACTUATORS if entry.resource is IDENTITY_PROVIDER)
 RULES = [{"remote": [{"type": "OIDC-email"}], "local": [{"user": {"name": "{0}"}}]}]

@@ -11,11 +11,11 @@ from threading import Event
 from typing import Any, cast
 
 import pytest
-from tcp_server import tcp_server
 
 from openstack_operator.actuators import within
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
+from tests.unit.tcp_server import tcp_server
 
 pytestmark = pytest.mark.security
 

@@ -12,10 +12,10 @@ from typing import Any
 from unicodedata import combining, normalize
 
 import pytest
-from fake_http import Answer, Request, context, http_server
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Drifted, SpecError, Transient
+from tests.unit.fake_http import Answer, Request, context, http_server
 
 USER, SERVICE, CREDENTIAL = *ACTUATORS[2:4], ACTUATORS[-1]
 PASSWORD = "s3'c r&et%"

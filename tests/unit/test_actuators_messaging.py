@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fake_http import Answer, Request, context, http_server
-from polling import TIMEOUT
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.actuators.http import IDLE, Api
 from openstack_operator.actuators.messaging import matches
 from openstack_operator.actuators.queues import Suspects, usable
 from openstack_operator.plan import Context, MissingReference, SpecError, Transient
+from tests.unit.fake_http import Answer, Request, context, http_server
+from tests.unit.polling import TIMEOUT
 
 VHOST = ACTUATORS[1]
 PASSWORD = "s3'c r&et%"

@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from tcp_server import tcp_server
 
 from openstack_operator import pki
 from openstack_operator.actuators import sql, sql_connection
 from openstack_operator.plan import Transient
+from tests.unit.tcp_server import tcp_server
 
 pytestmark = pytest.mark.security
 

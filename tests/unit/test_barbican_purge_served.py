@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 from urllib.error import HTTPError
 
 import pytest
-from barbican_vaults import Server
-from barbican_with_vault import ENV, BarbicanWithVault, barbican_with_vault
-from image_root import inside
-from polling import TIMEOUT
-from test_key_manager_served import USER, Keystone, serving
 
 from openstack_operator import agents
 from openstack_operator.plan import Release
+from tests.unit.barbican_vaults import Server
+from tests.unit.barbican_with_vault import ENV, BarbicanWithVault, barbican_with_vault
+from tests.unit.image_root import inside
+from tests.unit.polling import TIMEOUT
+from tests.unit.test_key_manager_served import USER, Keystone, serving
 
 OWN = "service"
 DAY = timedelta(days=1)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from urllib.error import HTTPError
 
 import pytest
-from barbican_vaults import RealVault, Server, real_vault
-from barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
-from polling import until
 
 from openstack_operator.plan import Release
+from tests.unit.barbican_vaults import RealVault, Server, real_vault
+from tests.unit.barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
+from tests.unit.polling import until
 from tests.vault import MOUNT, Administrator, certificate
 
 

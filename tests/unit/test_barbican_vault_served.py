@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from barbican_vaults import Server, real_vault, small_vault
-from barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
 
 from openstack_operator.plan import Release
+from tests.unit.barbican_vaults import Server, real_vault, small_vault
+from tests.unit.barbican_with_vault import WORKS, BarbicanWithVault, barbican_with_vault
 
 
 @pytest.fixture(name="real", scope="module")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from test_nova import PUBLISHED, SECRETS
 
 from openstack_operator import kube
 from openstack_operator.api import SecretKeyRef
@@ -37,6 +36,7 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import SERVICES
 from openstack_operator.testing import context, granted_status
+from tests.unit.test_nova import PUBLISHED, SECRETS
 
 BLUE, GREEN = "rabbitmq", "green"
 CINDER = {"backends": [{"name": "files", "type": "nfs", "nfs": {"shares": ["files.example:/volumes"]}}]}

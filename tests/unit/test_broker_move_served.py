@@ -13,15 +13,15 @@ from typing import Any
 
 import httpx2
 import pytest
-from image_root import image_root, inside, listens
-from polling import TIMEOUT, until
-from rpc_programs import PROGRAM
 
 from openstack_operator import oslo
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.api import references
 from openstack_operator.plan import Context, Release, ResolvedRef, Transient
 from openstack_operator.services.rabbitmq.config import AMQP, MANAGEMENT, rabbitmq_conf
+from tests.unit.image_root import image_root, inside, listens
+from tests.unit.polling import TIMEOUT, until
+from tests.unit.rpc_programs import PROGRAM
 from tools.localcluster.ports import free_port
 
 VHOST = next(each for each in ACTUATORS if each.resource.kind == "RabbitMQVhost")

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from live_objects import NOW, deployment, pod, resource
 
 from openstack_operator.cli.inspection import support_bundle
 from openstack_operator.cli.inspection.redaction import masked_values, redacted
@@ -23,6 +22,7 @@ from openstack_operator.plan import Object, SpecError
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.runtime.kubernetes.kinds import Kind
+from tests.unit.live_objects import NOW, deployment, pod, resource
 
 SECRET = "correct-horse"
 DATA = {"password": SECRET, "username": "keystone", "short": "abc"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_c5c3_services import BY_SECRET, MINE
 
 from tests.field_effects import conditions_without, resulting_leaves
+from tests.unit.test_c5c3_services import BY_SECRET, MINE
 
 HOST = "openstack.svc.cluster.local"
 IN_CEPH = {"backends": [{"name": "a", "type": "ceph", "rbd": BY_SECRET["storage"]["rbd"]}]}

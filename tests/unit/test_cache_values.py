@@ -14,9 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import debian_patches
 import pytest
 from dogpile.cache.api import CachedValue
+
+from tests.unit import debian_patches
 
 MODULES = ("memcache.py", "pymemcache", "dogpile")
 PATCHES = ("python-memcached/02-no-pickles", "pymemcache/01-no-pickles", "dogpile.cache/01-foreign-values")

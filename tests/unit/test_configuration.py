@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from live_objects import NOW, pod, resource
 
 from openstack_operator import kube
 from openstack_operator.cli.inspection import configuration
@@ -17,6 +16,7 @@ from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.kube.masking import is_secret_option, parse_options, secret_values
 from openstack_operator.plan import Object
 from openstack_operator.runtime.kubernetes.client import Client
+from tests.unit.live_objects import NOW, pod, resource
 
 CONF = """[DEFAULT]
 transport_url = rabbit://nova:hush-hush@rabbitmq:5671/nova

@@ -13,7 +13,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from oslo_config import cfg
-from test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 
 from openstack_operator import kube, oslo, parts
 from openstack_operator.api import Dependency, references
@@ -26,6 +25,7 @@ from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.keystone.model import KEYSTONE as KEYSTONE_KIND
 from openstack_operator.testing import context
+from tests.unit.test_parts import CONTRACTS, RELEASE, WIDGET, data, widget
 
 LOGIN = {"username": "us/er", "password": "p@ss"}
 DATABASE: dict[str, Any] = {"database": {"secretRef": {"name": "db-login"}}}

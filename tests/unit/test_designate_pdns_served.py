@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT
 
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Object, Plan, Release, key
@@ -24,6 +22,8 @@ from openstack_operator.services.designate.service import plan
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import context, granted
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
 
 # Certificates are valid for a month.
 NOW = datetime.now(UTC)

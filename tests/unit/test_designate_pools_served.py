@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT
 
 from openstack_operator import agents, kube
 from openstack_operator.plan import Object, Plan, Release, key
 from openstack_operator.services.designate.model import DESIGNATE
 from openstack_operator.services.designate.service import plan
 from openstack_operator.testing import context, granted
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
 
 ROOT, NAMED, USER = 0, 42453, 42411
 OWN, OUTSIDE, MINI_DNS = "10.1.0.2", "192.0.2.53", "10.1.0.1"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from polling import until
 from requests import Request, Response
 
 from tests.e2e.on_tempest import acknowledged
 from tests.e2e.on_tempest.acknowledged import Findings, Identity, watched
+from tests.unit.polling import until
 from tools.localcluster.kubernetes import ROOT
 
 ADMIN = {

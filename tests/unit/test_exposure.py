@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-from faulty_api import FaultyApi
-from test_front import CONTRACTS, Objects, conf, objects, planned, pod
 
 from openstack_operator import kube
 from openstack_operator.plan import Permissions, Plan, Release, SpecError, State
@@ -21,6 +19,8 @@ from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as nova
 from openstack_operator.testing import context, granted
+from tests.unit.faulty_api import FaultyApi
+from tests.unit.test_front import CONTRACTS, Objects, conf, objects, planned, pod
 
 INGRESS: dict[str, Any] = {"type": "Ingress", "host": "id.example.org"}
 PARENT = {"name": "public", "namespace": "gateways", "sectionName": "https"}

@@ -10,7 +10,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from federation_image import (
+
+from openstack_operator.plan import Release
+from openstack_operator.services.keystone.federation import apache
+from tests.e2e.on_federation.provider import Browser, Provider, serving
+from tests.unit.federation_image import (
     FORGED,
     fake_uwsgi,
     get_json,
@@ -21,10 +25,6 @@ from federation_image import (
     wait_until_listening,
     write_files,
 )
-
-from openstack_operator.plan import Release
-from openstack_operator.services.keystone.federation import apache
-from tests.e2e.on_federation.provider import Browser, Provider, serving
 from tools.localcluster.ports import free_port
 
 __all__ = ["image"]

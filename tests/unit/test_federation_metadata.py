@@ -9,12 +9,12 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from federation_image import FORGED, image, tls_context
-from polling import until
-from saml_provider import PROVIDER, SSO, WEBSSO, FederatedKeystone, SamlProvider, federated_keystone
 
 from openstack_operator.plan import Release
 from tests.e2e.on_federation.provider import Browser
+from tests.unit.federation_image import FORGED, image, tls_context
+from tests.unit.polling import until
+from tests.unit.saml_provider import PROVIDER, SSO, WEBSSO, FederatedKeystone, SamlProvider, federated_keystone
 
 __all__ = ["image"]
 

@@ -11,8 +11,11 @@ from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
-from federation_image import FORGED, get_json, image
-from saml_provider import (
+
+from openstack_operator.plan import Release
+from tests.e2e.on_federation.provider import Browser
+from tests.unit.federation_image import FORGED, get_json, image
+from tests.unit.saml_provider import (
     AUTH,
     ENTITY,
     PROVIDER,
@@ -23,9 +26,6 @@ from saml_provider import (
     SamlProvider,
     federated_keystone,
 )
-
-from openstack_operator.plan import Release
-from tests.e2e.on_federation.provider import Browser
 
 __all__ = ["image"]
 

@@ -16,14 +16,14 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from image_root import image_root, listens
-from polling import TIMEOUT
 
 from openstack_operator import pki
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from tests.agents.programs import certified, container, planned
+from tests.unit.image_root import image_root, listens
+from tests.unit.polling import TIMEOUT
 from tools.localcluster.ports import free_port
 
 CONTRACTS = {"MariaDB": {"host": "db", "port": "3306"}, "Memcached": {"servers": "m:11211"}}

@@ -24,14 +24,14 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT
 
 from openstack_operator import kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.horizon.model import HORIZON
 from openstack_operator.services.horizon.service import plan
 from openstack_operator.testing import context
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
 from tools.localcluster.ports import free_port
 
 USER = 42420

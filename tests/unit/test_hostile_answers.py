@@ -9,24 +9,24 @@ from typing import Any, NamedTuple
 
 import pymysql
 import pytest
-from fake_http import Answer, HttpService, Request, http_server
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_actuators_cinder import BACKEND, QUOTA, TYPE, Cloud, pool, wanting
-from test_actuators_database import DATABASE, MariaDB
-from test_actuators_database import wanted as wanted_database
-from test_actuators_domain import ENTRY as DOMAIN
-from test_actuators_domain import Domains
-from test_actuators_domain import wanted as wanted_domain
-from test_actuators_federation import ENTRY as PROVIDER
-from test_actuators_federation import Federation
-from test_actuators_federation import asked as wanted_provider
-from test_actuators_identity import CREDENTIAL, SERVICE, USER, wanted_credential, wanted_service, wanted_user
-from test_actuators_messaging import VHOST, Broker, clustered, follower, queue
-from test_actuators_messaging import wanted as wanted_vhost
 
 from openstack_operator.actuators import ACTUATORS, CHASSIS, sql
 from openstack_operator.plan import Actuator, Context, SpecError, Transient
+from tests.unit.fake_http import Answer, HttpService, Request, http_server
+from tests.unit.test_actuators_cinder import BACKEND, QUOTA, TYPE, Cloud, pool, wanting
+from tests.unit.test_actuators_database import DATABASE, MariaDB
+from tests.unit.test_actuators_database import wanted as wanted_database
+from tests.unit.test_actuators_domain import ENTRY as DOMAIN
+from tests.unit.test_actuators_domain import Domains
+from tests.unit.test_actuators_domain import wanted as wanted_domain
+from tests.unit.test_actuators_federation import ENTRY as PROVIDER
+from tests.unit.test_actuators_federation import Federation
+from tests.unit.test_actuators_federation import asked as wanted_provider
+from tests.unit.test_actuators_identity import CREDENTIAL, SERVICE, USER, wanted_credential, wanted_service, wanted_user
+from tests.unit.test_actuators_messaging import VHOST, Broker, clustered, follower, queue
+from tests.unit.test_actuators_messaging import wanted as wanted_vhost
 
 pytestmark = pytest.mark.security
 

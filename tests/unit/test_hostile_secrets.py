@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from polling import cpu_time_limit
 
 from openstack_operator.parts.connect.ceph import coordinates, logins, monitors
 from openstack_operator.parts.connect.clouds_yaml import cloud_auth
+from tests.unit.polling import cpu_time_limit
 
 pytestmark = pytest.mark.security
 

@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tcp_server import tcp_server
 
 from openstack_operator import pki
 from openstack_operator.actuators import http, ovsdb, sql, sql_connection, within
@@ -29,6 +28,7 @@ from openstack_operator.actuators.channel import Channel
 from openstack_operator.actuators.frames import Frames
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
+from tests.unit.tcp_server import tcp_server
 
 pytestmark = pytest.mark.security
 

@@ -18,7 +18,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from polling import TIMEOUT, eventually
 from structlog.testing import capture_logs
 
 from openstack_operator import pki
@@ -33,6 +32,7 @@ from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient
 from openstack_operator.runtime.kubernetes.kinds import POD
+from tests.unit.polling import TIMEOUT, eventually
 from tools.localcluster.ports import free_port
 
 BB, ZONE = "kubernetes.metal.cloud.sap/bb", "topology.kubernetes.io/zone"

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live_objects import NOW, THEN, deployment, meta, pod, resource
 
 from openstack_operator import kube, pki
 from openstack_operator.api import handle
@@ -39,6 +38,7 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.errors import Forbidden
 from openstack_operator.services.rabbitmq import members as rabbitmq_members
 from openstack_operator.yaml_text import load
+from tests.unit.live_objects import NOW, THEN, deployment, meta, pod, resource
 
 TYPES = {(each.api_version, each.kind) for each in RESOURCES}
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_designate import PUBLISHED as DESIGNATE_CONTRACTS
-from test_front import CONTRACTS, objects
 
 from openstack_operator.api import allowed_hosts, host_of, is_allowed
 from openstack_operator.api.schema import flat_schema
@@ -36,6 +34,8 @@ from openstack_operator.services.nova.service import plan as nova
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan as ovnnetwork
 from openstack_operator.testing import context
+from tests.unit.test_designate import PUBLISHED as DESIGNATE_CONTRACTS
+from tests.unit.test_front import CONTRACTS, objects
 
 V6 = "2001:db8::10"
 SHARED = {"neutron-credentials": {"metadata": "shared"}}

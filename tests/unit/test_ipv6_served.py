@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT, until
-from test_front import CONTRACTS, objects
 
 from openstack_operator.plan import Release
 from openstack_operator.services.etcd.model import ETCD
@@ -26,6 +23,9 @@ from openstack_operator.services.memcached.service import plan as memcached
 from openstack_operator.services.ovnnetwork.model import OVN_NETWORK
 from openstack_operator.services.ovnnetwork.service import plan as ovnnetwork
 from openstack_operator.testing import context
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT, until
+from tests.unit.test_front import CONTRACTS, objects
 from tools.localcluster.ports import free_port
 
 pytestmark = [

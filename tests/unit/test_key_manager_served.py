@@ -18,13 +18,13 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT
 
 from openstack_operator import kube
 from openstack_operator.plan import Plan, Release, key
 from openstack_operator.services import barbican, cinder, glance, nova
 from openstack_operator.testing import context
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
 from tools.localcluster.ports import free_port
 
 USER = 42403

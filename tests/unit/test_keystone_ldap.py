@@ -6,7 +6,6 @@ from configparser import ConfigParser
 from typing import Any
 
 import pytest
-from test_permits import refusals, secret
 
 from openstack_operator import kube
 from openstack_operator.api import ALLOWED_HOSTS, destinations
@@ -14,6 +13,7 @@ from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from tests.planning import objects, planner
+from tests.unit.test_permits import refusals, secret
 
 CONTRACTS = {"MariaDB": {"host": "mariadb", "port": "3306"}, "Memcached": {"servers": "m:11211"}}
 SECRETS = {"reader": {"password": "p$ss"}, "ca": {"ca.crt": "authority\n"}, "other-ca": {"ca.crt": "another"}}

@@ -16,17 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_root import image_root, inside
-from ldap_server import GROUPS, PEOPLE, READER, LdapServer, ldap_server
-from polling import TIMEOUT
-from tcp_server import tcp_server
-from test_key_manager_served import ready
 
 from openstack_operator import agents, kube
 from openstack_operator.plan import Release, key
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context
+from tests.unit.image_root import image_root, inside
+from tests.unit.ldap_server import GROUPS, PEOPLE, READER, LdapServer, ldap_server
+from tests.unit.polling import TIMEOUT
+from tests.unit.tcp_server import tcp_server
+from tests.unit.test_key_manager_served import ready
 from tools.localcluster.ports import free_port
 
 USER = 42425

@@ -16,8 +16,8 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from polling import TIMEOUT, until
 
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster import (
     archives,
     build,

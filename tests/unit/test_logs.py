@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from live_objects import NOW, pod, resource
 
 from openstack_operator import kube
 from openstack_operator.cli.inspection import logs
@@ -15,6 +14,7 @@ from openstack_operator.cli.inspection.logs import Options
 from openstack_operator.cli.inspection.snapshot import Snapshot
 from openstack_operator.plan import Object, SpecError, Transient
 from openstack_operator.runtime.kubernetes.client import Client
+from tests.unit.live_objects import NOW, pod, resource
 
 RUNNING: Mapping[str, Mapping[str, str]] = {"running": {}}
 ENDED: Mapping[str, Mapping[str, str]] = {"terminated": {}}

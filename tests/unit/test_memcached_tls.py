@@ -12,13 +12,13 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
-import debian_patches
 import pytest
-from image_root import image_root, listens
-from polling import TIMEOUT, until
 
 from openstack_operator import pki
 from openstack_operator.services.memcached.clients import DEMANDS
+from tests.unit import debian_patches
+from tests.unit.image_root import image_root, listens
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 pytestmark = pytest.mark.security

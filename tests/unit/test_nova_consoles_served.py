@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import pymysql
 import pytest
-from fake_http import context
-from image_root import image_root, inside
-from polling import until
 from pymysql.constants import ER
 from pymysql.cursors import Cursor
-from test_nova_consoles import files, made, passwords, planned
 
 from openstack_operator.actuators import ACTUATORS
 from openstack_operator.plan import Context, Transient
+from tests.unit.fake_http import context
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import until
+from tests.unit.test_nova_consoles import files, made, passwords, planned
 from tools.localcluster.ports import free_port
 
 pytestmark = pytest.mark.security

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_nova import PUBLISHED, SECRETS, made, planned
 
 from openstack_operator import kube
 from openstack_operator.cli.inspection.configuration import effective
@@ -35,6 +34,7 @@ from openstack_operator.testing import context, granted
 from openstack_operator.yaml_text import load
 from tests.field_effects import RELEASES
 from tests.planning import release_of
+from tests.unit.test_nova import PUBLISHED, SECRETS, made, planned
 
 GPU: Mapping[str, Any] = {
     "name": "gpu",

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from polling import TIMEOUT
 
 from openstack_operator import kube
 from openstack_operator.plan import Object, Plan
@@ -18,6 +17,7 @@ from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
 from tests.planning import release_of
+from tests.unit.polling import TIMEOUT
 
 PUBLISHED = {
     "MariaDB": {"host": "mariadb", "port": "3306"},

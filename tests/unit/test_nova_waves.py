@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from test_nova import PUBLISHED, SECRETS
-from test_upgrade import newer
 
 from openstack_operator import kube
 from openstack_operator.api import Model
@@ -32,6 +30,8 @@ from openstack_operator.plan import (
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.testing import NOW, context, granted
+from tests.unit.test_nova import PUBLISHED, SECRETS
+from tests.unit.test_upgrade import newer
 
 OLD, NEW = "2025.1", "2026.1"
 RECORD = next(each for each in SERVICES if each.resource is NOVA)

@@ -20,14 +20,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pymysql
 import pytest
-from image_root import image_root, inside, listens
-from polling import TIMEOUT, until
 
 from openstack_operator import agents, kube
 from openstack_operator.plan import Node, Object, Release, key
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import context
+from tests.unit.image_root import image_root, inside, listens
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 SERVERS, USER = 999, 42437

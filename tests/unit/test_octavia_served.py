@@ -19,14 +19,14 @@ from typing import Any
 
 import pymysql
 import pytest
-from image_root import image_root, inside, listens
-from polling import TIMEOUT, until
 
 from openstack_operator import agents, kube, pki
 from openstack_operator.plan import Release, key
 from openstack_operator.services.octavia.model import OCTAVIA
 from openstack_operator.services.octavia.service import plan
 from openstack_operator.testing import NOW, context
+from tests.unit.image_root import image_root, inside, listens
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 ROOT, MYSQL, USER = 0, 999, 42437

@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from image_root import image_root, inside
-from polling import TIMEOUT
 
 from openstack_operator import pki
 from openstack_operator.testing import NOW
+from tests.unit.image_root import image_root, inside
+from tests.unit.polling import TIMEOUT
 
 pytestmark = pytest.mark.security
 

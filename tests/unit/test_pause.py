@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from live_objects import NOW, resource
 
 from openstack_operator import kube
 from openstack_operator.cli.inspection import pausing
@@ -23,6 +22,7 @@ from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
 from openstack_operator.runtime.reconcile.passes import Engine, ErrorBoundary, Result
 from openstack_operator.runtime.reconcile.report import Report, paused_status, status
+from tests.unit.live_objects import NOW, resource
 
 PLANE = "OpenStackControlPlane/cloud"
 REQUEST = Request("Keystone.openstack.k8s.io", "openstack", "keystone")

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_front import CONTRACTS, objects
-from test_front import planned as encrypted
 
 from openstack_operator.api import destinations
 from openstack_operator.cli.render import OfflineCluster
@@ -24,6 +22,8 @@ from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.testing import context
 from openstack_operator.yaml_text import load
+from tests.unit.test_front import CONTRACTS, objects
+from tests.unit.test_front import planned as encrypted
 
 ROOT = Path(__file__).parent.parent.parent
 PROXY = "http://proxy.example.org:3128"

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from polling import TIMEOUT, until
 
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.kubernetes import ROOT
 
 SCRIPT = ROOT / "images" / "oslo" / "privsep-helper"

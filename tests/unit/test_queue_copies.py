@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_http import Answer, Request, http_server
 
 from openstack_operator.actuators.http import Api
 from openstack_operator.actuators.queue_copies import check_drained, copy_queues
 from openstack_operator.plan import Transient
+from tests.unit.fake_http import Answer, Request, http_server
 
 QUORUM = {"x-queue-type": "quorum"}
 

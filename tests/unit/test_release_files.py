@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from polling import eventually
 from structlog.testing import capture_logs
 
 from openstack_operator.plan import SpecError
@@ -20,6 +19,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.runtime.reconcile.passes import Result
 from openstack_operator.serve import Settings, make_manager
+from tests.unit.polling import eventually
 
 PLACEMENT = next(each for each in RESOURCES if each.handle == "Placement")
 GOOD = "release: '2099.1'\nprofiles: {debian: {components: {placement: {image: %s}}}}\n"

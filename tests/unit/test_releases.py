@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from test_neutron import PUBLISHED as OF_NEUTRON
-from test_nova import PUBLISHED as OF_NOVA
-from test_nova import SECRETS
 
 from openstack_operator import kube
 from openstack_operator.plan import Key, Object
@@ -16,6 +13,9 @@ from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as plan_nova
 from openstack_operator.testing import context
 from tests.planning import objects
+from tests.unit.test_neutron import PUBLISHED as OF_NEUTRON
+from tests.unit.test_nova import PUBLISHED as OF_NOVA
+from tests.unit.test_nova import SECRETS
 
 RELEASES = ReleaseFiles()
 

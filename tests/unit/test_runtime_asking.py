@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from faulty_api import FaultyApi
 
 from openstack_operator.plan import MemberReports
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.reconcile import observers
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.testing import context
+from tests.unit.faulty_api import FaultyApi
 
 
 async def answering(text: bytes | None, others: asyncio.Barrier | None = None) -> tuple[asyncio.Server, str]:

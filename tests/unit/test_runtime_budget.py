@@ -15,13 +15,13 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
-from polling import TIMEOUT
 
 from openstack_operator.kube import INSTANCE, IRREPLACEABLE, KIND
 from openstack_operator.runtime.cache.budget import BYTES, Budget, Listing, size
 from openstack_operator.runtime.cache.entries import Cached, Change, cached
 from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.kubernetes.kinds import CHILDREN, SECRET, Kind
+from tests.unit.polling import TIMEOUT
 
 CONFIG_MAP = next(kind for kind in CHILDREN if kind.kind == "ConfigMap")
 OURS = {KIND: "keystone", INSTANCE: "keystone"}

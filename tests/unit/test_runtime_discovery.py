@@ -8,8 +8,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from faulty_api import Answer, FaultyApi
-from polling import eventually
 
 from openstack_operator.registry import EXTERNAL_KINDS
 from openstack_operator.runtime.cache.informer import Informer
@@ -17,6 +15,8 @@ from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.discovery import Discovery
 from openstack_operator.runtime.kubernetes.kinds import Kind
+from tests.unit.faulty_api import Answer, FaultyApi
+from tests.unit.polling import eventually
 
 CERTIFICATE = next(kind for kind in EXTERNAL_KINDS if kind.kind == "Certificate")
 EXTERNAL, EXTERNAL_OLD = (kind for kind in EXTERNAL_KINDS if kind.kind == "ExternalSecret")

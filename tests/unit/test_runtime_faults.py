@@ -13,8 +13,6 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2 as httpx
 import pytest
 import yaml
-from faulty_api import FaultyApi
-from polling import eventually
 
 from openstack_operator.plan import SpecError, Transient
 from openstack_operator.runtime.cache.entries import Change
@@ -23,6 +21,8 @@ from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.kubernetes.client import SILENCE, Client
 from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden, Missing, NotAdmitted, retry_after
 from openstack_operator.runtime.kubernetes.kinds import SECRET
+from tests.unit.faulty_api import FaultyApi
+from tests.unit.polling import eventually
 
 
 class Watched:

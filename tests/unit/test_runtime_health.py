@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator
 
 import httpx2 as httpx
 import pytest
-from polling import TIMEOUT, eventually
 from prometheus_client import Metric
 from prometheus_client.core import GaugeMetricFamily
 
@@ -16,6 +15,7 @@ from openstack_operator.runtime import metrics
 from openstack_operator.runtime.process import any_of
 from openstack_operator.runtime.serve import health
 from openstack_operator.runtime.serve.health import Health
+from tests.unit.polling import TIMEOUT, eventually
 from tools.localcluster.ports import free_port
 
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable
 
 import pytest
-from faulty_api import Answer, FaultyApi
 
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.history import History, number
 from openstack_operator.runtime.kubernetes.kinds import SECRET
+from tests.unit.faulty_api import Answer, FaultyApi
 
 
 def answer(version: object, uid: str = "u") -> bytes:

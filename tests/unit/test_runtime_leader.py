@@ -12,13 +12,13 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from faulty_api import Answer, FaultyApi
-from polling import TIMEOUT, eventually
 
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
 from openstack_operator.runtime.kubernetes.kinds import SECRET
 from openstack_operator.runtime.serve.leader import Leader
+from tests.unit.faulty_api import Answer, FaultyApi
+from tests.unit.polling import TIMEOUT, eventually
 
 THING = {"metadata": {"name": "s", "namespace": "x"}}
 DONE: Answer = (200, THING, {})

@@ -6,7 +6,6 @@ import asyncio
 from typing import Any, cast
 
 import pytest
-from polling import eventually
 
 from openstack_operator.kube import MANAGED_BY, RECREATED
 from openstack_operator.plan import Object
@@ -17,6 +16,7 @@ from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET, Kind
 from openstack_operator.runtime.reconcile.passes import Result
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.memcached.model import MEMCACHED
+from tests.unit.polling import eventually
 
 KIND = Kind.of(MEMCACHED)
 REQUEST = Request(KIND.handle, "x", "cache")

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from polling import eventually
 
 from openstack_operator.plan import Plan, SpecError
 from openstack_operator.runtime.reconcile import planning
 from openstack_operator.runtime.reconcile.planning import make_plan
+from tests.unit.polling import eventually
 
 pytestmark = pytest.mark.security
 

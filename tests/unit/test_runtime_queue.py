@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from polling import TIMEOUT
 
 from openstack_operator.runtime.serve.queue import LONGEST_DELAY, WorkQueue
+from tests.unit.polling import TIMEOUT
 
 KEYS = st.sampled_from("abcd")
 

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from polling import eventually
 
 from openstack_operator.actuators import CHASSIS as OVN_CHASSIS
 from openstack_operator.kube import NODES_FIELD
@@ -23,6 +22,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.history import History
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, Catalog
 from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
+from tests.unit.polling import eventually
 
 
 class Informer:

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
-from polling import eventually
-from review_api import BAD, EXTRA, GOOD, OTHER, READER, ReviewApi
 from structlog.testing import capture_logs
 
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
@@ -20,6 +18,8 @@ from openstack_operator.runtime.serve.scrapers import (
     Refusal,
     Scrapers,
 )
+from tests.unit.polling import eventually
+from tests.unit.review_api import BAD, EXTRA, GOOD, OTHER, READER, ReviewApi
 
 pytestmark = pytest.mark.security
 

@@ -14,8 +14,6 @@ from pathlib import Path
 import httpx2 as httpx
 import pytest
 from cryptography import x509
-from polling import TIMEOUT, eventually
-from review_api import BAD, GOOD, OTHER, ReviewApi
 
 from openstack_operator import pki
 from openstack_operator.runtime.serve import scraping
@@ -23,6 +21,8 @@ from openstack_operator.runtime.serve.ports import Ports, serve
 from openstack_operator.runtime.serve.scrapers import Scrapers
 from openstack_operator.runtime.serve.scraping import MetricsServer
 from openstack_operator.runtime.serve.serving_certificate import ServingCertificate
+from tests.unit.polling import TIMEOUT, eventually
+from tests.unit.review_api import BAD, GOOD, OTHER, ReviewApi
 from tools.localcluster.ports import free_port
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

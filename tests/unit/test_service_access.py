@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from test_front import CONTRACTS, Objects, objects
-from test_front import planned as front_planned
 
 from openstack_operator.plan import Object, Permissions, Plan, Release, SpecError
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -16,6 +14,8 @@ from openstack_operator.services.keystone.service import plan as keystone
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan as nova
 from openstack_operator.testing import context
+from tests.unit.test_front import CONTRACTS, Objects, objects
+from tests.unit.test_front import planned as front_planned
 
 METALLB = {"metallb.io/loadBalancerIPs": "192.0.2.10", "metallb.io/allow-shared-ip": "cloud"}
 BALANCED: dict[str, Any] = {

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from polling import until
 
 from tests import suites
 from tests.suites import INTERRUPTED, NEVER, RUNNING, UNKNOWN, Run
+from tests.unit.polling import until
 
 HEAD = """# Suites
 

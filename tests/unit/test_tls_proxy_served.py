@@ -13,14 +13,14 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 
 import pytest
-from image_root import image_root, inside, listens
-from polling import TIMEOUT, until
 
 from openstack_operator import pki
 from openstack_operator.parts.expose.front import SERVES, Clients, Queue, front
 from openstack_operator.plan import Release
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.testing import NOW, context
+from tests.unit.image_root import image_root, inside, listens
+from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
 USER = 42454

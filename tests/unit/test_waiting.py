@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from live_objects import NOW, THEN, deployment, pod, resource
 
 from openstack_operator.cli.inspection import waiting
 from openstack_operator.cli.inspection.snapshot import Snapshot
@@ -14,6 +13,7 @@ from openstack_operator.cli.inspection.state import progress_of
 from openstack_operator.cli.inspection.waiting import Options
 from openstack_operator.cli.main import main
 from openstack_operator.plan import Object, Transient
+from tests.unit.live_objects import NOW, THEN, deployment, pod, resource
 
 PLANE = "OpenStackControlPlane/cloud"
 
