@@ -140,8 +140,8 @@ def test_sections_are_those_of_the_home_page() -> None:
 
 
 def test_links_out_of_the_documentation_lead_into_the_site() -> None:
+    assert "](project/README.md#in-a-cluster-of-your-own)" in relinked("docs/README.md")
     page = relinked("docs/how-to/install-the-operator.md")
-    assert "](../project/README.md#what-it-needs)" in page
     assert "](../explanation/security.md#" in page
     assert staged("deploy/operator.yaml") == "project/deploy/operator.yaml.txt"
 

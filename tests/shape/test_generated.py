@@ -40,6 +40,28 @@ def test_generated_files_are_current(root: Path, files: dict[Path, str]) -> None
     assert stale(root, files) == [], "run `make generate` and commit what it writes"
 
 
+OTHER_COMMANDS = ("docs/api/c5c3.md", "docs/reference/patches.md", "deploy/dashboards/")
+"""Beginnings of names in these folders that other commands write."""
+
+
+def test_gitattributes_mark_what_is_generated(root: Path, files: dict[Path, str]) -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout
+    query = ["git", "check-attr", "--stdin", "-z", "linguist-generated"]
+    output = subprocess.run(query, cwd=root, input=listed, capture_output=True, text=True, check=True).stdout
+    fields = output.strip("\0").split("\0")
+    marked = {Path(name) for name, value in zip(fields[::3], fields[2::3], strict=True) if value == "set"}
+    assert sorted({*files} - marked) == []
+    places = {path.parent for path in files}
+    by_hand = {
+        path
+        for path in marked - {*files}
+        if (path.parent in places or path.is_relative_to("deploy/charts"))
+        and not (root / path).is_symlink()
+        and not path.as_posix().startswith(OTHER_COMMANDS)
+    }
+    assert sorted(by_hand) == [], "written by hand: mark it with -linguist-generated"
+
+
 @pytest.mark.seconds
 def test_generation_is_deterministic(root: Path) -> None:
     """Another process orders sets in another way."""
