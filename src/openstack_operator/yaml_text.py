@@ -14,7 +14,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The parser in C is 8 times as fast, where PyYAML was built with it. What users write is read by `offline`."""
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
     """Writes every value where it stands: an alias saves bytes and costs the reader."""
 
     def ignore_aliases(self, data: Any) -> bool:

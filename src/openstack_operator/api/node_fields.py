@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from .model import ENABLED_IF_UNSET, NODE_AGENTS, NODE_VALUES, OBEYED, ON_NODES, Model
 from .resource import Resource
@@ -97,28 +98,28 @@ class NodeValues:
 
 def node_fields(resource: Resource[Model]) -> list[NodeField]:
     """Return these fields of a kind, in the order of its definition; none if it runs nothing on nodes as root."""
-    return list(_marked_fields(_schema(resource), (), is_obeyed=False))
+    return [*_marks(resource).fields]
 
 
 def node_agents(resource: Resource[Model]) -> list[NodeAgents]:
     """Return the programs of a kind that are root on nodes."""
-    return list(_marked_agents(_schema(resource), (), ()))
+    return [*_marks(resource).agents]
 
 
 def node_values(resource: Resource[Model]) -> list[NodeValues]:
     """Return the fields of a kind with values that make it a server whose orders nodes take."""
-    marks: Mapping[str, Any] = _schema(resource).get(NODE_VALUES, {})
-    return [NodeValues((field,), tuple(values)) for field, values in marks.items()]
+    return [*_marks(resource).values]
 
 
 def needs_verb(resource: Resource[Model]) -> bool:
     """Return True if some users may write this kind only in part."""
-    return bool(node_fields(resource) or node_agents(resource) or node_values(resource))
+    marks = _marks(resource)
+    return bool(marks.fields or marks.agents or marks.values)
 
 
 def is_obeyed(resource: Resource[Model]) -> bool:
     """Return True if programs on nodes take orders from what this kind runs."""
-    return OBEYED in _schema(resource)
+    return _marks(resource).is_obeyed
 
 
 def gives_orders(path: Path, schema: Schema) -> bool:
@@ -133,8 +134,26 @@ def gives_orders(path: Path, schema: Schema) -> bool:
     )
 
 
-def _schema(resource: Resource[Model]) -> Schema:
-    return flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
+class _Marks(NamedTuple):
+    """What a definition says about programs on nodes."""
+
+    fields: tuple[NodeField, ...]
+    agents: tuple[NodeAgents, ...]
+    values: tuple[NodeValues, ...]
+    is_obeyed: bool
+
+
+@cache
+def _marks(resource: Resource[Model]) -> _Marks:
+    """Read a definition once: to write it down takes far longer, and more memory, than these few names."""
+    schema = flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
+    values: Mapping[str, Any] = schema.get(NODE_VALUES, {})
+    return _Marks(
+        tuple(_marked_fields(schema, (), is_obeyed=False)),
+        tuple(_marked_agents(schema, (), ())),
+        tuple(NodeValues((field,), tuple(wanted)) for field, wanted in values.items()),
+        OBEYED in schema,
+    )
 
 
 def _marked_fields(schema: Schema, path: Path, *, is_obeyed: bool) -> Iterator[NodeField]:
