@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tools.checks import alerts, olm_bundle, schemas
 from tools.checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
@@ -99,7 +99,7 @@ def looks(test: dict[str, Any]) -> dict[str, dict[int, list[str]]]:
 def test_each_alert_is_expected_at_its_time_and_no_other_beside_it(tmp_path: Path) -> None:
     assert alerts.check(_promtool(tmp_path, 0), _cloud(*NAMES), tmp_path) == len(NAMES)
     silent: dict[int, list[str]] = {minute: [] for minute in range(alerts.LENGTH + 1)}
-    healthy, *faulty = yaml.safe_load((tmp_path / "tests.yaml").read_text(encoding="utf-8"))["tests"]
+    healthy, *faulty = json.loads((tmp_path / "tests.yaml").read_text(encoding="utf-8"))["tests"]
     assert looks(healthy) == dict.fromkeys(NAMES, silent)
     for fault, test in zip(alerts.FAULTS, faulty, strict=True):
         found = looks(test)

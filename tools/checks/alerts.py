@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import yaml
 NAMESPACE = "openstack"
 """Namespace of the cloud under test."""
 _RULES, _TESTS = "rules.yaml", "tests.yaml"
+"""Written as JSON, which is YAML: that is a hundred times as fast."""
 LENGTH = 45
 """Minutes of the series; the longest alert waits for thirty."""
 _OPERATOR = 'namespace="openstack-operator", pod="openstack-operator-0"'
@@ -306,10 +308,10 @@ def check(promtool: Path, documents: Iterable[Mapping[str, Any]], folder: Path) 
     rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
     if untried := sorted(rules.keys() ^ {fault.alert for fault in FAULTS}):
         raise AlertsError(f"tools/checks/alerts.py has no fault for these alerts, or one for what is none: {untried}")
-    (folder / _RULES).write_text(yaml.safe_dump({"groups": groups}), encoding="utf-8")
+    (folder / _RULES).write_text(json.dumps({"groups": groups}), encoding="utf-8")
     tests = [_healthy(rules), *(_faulty(fault, rules) for fault in FAULTS)]
     content = {"rule_files": [_RULES], "evaluation_interval": "1m", "tests": tests}
-    (folder / _TESTS).write_text(yaml.safe_dump(content), encoding="utf-8")
+    (folder / _TESTS).write_text(json.dumps(content), encoding="utf-8")
     for command in (("check", "rules", "--lint=all", "--lint-fatal", _RULES), ("test", "rules", _TESTS)):
         _run(promtool, folder, *command)
     return len(rules)
