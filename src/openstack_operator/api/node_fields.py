@@ -135,7 +135,7 @@ def gives_orders(path: Path, schema: Schema) -> bool:
 
 
 class _Marks(NamedTuple):
-    """What a definition says about programs on nodes."""
+    """Marks in a definition that are about programs on nodes."""
 
     fields: tuple[NodeField, ...]
     agents: tuple[NodeAgents, ...]
@@ -151,7 +151,7 @@ def _marks(resource: Resource[Model]) -> _Marks:
     return _Marks(
         tuple(_marked_fields(schema, (), is_obeyed=False)),
         tuple(_marked_agents(schema, (), ())),
-        tuple(NodeValues((field,), tuple(wanted)) for field, wanted in values.items()),
+        tuple(NodeValues((field,), tuple(each)) for field, each in values.items()),
         OBEYED in schema,
     )
 
