@@ -12,11 +12,9 @@ from .kube import Object, secret_data
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The parser in C is 8 times as fast, where PyYAML was built with it. What users write is read by `offline`."""
-# A third of the time, and the same text.
-_SafeDumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
-class _Dumper(_SafeDumper):
+class _Dumper(yaml.SafeDumper):
     """Writes every value where it stands: an alias saves bytes and costs the reader."""
 
     def ignore_aliases(self, data: Any) -> bool:
