@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from tools.chaos.servers import Guest
 from tools.cloud.session import Cloud, Session
-from tools.localcluster.kubernetes import Kubernetes, ours
+from tools.localcluster.kubernetes import Kubernetes, module, ours
 
 from ..waiting import until
 from .volumes import NAMESPACE, SETUP, Disks, attach, detach, storage, user_of, volume
@@ -54,6 +54,9 @@ def with_type(cluster: Kubernetes, **encryption: Any) -> None:
 def barbican(stood: tuple[Session, Cloud]) -> Iterator[None]:
     """The cloud has a key manager, and a type whose volumes are encrypted."""
     cluster, cloud = stood[0].cluster, stood[1]
+    # The sample does not enable Barbican, so its image is not on the nodes yet.
+    module("images", "build", "barbican")
+    module("images", "load", "barbican")
     patch = json.dumps({"spec": {"barbican": {"enabled": True}}})
     cluster.kubectl("patch", "openstackcontrolplane", cloud.name, "-n", NAMESPACE, "--type=merge", "-p", patch)
     until("all services to use Barbican", lambda: all_use(cluster), 600, 2)
