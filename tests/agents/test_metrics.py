@@ -439,7 +439,7 @@ def test_a_libvirt_that_does_not_answer_is_down(
     assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
     assert "Failed to connect socket" in capfd.readouterr().err
     program(tmp_path, "virsh", "exec sleep 60")
-    monkeypatch.setattr(libvirt, "TIMEOUT", 0.2)
+    monkeypatch.setattr(libvirt, "PATIENCE", 0.2)
     assert b"libvirt_up 0\n" in page({"libvirt": libvirt.collect}, ALL)
 
 

@@ -184,7 +184,7 @@ async def test_a_deletion_does_not_wait_for_a_keystone_that_is_gone(
         async with operator(cluster, root):
             await eventually(lambda: _is_any(stuck))
             # The usual twenty seconds are for K-ORC to ask, and it has asked.
-            monkeypatch.setattr(finalizers, "TIMEOUT", timedelta(0))
+            monkeypatch.setattr(finalizers, "PATIENCE", timedelta(0))
             await eventually(lambda: none(cluster))
         assert await cluster.get(DEPLOYMENT, "keystone-api") is None
 

@@ -122,6 +122,8 @@ def test_annotations_of_models_are_no_texts() -> None:
         model.__module__
         for model in subclasses(Model)
         if model.__module__.startswith(("openstack_operator.api.", "openstack_operator.services."))
+        # A page's code, which other tests run, may define a model of the same name.
+        if vars(sys.modules[model.__module__]).get(model.__name__) is model
         if any(isinstance(annotation, str) for annotation in vars(model).get("__annotations__", {}).values())
     }
     assert texts == set()

@@ -16,6 +16,8 @@ from tools.checks.names_in_strings import of_code, of_page
         ("x = [getattr(one.writes, name) for name in ('made', 'created')]", ["made"]),
         ("for name in ('made',):\n    print(getattr(one, name))", ["made"]),
         ("getattr(one, 'created')", []),
+        ("monkeypatch.setattr(one, 'made', 1)", ["made"]),
+        ("monkeypatch.setattr(one, 'created', 1)", []),
         ("getattr(one, 'made', None)", []),
         ("for name in ('made',):\n    print(name)\nfor name in others:\n    getattr(one, name)", []),
     ],

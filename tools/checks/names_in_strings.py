@@ -37,7 +37,7 @@ def problems() -> Iterator[str]:
 
 
 def of_code(file: str, tree: ast.AST, names: set[str]) -> Iterator[str]:
-    """Yield each `getattr` without a default whose name, given as a text, is no attribute anywhere in the project."""
+    """Yield each `getattr` without a default, and each `setattr` of a test, whose name is no attribute anywhere."""
     for line, name in sorted({*_literal(tree), *_iterated(tree)}):
         if name not in names | _OF_LIBRARIES:
             yield f"{file}:{line}: nothing has an attribute {name!r}, which this reads by its name"
@@ -47,6 +47,9 @@ def _literal(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name))]):
+                yield node.lineno, name
+            # What a test replaces, as monkeypatch does it.
+            case ast.Call(func=ast.Attribute(attr="setattr"), args=[_, ast.Constant(value=str(name)), _]):
                 yield node.lineno, name
             case _:
                 pass
@@ -86,6 +89,11 @@ def _names(tree: ast.AST) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
+            case ast.Module(body=body):
+                # Constants of a module, which tests replace.
+                targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+                names = [node for target in targets for node in ast.walk(target)]
+                yield from (node.id for node in names if isinstance(node, ast.Name))
             case _:
                 pass
 
