@@ -22,11 +22,7 @@ _OF_OTHERS = {"nova/console/websocketproxy.py"}
 def problems() -> Iterator[str]:
     """Yield each problem as `file:line: what it is`."""
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    trees = {
-        name: ast.parse((ROOT / name).read_text(encoding="utf-8"))
-        for name in files
-        if name.endswith(".py") and (ROOT / name).is_file()
-    }
+    trees = {name: ast.parse(text) for name in files if (text := _python(ROOT / name))}
     names = {name for tree in trees.values() for name in _names(tree)} | set(dir(builtins))
     for name, tree in trees.items():
         yield from of_code(name, tree, names)
@@ -34,6 +30,14 @@ def problems() -> Iterator[str]:
         # Evidence and changes speak of what was.
         if name.endswith(".md") and "evidence" not in name and name != "CHANGELOG.md":
             yield from of_page(name, (ROOT / name).read_text(encoding="utf-8"), files)
+
+
+def _python(path: Path) -> str:
+    """Return the text of a program or module in Python; empty for another file. Programs of images have no suffix."""
+    if not path.is_file() or path.suffix not in ("", ".py"):
+        return ""
+    text = path.read_text(encoding="utf-8")
+    return text if path.suffix or text.startswith(('"""', "#!/usr/bin/python3")) else ""
 
 
 def of_code(file: str, tree: ast.AST, names: set[str]) -> Iterator[str]:
