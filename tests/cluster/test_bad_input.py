@@ -21,7 +21,16 @@ from openstack_operator.plan import Object
 from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.client import Client
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, DEPLOYMENT, EVENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import (
+    DEPLOYMENT,
+    EVENT,
+    JOB,
+    POD,
+    SECRET,
+    STATEFUL_SET,
+    VOLUME_CLAIM,
+    Kind,
+)
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import SERVICES_BY_PHASE
@@ -411,7 +420,7 @@ async def test_no_secret_is_told(cluster: Cluster, root: Path, capsys: pytest.Ca
     held = [obj for obj in await listed(cluster, SECRET) if not obj["metadata"]["name"].endswith("-config")]
     secrets = {value for obj in held for value in secret_data(obj).values() if 24 <= len(value) <= 64}
     assert len(secrets) > 15
-    kinds = {kind for kind in (*WORKLOADS, CLAIM, EVENT, *(Kind.of(r) for r in RESOURCES)) if kind != SECRET}
+    kinds = {kind for kind in (*WORKLOADS, VOLUME_CLAIM, EVENT, *(Kind.of(r) for r in RESOURCES)) if kind != SECRET}
     told = [json.dumps(await listed(cluster, kind)) for kind in kinds]
     told.append(json.dumps([obj["metadata"] for obj in await listed(cluster, SECRET)]))
     log = capsys.readouterr()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, NAMESPACE, STATEFUL_SET
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, STATEFUL_SET, VOLUME_CLAIM
 
 from . import toy
 from .harness import Cluster, eventually
@@ -32,7 +32,7 @@ async def test_a_teardown_goes_in_reverse_and_says_what_it_waits_for(cluster: Cl
         assert server and "deletionTimestamp" not in server["metadata"]
         await cluster.change(toy.APP, "app", "/metadata/finalizers", [])
         await gone(cluster, (toy.STACK, "stack"), (toy.SERVER, "server"), (STATEFUL_SET, "server-db"))
-        assert await cluster.get(CLAIM, "server-data")
+        assert await cluster.get(VOLUME_CLAIM, "server-data")
 
 
 async def test_a_teardown_needs_no_remote_side(cluster: Cluster):

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from openstack_operator.kube import conditions, secret_data
 from openstack_operator.plan import PAUSE, Object, Release, SpecError
 from openstack_operator.runtime.kubernetes.errors import Conflict
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Kind
 from openstack_operator.runtime.reconcile.report import Patience
 from openstack_operator.runtime.serve.manager import Manager
 
@@ -540,7 +540,7 @@ async def test_a_retained_claim_outlives_its_owner_and_serves_the_next(cluster: 
     async with cluster.simulator(), cluster.operator() as manager:
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")
-        claim = await cluster.get(CLAIM, "server-data")
+        claim = await cluster.get(VOLUME_CLAIM, "server-data")
         await cluster.delete(toy.SERVER, "server")
 
         async def gone() -> bool:
@@ -549,7 +549,7 @@ async def test_a_retained_claim_outlives_its_owner_and_serves_the_next(cluster: 
         await eventually(gone)
         await cluster.create(toy.SERVER, "server")
         await cluster.ready(toy.SERVER, "server")
-        kept = await cluster.get(CLAIM, "server-data")
+        kept = await cluster.get(VOLUME_CLAIM, "server-data")
         assert claim and kept and kept["metadata"]["uid"] == claim["metadata"]["uid"]
         await at_rest(manager)
 

@@ -13,7 +13,7 @@ from openstack_operator.plan.service import Service
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import Conflict
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, EVENT, STATEFUL_SET, Kind
+from openstack_operator.runtime.kubernetes.kinds import EVENT, STATEFUL_SET, VOLUME_CLAIM, Kind
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
@@ -43,8 +43,8 @@ async def bound_claim(cluster: Cluster, owner: dict[str, Any]) -> None:
     labels = owner["spec"]["selector"]["matchLabels"]
     metadata = {**cluster.meta(name), "ownerReferences": [reference], "labels": labels}
     body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
-    await cluster.client.create(CLAIM, body)
-    await cluster.client.merge_status(CLAIM, cluster.namespace, name, {"phase": "Bound"})
+    await cluster.client.create(VOLUME_CLAIM, body)
+    await cluster.client.merge_status(VOLUME_CLAIM, cluster.namespace, name, {"phase": "Bound"})
 
 
 @asynccontextmanager
@@ -71,7 +71,7 @@ async def database(cluster: Cluster, storage_class: str, *, grows: bool) -> Asyn
 
 
 async def size(cluster: Cluster) -> str:
-    live = await cluster.get(CLAIM, "data-db-server-0")
+    live = await cluster.get(VOLUME_CLAIM, "data-db-server-0")
     assert live
     return live["spec"]["resources"]["requests"]["storage"]
 
@@ -83,7 +83,7 @@ async def test_a_bound_claim_grows_and_stays_its_statefulsets(cluster: Cluster):
         await cluster.change(MARIADB, "db", "/spec/config", {"mysqld": {"max_connections": 99}})
         await cluster.ready(MARIADB, "db")
         assert await size(cluster) == "20Gi"
-        claim = await cluster.get(CLAIM, "data-db-server-0")
+        claim = await cluster.get(VOLUME_CLAIM, "data-db-server-0")
         assert claim and claim["metadata"]["ownerReferences"][0]["kind"] == "StatefulSet"
 
 
@@ -91,8 +91,8 @@ async def test_a_claim_that_somebody_deletes_is_told_of_while_it_is_mounted(clus
     async with database(cluster, "deleted", grows=True):
         # Kubernetes adds this itself where something mounts the claim.
         protected = {"metadata": {**cluster.meta("data-db-server-0"), "finalizers": ["kubernetes.io/pvc-protection"]}}
-        await cluster.client.merge(CLAIM, {**protected, "spec": {"volumeName": "pv-1"}})
-        await cluster.delete(CLAIM, "data-db-server-0")
+        await cluster.client.merge(VOLUME_CLAIM, {**protected, "spec": {"volumeName": "pv-1"}})
+        await cluster.delete(VOLUME_CLAIM, "data-db-server-0")
 
         async def told() -> str:
             message = (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]
@@ -107,7 +107,7 @@ async def test_a_claim_that_somebody_deletes_is_told_of_while_it_is_mounted(clus
 
         assert await eventually(warned) == ["Warning"]
         operations = [{"op": "remove", "path": "/metadata/finalizers"}]
-        await cluster.client.patch_json(CLAIM, cluster.namespace, "data-db-server-0", operations)
+        await cluster.client.patch_json(VOLUME_CLAIM, cluster.namespace, "data-db-server-0", operations)
 
         async def over() -> bool:
             return not (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]
@@ -126,8 +126,8 @@ async def test_a_claim_of_a_plan_serves_while_it_is_being_deleted(cluster: Clust
         await eventually(grown)
         await cluster.ready(MARIADB, "db")
         protected = {"metadata": {**cluster.meta("data-db-server-0"), "finalizers": ["kubernetes.io/pvc-protection"]}}
-        await cluster.client.merge(CLAIM, protected)
-        await cluster.delete(CLAIM, "data-db-server-0")
+        await cluster.client.merge(VOLUME_CLAIM, protected)
+        await cluster.delete(VOLUME_CLAIM, "data-db-server-0")
 
         async def told() -> bool:
             message = (await cluster.condition(MARIADB, "db", "ServerReady"))["message"]

@@ -11,7 +11,7 @@ from pydantic import field_validator
 
 from openstack_operator import kube, parts
 from openstack_operator.api import Model, PodSettings, Ref, Replicas, Resource, SecretKeyRef
-from openstack_operator.plan import Claim, Context, Outcome, Plan, Release, ReleaseEntry, SpecError, Step, Transient
+from openstack_operator.plan import Context, NameClaim, Outcome, Plan, Release, ReleaseEntry, SpecError, Step, Transient
 from openstack_operator.plan.service import Actuator, Service
 
 RELEASE = Release("2025.1", "debian", {"app": ReleaseEntry(image="example.org/app:1", uid=1000, gid=1000)})
@@ -204,10 +204,10 @@ SERVICES = (
 RESOURCES = (SERVER, APP, STACK, ACCOUNT)
 
 
-def claims(spec: Mapping[str, Any]) -> Sequence[Claim]:
+def claims(spec: Mapping[str, Any]) -> Sequence[NameClaim]:
     """The account's name, whatever its case."""
     name: str = spec.get("user", "app")
-    return (Claim("spec.user", f"account {name!r}", ("Server", "server", name.lower())),)
+    return (NameClaim("spec.user", f"account {name!r}", ("Server", "server", name.lower())),)
 
 
 def actuators(remote: Remote, interval: float = 60) -> tuple[Actuator, ...]:

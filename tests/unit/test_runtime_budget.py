@@ -50,11 +50,11 @@ class Stores:
 
     def __init__(self, kilobytes: int, objects: int = 1000) -> None:
         self.changes: list[Change] = []
-        self.budget = Budget(self._is_claimed, limit=kilobytes << 10, objects=objects)
+        self.budget = Budget(self._is_ours, limit=kilobytes << 10, objects=objects)
         self.maps, self.secrets = (Store(kind, self.changes.append, self.budget) for kind in (CONFIG_MAP, SECRET))
 
     @staticmethod
-    def _is_claimed(_: Kind, meta: Any) -> bool:
+    def _is_ours(_: Kind, meta: Any) -> bool:
         return meta.owner_labels == ("x", "keystone", "keystone")
 
     def names(self) -> set[str]:

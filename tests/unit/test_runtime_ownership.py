@@ -19,10 +19,10 @@ from openstack_operator.actuators import (
     USER,
     VHOST,
     VOLUME_TYPE,
-    claims,
+    name_claims,
 )
 from openstack_operator.actuators import SERVICE as SERVICE_ENTRY
-from openstack_operator.plan import Claims, Context, Release
+from openstack_operator.plan import Context, NameClaims, Release
 from openstack_operator.registry import ACTUATORS
 from openstack_operator.runtime.cache.entries import Cached, Meta, OwnerReference, Request
 from openstack_operator.runtime.cache.world import World
@@ -41,7 +41,9 @@ EARLY, BEFORE, LATE, LATER = (f"2026-01-01T00:00:0{second}Z" for second in range
 class Scene:
     """A namespace with resources of one kind."""
 
-    def __init__(self, kind: Kind = SCHEMA, of: Claims = claims.database, others: Mapping[Kind, Claims] = {}) -> None:
+    def __init__(
+        self, kind: Kind = SCHEMA, of: NameClaims = name_claims.database, others: Mapping[Kind, NameClaims] = {}
+    ) -> None:
         catalog = Catalog([CONTROL_PLANE, GLANCE, *(each.resource for each in ACTUATORS)])
         self.world = World(cast("Client", None), catalog, [], lambda change: None)
         self.world.plans.kinds = (CLOUD, SERVICE)
@@ -165,7 +167,7 @@ def test_reading_tables_of_another_resources_schema_is_refused(scene: Scene) -> 
 
 
 def test_a_domain_belongs_to_its_service_and_both_administrators_share_it() -> None:
-    scene = Scene(Kind.of(DOMAIN), claims.domain)
+    scene = Scene(Kind.of(DOMAIN), name_claims.domain)
     scene.put(SERVICE, "heat", EARLY)
     scene.makes("heat", "a", "a--b")
     thief = scene.add("thief", BEFORE, domain="Heat", administrator="thief", deletionPolicy="Delete")
@@ -189,7 +191,7 @@ def test_a_domain_belongs_to_its_service_and_both_administrators_share_it() -> N
     ],
 )
 def test_an_entry_of_the_catalog_belongs_to_the_service_that_made_it(entry: dict[str, Any], *, is_taken: bool) -> None:
-    scene = Scene(Kind.of(SERVICE_ENTRY), claims.service)
+    scene = Scene(Kind.of(SERVICE_ENTRY), name_claims.service)
     scene.put(SERVICE, "heat", EARLY)
     scene.makes("heat", "heat-catalog", "heat-catalog-cfn")
     urls = dict.fromkeys(("public", "internal"), "http://attacker.example.org")
@@ -203,7 +205,7 @@ def test_an_entry_of_the_catalog_belongs_to_the_service_that_made_it(entry: dict
 
 
 def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
-    scene = Scene(Kind.of(SERVICE_ENTRY), claims.service)
+    scene = Scene(Kind.of(SERVICE_ENTRY), name_claims.service)
     _, thief = (
         scene.put(scene.kind, name, at, spec={"name": "keystone", "type": "identity"})
         for name, at in (("keystone-catalog", EARLY), ("thief", LATE))
@@ -216,7 +218,7 @@ def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
 
 def test_the_administrator_of_a_domain_is_no_user_of_a_younger_resource() -> None:
     domains = Kind.of(DOMAIN)
-    scene = Scene(Kind.of(USER), claims.user, {domains: claims.domain})
+    scene = Scene(Kind.of(USER), name_claims.user, {domains: name_claims.domain})
     scene.put(domains, "heat-domain", EARLY, spec={"domain": "heat", "administrator": "heat_domain_admin"})
     thief = scene.add("thief", LATE, domain="Heat", user="heat_domain_admin")
     assert scene.ownership.conflicts(thief).problems == {
@@ -227,7 +229,7 @@ def test_the_administrator_of_a_domain_is_no_user_of_a_younger_resource() -> Non
 
 def test_a_user_is_no_administrator_of_a_younger_domain() -> None:
     users = Kind.of(USER)
-    scene = Scene(Kind.of(DOMAIN), claims.domain, {users: claims.user})
+    scene = Scene(Kind.of(DOMAIN), name_claims.domain, {users: name_claims.user})
     scene.put(users, "mine", EARLY, spec={"domain": "customers", "user": "ada"})
     assert scene.taken(scene.add("thief", LATE, domain="customers", administrator="Ada")) == {"spec.administrator"}
     assert scene.taken(scene.add("other", LATE, domain="partners", administrator="ada")) == set()
@@ -299,36 +301,36 @@ def test_no_claim_is_removed_by_the_resource_that_does_not_have_it() -> None:
 @pytest.mark.parametrize(
     ("kind", "of", "mine", "same", "other"),
     [
-        (VHOST, claims.vhost, {"vhost": "nova", "user": "nova"}, {"vhost": "nova"}, {"vhost": "Nova"}),
-        (VHOST, claims.vhost, {"vhost": "nova", "user": "nova"}, {"user": "nova"}, {"user": "Nova"}),
-        (USER, claims.user, {"user": "nova"}, {"user": "Nova"}, {"user": "nova", "domain": "other"}),
-        (USER, claims.user, {"user": "nova"}, {"user": "NOVA", "domain": "default"}, {"user": "nov"}),
-        (USER, claims.user, {"user": "nova"}, {"user": "nov\xe1", "domain": "D\xe9fault"}, {"user": "n\xf8va"}),
-        (USER, claims.user, {"user": "nova"}, {"user": "nova\u200b"}, {"user": "no va"}),
-        (IDENTITY_PROVIDER, claims.identity_provider, {"name": "sso"}, {"name": "SSO"}, {"name": "sso2"}),
+        (VHOST, name_claims.vhost, {"vhost": "nova", "user": "nova"}, {"vhost": "nova"}, {"vhost": "Nova"}),
+        (VHOST, name_claims.vhost, {"vhost": "nova", "user": "nova"}, {"user": "nova"}, {"user": "Nova"}),
+        (USER, name_claims.user, {"user": "nova"}, {"user": "Nova"}, {"user": "nova", "domain": "other"}),
+        (USER, name_claims.user, {"user": "nova"}, {"user": "NOVA", "domain": "default"}, {"user": "nov"}),
+        (USER, name_claims.user, {"user": "nova"}, {"user": "nov\xe1", "domain": "D\xe9fault"}, {"user": "n\xf8va"}),
+        (USER, name_claims.user, {"user": "nova"}, {"user": "nova\u200b"}, {"user": "no va"}),
+        (IDENTITY_PROVIDER, name_claims.identity_provider, {"name": "sso"}, {"name": "SSO"}, {"name": "sso2"}),
         (
             APPLICATION_CREDENTIAL,
-            claims.application_credential,
+            name_claims.application_credential,
             {"credential": "k-orc"},
             {"credential": "K-ORC"},
             {"credential": "k-orc_B"},
         ),
         (
             APPLICATION_CREDENTIAL,
-            claims.application_credential,
+            name_claims.application_credential,
             {"credential": "a", "owner": {"user": "nova"}},
             {"credential": "A", "owner": {"user": "Nova", "domain": "default"}},
             {"credential": "a"},
         ),
-        (VOLUME_TYPE, claims.volume_type, {"name": "gold"}, {"name": "g\xf6ld"}, {"name": "silver"}),
-        (VOLUME_TYPE, claims.volume_type, {"name": "a"}, {"name": "a"}, {"name": "a", "cinderRef": {"name": "b"}}),
-        (QUOTA, claims.quota, {"project": "team"}, {"project": "Team", "domain": "default"}, {"project": "other"}),
-        (QUOTA, claims.quota, {"project": "team"}, {"project": "team"}, {"project": "team", "domain": "other"}),
-        (QUOTA, claims.quota, {"limits": {"volumes": 1}}, {"project": None}, {"project": "team"}),
+        (VOLUME_TYPE, name_claims.volume_type, {"name": "gold"}, {"name": "g\xf6ld"}, {"name": "silver"}),
+        (VOLUME_TYPE, name_claims.volume_type, {"name": "a"}, {"name": "a"}, {"name": "a", "cinderRef": {"name": "b"}}),
+        (QUOTA, name_claims.quota, {"project": "team"}, {"project": "Team", "domain": "default"}, {"project": "other"}),
+        (QUOTA, name_claims.quota, {"project": "team"}, {"project": "team"}, {"project": "team", "domain": "other"}),
+        (QUOTA, name_claims.quota, {"limits": {"volumes": 1}}, {"project": None}, {"project": "team"}),
     ],
 )
 def test_names_are_compared_as_their_servers_do(
-    kind: Any, of: Claims, mine: dict[str, Any], same: dict[str, Any], other: dict[str, Any]
+    kind: Any, of: NameClaims, mine: dict[str, Any], same: dict[str, Any], other: dict[str, Any]
 ) -> None:
     scene = Scene(Kind.of(kind), of)
     scene.put(scene.kind, "mine", EARLY, spec=mine)

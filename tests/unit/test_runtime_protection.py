@@ -16,9 +16,9 @@ from openstack_operator.plan import Object, Transient
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.cache.entries import Request, entry
 from openstack_operator.runtime.cache.world import World
-from openstack_operator.runtime.guards.protection import protect_claims
+from openstack_operator.runtime.guards.protection import protect_volume_claims
 from openstack_operator.runtime.kubernetes.client import Client
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, Catalog, Kind
+from openstack_operator.runtime.kubernetes.kinds import VOLUME_CLAIM, Catalog, Kind
 from openstack_operator.services.mariadb.model import MARIADB
 
 REQUEST = Request(Kind.of(MARIADB).handle, "x", "mariadb")
@@ -33,7 +33,7 @@ class Annotating:
         self._refused = refused
 
     async def annotate(self, kind: Kind, live: Object, annotations: Mapping[str, str], *, manager: str) -> None:
-        assert kind is CLAIM
+        assert kind is VOLUME_CLAIM
         assert dict(annotations) == PROTECTED
         if live["metadata"]["name"] == self._refused:
             raise Transient("no route")
@@ -44,7 +44,7 @@ def world(client: Annotating, *claims: tuple[str, Mapping[str, Any]]) -> World:
     cluster = World(cast("Client", client), Catalog([MARIADB]), [], lambda change: None)
     for name, changes in claims:
         meta = {"name": name, "namespace": "x", "uid": name, "resourceVersion": "1", "labels": LABELS, **changes}
-        cluster.volumes.put(entry({"metadata": meta}, CLAIM))
+        cluster.volumes.put(entry({"metadata": meta}, VOLUME_CLAIM))
     return cluster
 
 
@@ -58,13 +58,13 @@ async def test_claims_of_members_are_marked_once():
         ("data-other-server-0", others),
         ("going", {"deletionTimestamp": "2026-01-01T00:00:00Z"}),
     )
-    await protect_claims(world(client, *claims), REQUEST)
+    await protect_volume_claims(world(client, *claims), REQUEST)
     assert client.annotated == ["data-mariadb-server-0", "data-mariadb-server-2"]
 
 
 async def test_a_claim_that_cannot_be_marked_keeps_no_other_from_it():
     client = Annotating(refused="a")
-    await protect_claims(world(client, ("a", {}), ("b", {})), REQUEST)
+    await protect_volume_claims(world(client, ("a", {}), ("b", {})), REQUEST)
     assert client.annotated == ["b"]
 
 

@@ -10,7 +10,7 @@ from openstack_operator.plan import Transient
 from openstack_operator.runtime.cache.entries import Cached, Change, Meta, OwnerReference, Request, entry
 from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
-from openstack_operator.runtime.kubernetes.kinds import CLAIM, SECRET, Catalog, Kind
+from openstack_operator.runtime.kubernetes.kinds import SECRET, VOLUME_CLAIM, Catalog, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.pki.model import PKI
 
@@ -78,7 +78,7 @@ def claim(version: int, size: str, message: str = "") -> Cached:
             "spec": {"resources": {"requests": {"storage": "20Gi"}}},
             "status": {"capacity": {"storage": size}, "conditions": conditions},
         },
-        CLAIM,
+        VOLUME_CLAIM,
     )
 
 
@@ -95,7 +95,7 @@ def test_a_volume_that_grows_concerns_the_resource_that_asked_for_it(
     world: World, old: Cached, new: Cached, wakes: bool
 ) -> None:
     owners = [Request(AUTHORITY.handle, "x", "internal")] if wakes else []
-    assert world.claim_owners(Change(CLAIM, old, new)) == owners
+    assert world.volume_owners(Change(VOLUME_CLAIM, old, new)) == owners
 
 
 def told(world: World) -> dict[str, str]:

@@ -10,12 +10,12 @@ from ..api import AccessRule
 from ..plan import Context, SpecError, Transient
 from . import access, loop
 from .answers import member
-from .claims import fold
 from .http import Unauthorized
 from .identity import find_exact, refuse_other_name
 from .keystone import NAME, Keystone, NamedRow, RuleRow, session, session_of
 from .loop import Facets
 from .models import CredentialOwner, KeystoneApplicationCredentialSpec
+from .name_claims import fold
 
 _AT = "/users/{}/application_credentials"
 _RULES = "spec.accessRules"

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from ..plan import Context, SpecError, Transient
 from . import access, loop, sql
-from .claims import fold
 from .loop import Facets
 from .models import MariaDBDatabaseSpec
+from .name_claims import fold
 from .sql import Server, hashed, literal, quoted
 
 _GRANT = re.compile(r"GRANT (?P<what>.*) TO .*?(?P<option> WITH GRANT OPTION)?", re.DOTALL)

@@ -8,10 +8,10 @@ from typing import Protocol, TypedDict
 
 from ..plan import Context, Drifted, SpecError
 from . import access, loop
-from .claims import fold
 from .keystone import Keystone, Login, NamedRow, session
 from .loop import Facets
 from .models import KeystoneUserSpec
+from .name_claims import fold
 
 
 class _Project(NamedRow):

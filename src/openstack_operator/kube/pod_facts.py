@@ -72,7 +72,7 @@ def container_statuses(pod: Object) -> list[Object]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
-def claim_names(pod: Object) -> list[str]:
+def volume_claim_names(pod: Object) -> list[str]:
     """Return the names of the volume claims that the pod mounts."""
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     return [(volume.get("persistentVolumeClaim") or {}).get("claimName", "") for volume in volumes]

@@ -19,7 +19,7 @@ from .pod_causes import (
     latest,
     with_reasons,
 )
-from .pod_facts import claim_names, container_statuses, created_at, parse_time, pod_on_node, unready_since
+from .pod_facts import container_statuses, created_at, parse_time, pod_on_node, unready_since, volume_claim_names
 from .pod_reasons import EVICTED, NODE, SANDBOX, UNBOUND, UNMOUNTED, UNSCHEDULABLE
 from .quotes import one_line
 
@@ -36,7 +36,7 @@ def scheduling_cause(pod: Object, by_type: Mapping[str, Object], warnings: Warni
     said = one_line(scheduled.get("message", ""))
     # An Event about a claim may be an hour old; what the scheduler says of nodes alone is not for a lack of volumes.
     of_volumes = any(word in said.lower() for word in ("volume", "storageclass"))
-    claims = [name for name in claim_names(pod) if name and (of_volumes or "nodes are available" not in said)]
+    claims = [name for name in volume_claim_names(pod) if name and (of_volumes or "nodes are available" not in said)]
     troubles = [
         (name, latest(with_reasons(warnings("PersistentVolumeClaim", name, ""), _PROVISION))) for name in claims
     ]

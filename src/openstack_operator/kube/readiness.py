@@ -119,7 +119,7 @@ def _job(live: Object) -> Verdict:
     return Verdict(State.READY, text) if is_dispensable(live) else progressing(text)
 
 
-def _claim(live: Object) -> Verdict:
+def _volume_claim(live: Object) -> Verdict:
     """Return the verdict on a volume claim. One that waits for its first pod is as ready as it can be."""
     phase = (live.get("status") or {}).get("phase")
     if phase == "Lost":
@@ -320,7 +320,7 @@ RULES: Mapping[str, Rule] = {
     "StatefulSet": _rollout,
     "DaemonSet": _rollout,
     "Job": _job,
-    "PersistentVolumeClaim": _claim,
+    "PersistentVolumeClaim": _volume_claim,
     "HorizontalPodAutoscaler": _autoscaler,
     "HTTPRoute": _route,
     # Whether its programs run is said by what runs them; a node that is away must not make a cloud unready twice.

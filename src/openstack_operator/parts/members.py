@@ -158,7 +158,7 @@ class Cluster:
                 kube.service(ctx, self.service, ports, target, headless=True),
                 stateful_set,
                 kube.disruption_budget(ctx, ctx.name(self.component), target),
-                *(self._larger_claims(self.storage, replicas) if self.storage else ()),
+                *(self._larger_volume_claims(self.storage, replicas) if self.storage else ()),
             ),
             after=tuple(after),
         )
@@ -172,15 +172,15 @@ class Cluster:
         target = {**kube.selector(self.ctx, self.component), **(labels or {})}
         return Step(name="Endpoint", objects=(kube.service(self.ctx, self.ctx.name(), ports, target), *extra_objects))
 
-    def _larger_claims(self, storage: UsesVolume, replicas: int) -> Sequence[Object]:
+    def _larger_volume_claims(self, storage: UsesVolume, replicas: int) -> Sequence[Object]:
         """Return the members' claims, if they are to be larger than Kubernetes made them: a StatefulSet never changes
         its claims. They are marked as retained, since they belong to the StatefulSet and must not be deleted once they
         have their size.
         """
         if self.live is None:
             return ()
-        claimed_size = self.live["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
-        if claimed_size == storage.storage_size:
+        requested_size = self.live["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"]
+        if requested_size == storage.storage_size:
             return ()
         names = (f"{_VOLUME}-{pod}" for pod in self.pod_names(replicas))
         claims = [kube.obj(self.ctx, "PersistentVolumeClaim", name, spec=_claim(storage)) for name in names]

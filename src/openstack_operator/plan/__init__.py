@@ -13,7 +13,6 @@ from .allowed import (
     without_effect,
 )
 from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions, progress_count
-from .claim import Claim, Claims
 from .condition_types import CONDITION_TYPES, condition_fault
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
 from .errors import (
@@ -40,6 +39,7 @@ from .ignored import (
 )
 from .image_profile import IMAGE_PROFILE, image_fields, spec_images
 from .kind import Kind
+from .name_claim import NameClaim, NameClaims
 from .pause import PAUSE, PAUSED, pause_reason
 from .permissions import NO_PERMISSIONS, Permissions, is_own_service, whom_to_ask, wrong_entry
 from .release import NO_RELEASE, Release, ReleaseEntry, check_version, is_earlier, major, parse
@@ -125,8 +125,6 @@ __all__ = [
     "Actuator",
     "AllowedUser",
     "Apply",
-    "Claim",
-    "Claims",
     "CloudPhase",
     "CloudTemplate",
     "Context",
@@ -141,6 +139,8 @@ __all__ = [
     "Listens",
     "MemberReports",
     "MissingReference",
+    "NameClaim",
+    "NameClaims",
     "Node",
     "Object",
     "Observation",

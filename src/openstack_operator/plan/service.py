@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol
 
 from ..api import Model, Resource, SecretUse, Sections, ServiceSpec
-from .claim import Claims
 from .context import Context, Listens
 from .ignored import (
     FIELDS_IGNORED,
@@ -22,6 +21,7 @@ from .ignored import (
 )
 from .image_profile import image_verdict
 from .kind import Kind
+from .name_claim import NameClaims
 from .node_labels import unused_labels
 from .release import Release
 from .single_copy import single_copies, single_copy_verdict
@@ -228,11 +228,11 @@ class Actuator:
     """Function from a spec to the handle of another operator's kind that has an object of the same name for the same
     thing; empty for none. That object is deleted first, and is created again if `ensure` raises Drifted.
     """
-    claims: Claims | None = None
+    claims: NameClaims | None = None
     """Function that returns the names that only one resource may have: of several that claim the same, the oldest has
     it. The others are not ensured, and removed with their fields in `ctx.conflicting_fields`.
     """
-    rivals: Mapping[Resource[Any], Claims] = field(default_factory=dict["Resource[Any]", Claims])
-    """Claims of other kinds, which may have the same keys."""
+    rivals: Mapping[Resource[Any], NameClaims] = field(default_factory=dict["Resource[Any]", NameClaims])
+    """NameClaims of other kinds, which may have the same keys."""
     interval: timedelta = timedelta(minutes=1)
     """Time between two passes, since nothing reports changes of the remote side."""

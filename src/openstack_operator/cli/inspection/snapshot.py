@@ -15,10 +15,10 @@ from ...plan import Object
 from ...runtime.cache.warnings import SELECTOR, warning
 from ...runtime.kubernetes.client import Client
 from ...runtime.kubernetes.errors import Forbidden, Missing
-from ...runtime.kubernetes.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, WARNING, Kind
+from ...runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, STATEFUL_SET, VOLUME_CLAIM, WARNING, Kind
 from ..kind_index import KINDS, KindEntry
 
-WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, CLAIM)
+WORKLOADS = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB, VOLUME_CLAIM)
 OURS = f"app.kubernetes.io/managed-by={MANAGED_BY}"
 _CONCURRENCY = 8
 """Requests that run at a time: a server of a small cluster has other clients."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...kube import MANAGED_BY, complete_since, conditions
 from ...plan import Object
-from ...runtime.kubernetes.kinds import CLAIM
+from ...runtime.kubernetes.kinds import VOLUME_CLAIM
 from .graph import svg
 from .relations import Relations, is_plane, relations
 from .snapshot import Snapshot
@@ -82,7 +82,7 @@ def _resources(related: Relations, start: datetime) -> Iterator[Span]:
 def _workloads(workloads: Iterable[Object], names: Mapping[str, str], start: datetime) -> Iterator[Span]:
     for live in workloads:
         owners = [names[each["uid"]] for each in live["metadata"].get("ownerReferences") or () if each["uid"] in names]
-        if owners and live["kind"] != CLAIM.kind:
+        if owners and live["kind"] != VOLUME_CLAIM.kind:
             yield from _span(subject(live), owners[0], _changed(live), _ended(live), start)
 
 

@@ -21,7 +21,7 @@ class _VolumeFields(Protocol):
     def retention(self) -> str: ...
 
 
-def claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> kube.Object:
+def volume_claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> kube.Object:
     """Return the PersistentVolumeClaim `<owner>-<suffix>`, which outlives its owner with retention Retain; `path` is
     the field of the spec that holds `fields`.
     """
@@ -30,11 +30,11 @@ def claim(ctx: Context[Any], suffix: str, fields: _VolumeFields, path: str) -> k
         "storageClassName": fields.storage_class_name,
         "resources": {"requests": {"storage": fields.size}},
     }
-    volume_claim = kube.obj(ctx, "PersistentVolumeClaim", ctx.name(suffix), spec=spec)
-    volume_claim = kube.annotated(volume_claim, {kube.FIELD: f"{path}.size"})
-    return kube.retained(volume_claim) if fields.retention == "Retain" else volume_claim
+    obj = kube.obj(ctx, "PersistentVolumeClaim", ctx.name(suffix), spec=spec)
+    obj = kube.annotated(obj, {kube.FIELD: f"{path}.size"})
+    return kube.retained(obj) if fields.retention == "Retain" else obj
 
 
-def claimed(claim: kube.Object) -> dict[str, Any]:
+def volume_source(claim: kube.Object) -> dict[str, Any]:
     """Return the volume source with which a pod mounts this claim."""
     return {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}

@@ -24,7 +24,7 @@ _EACH = 1024
 """Bytes that an object takes besides its content."""
 _NAMES = 1000
 """Owners of refused objects that are remembered, for each kind and namespace; beyond that all count as such."""
-_UNCLAIMED = 4
+_FOREIGN_SHARE = 4
 """Objects that belong to no resource may take one part in so many of a list."""
 
 
@@ -56,11 +56,11 @@ class _Usage:
 class Budget:
     """A count of the objects of several stores by namespace, which makes room where they are too many."""
 
-    def __init__(self, is_claimed: Callable[[Kind, Meta], bool], *, limit: int = BYTES, objects: int = OBJECTS) -> None:
-        """`is_claimed` says whether an object is a resource of ours, or was made for one that exists."""
+    def __init__(self, is_ours: Callable[[Kind, Meta], bool], *, limit: int = BYTES, objects: int = OBJECTS) -> None:
+        """`is_ours` says whether an object is a resource of ours, or was made for one that exists."""
         self.limit = limit
         self._objects = objects
-        self.is_claimed = is_claimed
+        self.is_ours = is_ours
         self._usages: defaultdict[str, _Usage] = defaultdict(_Usage)
         self.stores: list[Holder] = []
 
@@ -98,7 +98,7 @@ class Budget:
         candidates = [(each, item) for each, item in entries if (each, item.meta.name) != (store, name)]
         candidates.append((store, new))
         candidates.sort(key=lambda pair: pair[1].meta.creation_timestamp, reverse=True)
-        candidates.sort(key=lambda pair: self.is_claimed(pair[0].kind, pair[1].meta))
+        candidates.sort(key=lambda pair: self.is_ours(pair[0].kind, pair[1].meta))
         excess = usage.bytes + growth - int(self.limit * _ROOM)
         surplus = usage.objects + count - int(self._objects * _ROOM)
         stays = True
@@ -149,13 +149,13 @@ class Listing:
     def keeps(self, item: Cached) -> bool:
         """Return whether there is room for an object. Objects that belong to no resource have the smaller share."""
         namespace, budget = item.meta.namespace, self._budget
-        claimed, bytes_ = budget.is_claimed(self._store.kind, item.meta), size(item)
-        limit = budget.limit if claimed else budget.limit // _UNCLAIMED
-        if namespace and self._bytes[namespace, claimed] + bytes_ > limit:
+        ours, bytes_ = budget.is_ours(self._store.kind, item.meta), size(item)
+        limit = budget.limit if ours else budget.limit // _FOREIGN_SHARE
+        if namespace and self._bytes[namespace, ours] + bytes_ > limit:
             _add(self._owners[namespace], item.meta)
             budget.report(namespace)
             return False
-        self._bytes[namespace, claimed] += bytes_
+        self._bytes[namespace, ours] += bytes_
         return True
 
     def complete(self) -> None:

@@ -12,7 +12,7 @@ from ...plan import Transient
 from ...plan.node_labels import NodeLabels
 from ..kubernetes.client import Client
 from ..kubernetes.discovery import PERIOD, Discovery
-from ..kubernetes.kinds import CLAIM, NODE, POD, SECRET, STATEFUL_SET, WARNING, Catalog, Kind
+from ..kubernetes.kinds import NODE, POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, WARNING, Catalog, Kind
 from .budget import Budget
 from .entries import Cached, Change, Meta, Request, entry
 from .informer import Informer
@@ -48,12 +48,12 @@ class Cache:
         self.client, self.catalog = client, catalog
         self._namespaces = frozenset(namespaces)
         self._notify, self._on_kinds_changed = notify, on_kinds_changed
-        self.budget = Budget(self._is_claimed)
+        self.budget = Budget(self._is_ours)
         """Limit of what each namespace may take of these stores."""
         self.stores = {kind: Store(kind, self._take_in, self.budget) for kind in catalog.all}
         self.foreign = Store(SECRET, self._take_in, self.budget)
         """Metadata of Secrets that are not ours; their content is fetched when a spec names one."""
-        self.volumes = Store(CLAIM, self._take_in, self.budget)
+        self.volumes = Store(VOLUME_CLAIM, self._take_in, self.budget)
         """Volume claims that Kubernetes makes for StatefulSets of ours, with the labels of their selectors."""
         self.pods = Store(POD, self._take_in, self.budget)
         """Pods of ours, trimmed to what the operator shows of them."""
@@ -101,7 +101,7 @@ class Cache:
         yield Informer(self.client, self.volumes, namespace=scope, selector=f"{KIND},{_NOT_OURS}")
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)
 
-    def _is_claimed(self, kind: Kind, meta: Meta) -> bool:
+    def _is_ours(self, kind: Kind, meta: Meta) -> bool:
         return kind in self.catalog.resources or self.labeled_owner(meta) is not None
 
     def check_complete(self, request: Request) -> None:
@@ -203,11 +203,11 @@ class Cache:
                     return Request(kind.handle, namespace, owner_name)
         return None
 
-    def claim_owners(self, change: Change) -> list[Request]:
+    def volume_owners(self, change: Change) -> list[Request]:
         """Return the resource of a volume claim whose deletion began or ended, or that grows, even if a StatefulSet
         owns the claim.
         """
-        if change.kind is not CLAIM:
+        if change.kind is not VOLUME_CLAIM:
             return []
         sides = [
             side and (side.meta.deletion_timestamp, missing_size(side.decode())) for side in (change.old, change.new)
@@ -221,7 +221,7 @@ class Cache:
         if event["kind"] == POD.kind:
             pod = self.pods.get(namespace, event["name"])
             return self.labeled_owner(pod.meta) if pod else None
-        if event["kind"] == CLAIM.kind:
+        if event["kind"] == VOLUME_CLAIM.kind:
             # <claim of the template>-<StatefulSet>-<ordinal>
             stem = event["name"].rpartition("-")[0]
             sets = (workload for workload in self.stores[STATEFUL_SET] if workload.meta.namespace == namespace)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...plan import Claim, Claims
+from ...plan import NameClaim, NameClaims
 from ..cache.entries import Cached, Meta, Request
 from ..cache.plans import Maker
 from ..cache.world import World
@@ -37,11 +37,11 @@ class Ownership:
     each generation, not at each check.
     """
 
-    def __init__(self, world: World, kind: Kind, claims: Mapping[Kind, Claims]) -> None:
+    def __init__(self, world: World, kind: Kind, claims: Mapping[Kind, NameClaims]) -> None:
         self._world = world
         self._kind = kind
         self._claims = claims
-        self._cache: dict[str, tuple[tuple[int, int], Sequence[Claim]]] = {}
+        self._cache: dict[str, tuple[tuple[int, int], Sequence[NameClaim]]] = {}
         """Generation, with the epoch of the world, and its claims, by uid."""
 
     def conflicts(self, resource: Cached) -> Conflicts:
@@ -70,7 +70,7 @@ class Ownership:
         self._cache = {uid: self._cache[uid] for each in (mine, *rivals) if (uid := each.meta.uid) in self._cache}
         return [each for each in rivals if each.meta.namespace == mine.meta.namespace]
 
-    def _claims_of(self, claimant: _Claimant) -> Sequence[Claim]:
+    def _claims_of(self, claimant: _Claimant) -> Sequence[NameClaim]:
         meta, version = claimant.meta, (self._world.epoch, claimant.meta.generation)
         entry = self._cache.get(meta.uid)
         if entry is None or entry[0] != version:

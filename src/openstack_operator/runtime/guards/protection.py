@@ -8,7 +8,7 @@ from ...kube import PROTECTED
 from ...plan import SpecError, Transient
 from ..cache.entries import Cached, Request
 from ..cache.world import World
-from ..kubernetes.kinds import CLAIM
+from ..kubernetes.kinds import VOLUME_CLAIM
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -16,7 +16,7 @@ _MANAGER = "openstack-operator-protection"
 """Of its own, so that a claim which grows, and is applied then, does not lose the marks."""
 
 
-async def protect_claims(world: World, request: Request) -> None:
+async def protect_volume_claims(world: World, request: Request) -> None:
     """Annotate the members' claims of a resource. They have no owner, its labels, and its data. The claims of a
     StatefulSet that exists cannot be given annotations through it. What fails is tried again in the next pass.
     """
@@ -28,7 +28,7 @@ async def protect_claims(world: World, request: Request) -> None:
 
 async def _protect(world: World, claim: Cached) -> None:
     try:
-        await world.client.annotate(CLAIM, claim.decode(), PROTECTED, manager=_MANAGER)
+        await world.client.annotate(VOLUME_CLAIM, claim.decode(), PROTECTED, manager=_MANAGER)
     except (Transient, SpecError) as error:
         # The service is no worse for it.
         where = {"namespace": claim.meta.namespace, "name": claim.meta.name}

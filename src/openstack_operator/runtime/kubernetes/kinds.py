@@ -18,7 +18,7 @@ JOB = Kind("batch/v1", "Job", "jobs")
 DEPLOYMENT = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET = Kind("apps/v1", "StatefulSet", "statefulsets")
 DAEMON_SET = Kind("apps/v1", "DaemonSet", "daemonsets")
-CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+VOLUME_CLAIM = Kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 TOKEN_REVIEW = Kind("authentication.k8s.io/v1", "TokenReview", "tokenreviews")
 ACCESS_REVIEW = Kind("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
@@ -33,7 +33,7 @@ WARNING = EVENT
 
 CHILDREN = (
     SECRET,
-    CLAIM,
+    VOLUME_CLAIM,
     DEPLOYMENT,
     STATEFUL_SET,
     DAEMON_SET,

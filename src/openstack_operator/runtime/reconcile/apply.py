@@ -18,14 +18,14 @@ from ..cache.trimmed_pods import trimmed
 from ..cache.world import World
 from ..guards.node_claims import NodeClaims
 from ..kubernetes.errors import Conflict, Forbidden, Missing, NotAdmitted
-from ..kubernetes.kinds import CLAIM, DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, Kind
+from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE, STATEFUL_SET, VOLUME_CLAIM, Kind
 from ..process import gather_errors
 from .apply_cache import ApplyCache
 from .compare import covers
 from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
 from .jobs import has_message, message, retry_pause
-from .live_fields import with_last_node_ports, with_live_claims
+from .live_fields import with_last_node_ports, with_live_volume_claims
 from .missing_pods import nudge
 from .owned import owned, stamp_of
 
@@ -132,7 +132,7 @@ class Applier:
         if desired["kind"] == POD.kind:
             return await self._apply_labels(desired)
         kind = self._world.catalog.of(desired)
-        child = await self._claim(kind, desired, guarded=guarded)
+        child = await self._claim_nodes(kind, desired, guarded=guarded)
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)
         elif child and kind is STATEFUL_SET:
@@ -147,7 +147,7 @@ class Applier:
         new = await self._replace(kind, body, child, stamp, guarded=guarded)
         return await self._with_log(kind, new, new.decode())
 
-    async def _claim(self, kind: Kind, desired: Object, *, guarded: bool) -> Cached | None:
+    async def _claim_nodes(self, kind: Kind, desired: Object, *, guarded: bool) -> Cached | None:
         """Return the object of this name, None if there is none yet. Raises SpecError for an object of another owner
         and for nodes that run agents of another cloud, Transient for an object that is being deleted.
         """
@@ -265,14 +265,14 @@ class Applier:
     def _body(self, kind: Kind, desired: Object, child: Cached | None) -> Object:
         """Return the object as it is to be; a StatefulSet keeps the claims it was made with."""
         body = owned(desired, self._owner.meta, self._owner_kind, self._labels)
-        return with_live_claims(body, child.decode()) if child and kind is STATEFUL_SET else body
+        return with_live_volume_claims(body, child.decode()) if child and kind is STATEFUL_SET else body
 
     def _check(self, kind: Kind, existing: Cached, desired: Object) -> None:
         """Raise SpecError for an object of another owner, Transient for one that is being deleted."""
         name, controller = f"{kind.kind}/{existing.meta.name}", existing.meta.controller
         # A StatefulSet may control the claims of its members; what is wanted of them is only that they grow.
-        claimed = kind is CLAIM and controller is not None and controller.kind == STATEFUL_SET.kind
-        if controller is not None and controller.uid != self._owner.meta.uid and not claimed:
+        is_of_set = kind is VOLUME_CLAIM and controller is not None and controller.kind == STATEFUL_SET.kind
+        if controller is not None and controller.uid != self._owner.meta.uid and not is_of_set:
             ours = self._world.is_ours(controller.handle)
             role = self._world.resource(controller.handle).role if ours else ""
             # Of another group, too: one that is still there would have kept this one from being planned.
@@ -286,7 +286,7 @@ class Applier:
             self._recheck_in(_UNWATCHED)
             raise SpecError(name, _STRANGER)
         # A claim that is still mounted serves until its pod ends; its verdict warns of that.
-        if existing.meta.deletion_timestamp is not None and kind is not CLAIM:
+        if existing.meta.deletion_timestamp is not None and kind is not VOLUME_CLAIM:
             raise Transient(f"{name} is being deleted")
 
     async def _write(self, kind: Kind, body: Object, child: Cached | None, *, guarded: bool) -> Object:
@@ -302,7 +302,7 @@ class Applier:
                 # Their webhooks look into caches that may not have yet what was made just before.
                 raise Transient(str(error)) from None
             self._recheck_in(_UNWATCHED)
-            raise SpecError(field, f"{error}{_GROW if kind is CLAIM else ''}") if field else error from None
+            raise SpecError(field, f"{error}{_GROW if kind is VOLUME_CLAIM else ''}") if field else error from None
         except SpecError as error:
             raise refused_of_owner(body, error) if kind in self._world.catalog.resources else error from None
         except Missing as error:

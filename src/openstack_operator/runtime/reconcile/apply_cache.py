@@ -35,7 +35,7 @@ class ApplyCache:
         """End of the log of failed jobs."""
         self.announced_rollouts: set[str] = set()
         """Workloads of which an Event has said that their pods are being replaced."""
-        self.endangered_claims: set[str] = set()
+        self.endangered_volume_claims: set[str] = set()
         """Volume claims that are being deleted, of which an Event has warned."""
         self.recreations = Recreations()
         self.examined_versions: dict[str, str] = {}
@@ -60,7 +60,7 @@ class ApplyCache:
         stay, which each change of a workload keeps up to date.
         """
         of_objects = self._applied, self.short_since, self.failed_since, self.logs, self.examined_versions
-        for each in (*of_objects, self.removed_fields, self.endangered_claims):
+        for each in (*of_objects, self.removed_fields, self.endangered_volume_claims):
             each.clear()
         self.recreations = Recreations()
         self.contention = Contention()
@@ -71,7 +71,7 @@ class ApplyCache:
             each.pop(uid, None)
         self.rollouts.forget(uid)
         self.announced_rollouts.discard(uid)
-        self.endangered_claims.discard(uid)
+        self.endangered_volume_claims.discard(uid)
         self.recreations.forget(uid)
         self.removed_fields.pop(uid, None)
         self.contention.forget(uid)

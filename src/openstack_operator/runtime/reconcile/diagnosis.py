@@ -12,7 +12,7 @@ from ...plan import READY, Object, State, Verdict, progressing
 from ..cache.entries import Request
 from ..cache.trimmed_pods import workload_of
 from ..cache.world import World
-from ..kubernetes.kinds import CLAIM, JOB, SERVICE, STATEFUL_SET
+from ..kubernetes.kinds import JOB, SERVICE, STATEFUL_SET, VOLUME_CLAIM
 from .apply_cache import ApplyCache
 
 _WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
@@ -43,7 +43,7 @@ class Diagnostician:
         self._version = version
         memo.began = memo.began or steady
         self._patience = (memo.began + _UPGRADE - steady).total_seconds()
-        self._warned_claims = memo.endangered_claims
+        self._warned_volume_claims = memo.endangered_volume_claims
         self.volume_warnings: list[str] = []
         """Warnings about volume claims that are being deleted and were not before."""
         self.is_outdated = False
@@ -58,10 +58,10 @@ class Diagnostician:
         one whose volumes are being deleted, with a warning.
         """
         verdict = self._judge(live)
-        claims = [live] if live["kind"] == CLAIM.kind else self._claims(live)
+        claims = [live] if live["kind"] == VOLUME_CLAIM.kind else self._claims(live)
         dangers = {claim["metadata"]["uid"]: text for claim in claims if (text := danger(claim))}
-        self.volume_warnings += [text for uid, text in dangers.items() if uid not in self._warned_claims]
-        self._warned_claims.update(dangers)
+        self.volume_warnings += [text for uid, text in dangers.items() if uid not in self._warned_volume_claims]
+        self._warned_volume_claims.update(dangers)
         texts = [text for text in dangers.values() if text not in verdict.message]
         return replace(verdict, message="; ".join(text for text in (verdict.message, *texts) if text))
 

@@ -20,7 +20,7 @@ def with_last_node_ports(service: Object, last: Cached) -> Object:
     return {**service, "spec": {**service["spec"], "ports": ports}}
 
 
-def with_live_claims(body: Object, live: Object) -> Object:
+def with_live_volume_claims(body: Object, live: Object) -> Object:
     """Return the StatefulSet with the claim sizes it was made with, which Kubernetes does not let change."""
     sizes = {
         claim["metadata"]["name"]: claim["spec"].get("resources")

@@ -31,7 +31,7 @@ from ...plan.steps import WORKLOADS
 from .. import metrics
 from ..cache.entries import Cached, Request
 from ..clock import steady
-from ..guards.protection import protect_claims
+from ..guards.protection import protect_volume_claims
 from ..kubernetes.kinds import Kind
 from ..kubernetes.limits import check_limits
 from ..process import gather_errors
@@ -174,7 +174,7 @@ class Reconciler:
         """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
         try:
             await work.applier.prune(plan, work.children)
-            await protect_claims(self._engine.world, work.request)
+            await protect_volume_claims(self._engine.world, work.request)
         except Transient as error:
             return Verdict(State.RETRYING, str(error))
         return None

@@ -64,7 +64,7 @@ class Wakeups:
 
     def _requests_for(self, change: Change) -> list[Request]:
         meta, kind = change.meta, change.kind
-        requests = self._world.claim_owners(change)
+        requests = self._world.volume_owners(change)
         if self._node_claims.frees(change) or (kind is NODE and nodes.has_changed(change)):
             requests += self._node_claims.refused()
         if kind in self._world.catalog.resources:

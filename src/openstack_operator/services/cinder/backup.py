@@ -8,7 +8,7 @@ from ... import kube, oslo, parts
 from ...api import Sections
 from ...parts.connect.ceph import Ceph, ceph_client, on_ceph
 from ...parts.run.devices import DEVICES, iscsid
-from ...parts.run.files import claim, claimed
+from ...parts.run.files import volume_claim, volume_source
 from ...plan import HOSTS, Context, SpecError, Step
 from . import config, volume
 from .backend_model import Backup
@@ -71,8 +71,8 @@ def _storage(ctx: Context[CinderSpec], spec: Backup) -> tuple[Step | None, Seque
         server, _, path = spec.share.partition(":")
         return None, [kube.Mount(name="backups", path=FILES, volume={"nfs": {"server": server, "path": path}})]
     if spec.type == "posix":
-        files = claim(ctx, "backups", spec.files, "spec.backup.files")
-        mount = kube.Mount(name="backups", path=FILES, volume=claimed(files))
+        files = volume_claim(ctx, "backups", spec.files, "spec.backup.files")
+        mount = kube.Mount(name="backups", path=FILES, volume=volume_source(files))
         return Step(name="BackupStorage", objects=(files,)), [mount]
     return None, []
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ... import kube, oslo
 from ...api import CephSource, Sections
 from ...parts.connect.ceph import Ceph, ceph_client
-from ...parts.run.files import claim, claimed
+from ...parts.run.files import volume_claim, volume_source
 from ...plan import Context, SpecError, Step
 from .model import GlanceSpec, Store, stores
 
@@ -57,11 +57,11 @@ def sections(ctx: Context[GlanceSpec], plans: Sequence[StorePlan]) -> Sections:
 
 
 def _volume(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> StorePlan:
-    images = claim(ctx, "images", ctx.spec.storage, "spec.storage")
+    images = volume_claim(ctx, "images", ctx.spec.storage, "spec.storage")
     return StorePlan(
         sections={store.name: {"filesystem_store_datadir": f"{STATE}/images"}},
         steps=(Step(name="Storage", objects=(images,)),),
-        mounts=(kube.Mount(name="images", path=STATE, volume=claimed(images)),),
+        mounts=(kube.Mount(name="images", path=STATE, volume=volume_source(images)),),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 
-class Claim(NamedTuple):
+class NameClaim(NamedTuple):
     """One name on one server. Resources whose claims have an equal `key` want the same."""
 
     field: str
@@ -17,5 +17,5 @@ class Claim(NamedTuple):
     """Kind and name of the resource that is the server, and the name as that server compares names."""
 
 
-Claims = Callable[[Mapping[str, Any]], Sequence[Claim]]
+NameClaims = Callable[[Mapping[str, Any]], Sequence[NameClaim]]
 """The claims of a spec as the API server has it: a spec that is refused by now has them, too."""
