@@ -28,7 +28,7 @@ from openstack_operator.runtime.reconcile.apply import Applier
 from openstack_operator.runtime.reconcile.apply_cache import ApplyCache
 from openstack_operator.runtime.reconcile.diagnosis import Diagnostician
 from openstack_operator.runtime.reconcile.finalizers import delay
-from openstack_operator.runtime.reconcile.grace_period import Grace
+from openstack_operator.runtime.reconcile.grace_period import GracePeriod
 from openstack_operator.services.credentialrotation.model import CREDENTIAL_ROTATION
 from openstack_operator.services.credentialrotation.service import plan as plan_rotation
 from openstack_operator.services.keystone.keys import KeyRing
@@ -116,7 +116,7 @@ def resource(created: datetime) -> Cached:
 
 
 def test_a_deadline_set_by_a_clock_ahead_ends_in_time() -> None:
-    grace = Grace(30.0, lambda: 100.0, lambda: NOW)
+    grace = GracePeriod(30.0, lambda: 100.0, lambda: NOW)
     missing = kube_missing()
     verdict, remaining = grace.judge(Request("Nova", "x", "a"), resource(AHEAD), missing)
     assert remaining is not None
@@ -170,13 +170,13 @@ async def test_a_failed_job_is_tried_again_after_its_pause() -> None:
     meta = {"name": "sync", "namespace": "ns", "uid": "j", "resourceVersion": "1", "labels": labels}
     job = entry({"metadata": meta, "spec": {}, "status": {"conditions": [condition]}}, JOB)
     store.put(job)
-    memo, owner_kind = ApplyCache(), Kind("v1", "Server", "servers")
+    apply_cache, owner_kind = ApplyCache(), Kind("v1", "Server", "servers")
     owner = entry({"metadata": {"name": "db", "namespace": "ns", "uid": "o", "resourceVersion": "1"}}, owner_kind)
 
     async def retry(known_for: timedelta) -> float | None:
         applier = Applier(
             world,
-            memo,
+            apply_cache,
             Request("Server", "ns", "db"),
             owner,
             owner_kind,
@@ -223,9 +223,9 @@ def test_an_unknown_status_version_is_awaited_two_minutes_by_any_clock() -> None
         "metadata": {"name": "memcached", "generation": 1},
         "status": {"operatorVersion": "1.0", "observedGeneration": 1, "conditions": [ready]},
     }
-    memo, began = ApplyCache(), steady()
+    apply_cache, began = ApplyCache(), steady()
     answers = [
-        Diagnostician(world, request, now, memo, "2.0", steady=began + passed).judge(live).ready
+        Diagnostician(world, request, now, apply_cache, "2.0", steady=began + passed).judge(live).ready
         for now, passed in ((AHEAD, timedelta()), (NOW, timedelta(minutes=1)), (NOW, timedelta(minutes=3)))
     ]
     assert answers == [False, False, True]

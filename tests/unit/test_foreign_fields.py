@@ -120,7 +120,7 @@ class Cluster:
             pass
 
         self.stores: Any = {kind: SimpleNamespace(put=put) for kind in (KIND, DEPLOYMENT)}
-        self.memo = ApplyCache()
+        self.apply_cache = ApplyCache()
 
     async def get(self, *_: object) -> Object:
         self.reads += 1
@@ -144,7 +144,7 @@ class Cluster:
     async def look(self, kind: Kind = KIND, after: float = 0) -> tuple[ForeignFields, Cached]:
         now = NOW + timedelta(seconds=after)
         world: Any = self
-        fields = ForeignFields(world, self.memo, Request("OpenStackControlPlane", "x", "cloud"), "owner", now)
+        fields = ForeignFields(world, self.apply_cache, Request("OpenStackControlPlane", "x", "cloud"), "owner", now)
         return fields, await fields.remove(kind, entry(self.live, kind), "stamp")
 
 

@@ -13,7 +13,7 @@ from openstack_operator.runtime.cache.entries import Cached, Request, entry
 from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import STATEFUL_SET, Catalog, Kind
-from openstack_operator.runtime.reconcile.finalizers import release
+from openstack_operator.runtime.reconcile.finalizers import remove_stuck_finalizer
 from openstack_operator.runtime.reconcile.teardown import (
     FINALIZER,
     _needs_delete,  # pyright: ignore[reportPrivateUsage]
@@ -67,8 +67,10 @@ async def test_another_operator_has_time_to_clean_up(
     client = Patched()
     world = World(cast("Client", client), Catalog([MEMCACHED], [FOREIGN]), [], lambda change: None)
     if released_before:
-        world.released["x", FOREIGN.operator] = datetime.now(UTC) - timedelta(**released_before)
-    await release(world, REQUEST, FOREIGN, child(FOREIGN, ago(**deletion), FOREIGN.finalizer, "of.somebody/else"))
+        world.finalizer_removals["x", FOREIGN.operator] = datetime.now(UTC) - timedelta(**released_before)
+    await remove_stuck_finalizer(
+        world, REQUEST, FOREIGN, child(FOREIGN, ago(**deletion), FOREIGN.finalizer, "of.somebody/else")
+    )
     assert client.left == ([["of.somebody/else"]] if is_released else [])
 
 

@@ -13,7 +13,7 @@ from openstack_operator.plan import READY, Incomplete, MissingReference, SpecErr
 from openstack_operator.runtime.cache.entries import Cached, Meta, Request
 from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.kubernetes.kinds import Kind
-from openstack_operator.runtime.reconcile.grace_period import Grace
+from openstack_operator.runtime.reconcile.grace_period import GracePeriod
 from openstack_operator.runtime.reconcile.report import Patience, Report, Reporter
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ class Process:
 
     def __init__(self, age: float = 0) -> None:
         self.now = age
-        self.grace = Grace(30, lambda: self.now, lambda: BEGAN + timedelta(seconds=self.now))
+        self.grace = GracePeriod(30, lambda: self.now, lambda: BEGAN + timedelta(seconds=self.now))
 
     def judge(self, at: float, verdict: Verdict = MISSING) -> tuple[State, float | None]:
         self.now = at
@@ -108,7 +108,7 @@ class Cluster:
         )
         recorder: Any = SimpleNamespace(tell=self.tell)
         self.reporter = Reporter(world, recorder, patience=Patience(initial=0, later=0), clock=lambda: self.now)
-        self.reporter.grace.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
+        self.reporter.grace_period.wall_clock = lambda: BEGAN + timedelta(seconds=self.now)
 
     def publish(self, *_: object) -> bool:
         return False

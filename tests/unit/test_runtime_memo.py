@@ -24,12 +24,12 @@ def test_a_job_that_fails_again_and_again(how: str) -> None:
     for number in range(1, 10):
         held = job("sync", f"uid-{number}", number * 10)
         store.put(held)
-        manager.engine.memo.note_noop(held, "stamp")
-        manager.engine.memo.logs[held.meta.uid] = "it failed"
+        manager.engine.apply_cache.note_noop(held, "stamp")
+        manager.engine.apply_cache.logs[held.meta.uid] = "it failed"
         if how == "deleted":
             store.remove(job("sync", held.meta.uid, number * 10 + 1))
         elif how == "missing from a list":
             store.replace(None, (), str(number * 10 + 1))
     kept = {"uid-9"} if how == "made anew" else set[str]()
-    assert set(manager.engine.memo.logs) == kept
-    assert manager.engine.memo.is_noop(held, "stamp") is bool(kept)
+    assert set(manager.engine.apply_cache.logs) == kept
+    assert manager.engine.apply_cache.is_noop(held, "stamp") is bool(kept)

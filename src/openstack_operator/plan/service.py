@@ -179,8 +179,8 @@ class Service:
     def _make_plan(self, ctx: Context[Any]) -> Plan:
         checked = {name: verdict for check in self.checks for name, verdict in check(ctx).items()}
         plan = self.plan(ctx)
-        if copies := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
-            plan = plan.with_conditions(copies)
+        if condition := single_copy_verdict(single_copies(ctx, plan, self.dispensable)):
+            plan = plan.with_conditions(condition)
         remarks = {
             FIELDS_IGNORED: self._ignored_fields(ctx, plan),
             FIELDS_INCONSISTENT: {path: text for review in self.reviews for path, text in review(ctx, plan).items()},

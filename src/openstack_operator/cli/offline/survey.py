@@ -19,7 +19,7 @@ from ..render import CLOCK, OfflineCluster
 from .documents import Document
 from .findings import Finding, in_order
 from .manifest import Checker
-from .placeholders import ANOTHER, WORD, masked, twins
+from .placeholders import OTHER_PASSWORD, PASSWORD, counterparts_of, masked
 from .schema import RuleCheck, are_related
 from .substitute_certificates import Issuers
 
@@ -76,23 +76,26 @@ def survey(
     accepted = reader.accept(documents)
     kinds = AskedKinds(served)
     options: Mapping[str, Any] = {"domain": domain, "permissions": permissions}
-    paper = OfflineCluster(SERVICES, ACTUATORS, releases, password=WORD, served=kinds, reader=reader, **options)
-    paper.now = now or datetime.now(UTC)
-    reader.paper = paper
-    planned = tuple(paper.render(accepted, namespace))
+    cluster = OfflineCluster(SERVICES, ACTUATORS, releases, password=PASSWORD, served=kinds, reader=reader, **options)
+    cluster.now = now or datetime.now(UTC)
+    reader.cluster = cluster
+    planned = tuple(cluster.render(accepted, namespace))
     reader.conclude(planned, kinds)
 
-    def plan_to_print(word: str, issuers: Issuers) -> tuple[Planned, ...]:
+    def plan_with(password: str, issuers: Issuers) -> tuple[Planned, ...]:
         quiet = _QuietReader(issuers)
-        cluster = OfflineCluster(SERVICES, ACTUATORS, releases, password=word, served=served, reader=quiet, **options)
+        cluster = OfflineCluster(
+            SERVICES, ACTUATORS, releases, password=password, served=served, reader=quiet, **options
+        )
         cluster.now = _rendering_time(accepted)
         return tuple(cluster.render(accepted, namespace))
 
     def render() -> list[tuple[Id, list[Object]]]:
         issuers = Issuers()
-        resources, twin_objects = plan_to_print(WORD, issuers), twins(plan_to_print(ANOTHER, Issuers()))
+        resources = plan_with(PASSWORD, issuers)
+        counterparts = counterparts_of(plan_with(OTHER_PASSWORD, Issuers()))
         return [
-            (each.id, [issuers.marked(masked(each.id, obj, twin_objects)) for obj in each.objects])
+            (each.id, [issuers.marked(masked(each.id, obj, counterparts)) for obj in each.objects])
             for each in resources
             if each.objects
         ]
@@ -144,7 +147,7 @@ class AskedKinds(InstalledKinds):
 
 
 class _Reader:
-    """Takes down what a plan on paper says, in terms of the files."""
+    """Takes down what a plan on cluster says, in terms of the files."""
 
     def __init__(
         self, checker: Checker, namespace: str, served: frozenset[str], resources: Iterable[Resource[Any]]
@@ -153,7 +156,7 @@ class _Reader:
         self._namespace = namespace
         self._served = served
         self._kinds = {resource.handle: resource.kind for resource in resources}
-        self.paper: OfflineCluster | None = None
+        self.cluster: OfflineCluster | None = None
         self.findings: list[Finding] = []
         self.documents: dict[Id, Document] = {}
         self.foreign = 0
@@ -261,13 +264,13 @@ class _Reader:
         """Warn of what is in no file, of options that have no effect or will be removed, and of kinds a cluster has to
         serve.
         """
-        assert self.paper
+        assert self.cluster
         for (id_, path), reference in self._absent.items():
             kind, _, name = reference.partition("/")
             is_planned = (
-                self.paper.has_secret(id_.namespace, name)
+                self.cluster.has_secret(id_.namespace, name)
                 if kind == "Secret"
-                else self.paper.has_resource(kind, id_.namespace, name)
+                else self.cluster.has_resource(kind, id_.namespace, name)
             )
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
@@ -287,11 +290,11 @@ class _Reader:
 
     def _judged(self, planned: Sequence[Planned]) -> Iterator[tuple[Id, Context[Any]]]:
         """Yield the resources whose options can be judged: also those that are refused for something in them."""
-        assert self.paper
+        assert self.cluster
         yield from ((each.id, each.context) for each in planned if each.plan)
         for id_ in dict.fromkeys(self._refused):
             try:
-                yield id_, self.paper.context_of(id_)
+                yield id_, self.cluster.context_of(id_)
             except SpecError:
                 continue
 
@@ -318,15 +321,15 @@ class _Reader:
             self.findings += [document.finding(text, warning=True) for document in list(self.documents.values())[:1]]
 
     def _root(self, id_: Id) -> Document | None:
-        assert self.paper
-        while id_ not in self.documents and id_ in self.paper.made_from:
-            id_ = self.paper.made_from[id_][0]
+        assert self.cluster
+        while id_ not in self.documents and id_ in self.cluster.made_from:
+            id_ = self.cluster.made_from[id_][0]
         return self.documents.get(id_)
 
     def _tell(self, id_: Id, path: str, message: str, *, warning: bool = False) -> None:
         """Add a finding at the place in the files that causes it."""
-        assert self.paper
-        parents = self.paper.made_from
+        assert self.cluster
+        parents = self.cluster.made_from
         while id_ not in self.documents and id_ in parents:
             parent, child = parents[id_]
             owner = owner_path(child, path)

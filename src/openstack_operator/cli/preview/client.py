@@ -171,7 +171,7 @@ class DryRunClient(Client):
             return {**live, "metadata": metadata}
         return self._keep(address, {**live, "metadata": metadata})
 
-    async def release_fields(self, kind: Kind, obj: Object) -> Object:
+    async def disown_fields(self, kind: Kind, obj: Object) -> Object:
         """Return the object as it is: who owns its fields does not show in a preview."""
         if (live := await self.get(*_address(kind, obj))) is None:
             raise Missing(f"{kind.kind}/{obj['metadata']['name']} is gone")

@@ -14,7 +14,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 _ANNOTATION = "f:kubectl.kubernetes.io/last-applied-configuration"
-_COPY = "kubectl-last-applied"
+_LAST_APPLIED_MANAGER = "kubectl-last-applied"
 """Name under which kubectl keeps that annotation up to date when it applies on the server."""
 
 
@@ -66,7 +66,9 @@ def _owns_content(entry: Object) -> bool:
     """Return True for a tool of a user that applied more than labels and annotations."""
     manager = str(entry.get("manager") or "")
     is_ours = manager == FIELD_MANAGER or manager.startswith(f"{FIELD_MANAGER}-")
-    return not is_ours and manager != _COPY and bool((entry.get("fieldsV1") or {}).keys() - {"f:metadata"})
+    return (
+        not is_ours and manager != _LAST_APPLIED_MANAGER and bool((entry.get("fieldsV1") or {}).keys() - {"f:metadata"})
+    )
 
 
 def _owns_annotation(entry: Object) -> bool:

@@ -237,8 +237,8 @@ class Preview:
     def _on_change(self, change: Change) -> None:
         self._engine.node_claims.follow(change)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
-            self._engine.memo.forget(change.old.meta.uid)
-        waiters = self._engine.memo.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
+            self._engine.apply_cache.forget(change.old.meta.uid)
+        waiters = self._engine.apply_cache.rollouts.follow(change, datetime.now(UTC)) if change.kind in BLOCKING else []
         if self._is_loaded:
             for request in (*waiters, *self._wakeups.after(change)):
                 self._wake(request)

@@ -42,7 +42,7 @@ class World(Cache):
         """Resources that are gone, and come back: the resource that made them exists."""
         self._awaiting_recreation: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
         """Resources that are gone and come back, each with what it published last."""
-        self.released: dict[tuple[str, str], datetime] = {}
+        self.finalizer_removals: dict[tuple[str, str], datetime] = {}
         """Time at which this operator last took off the finalizer of another operator, by namespace and operator."""
         self.epoch = 0
         """Number of times that the cluster was put back to an earlier state; generations are of one epoch."""

@@ -80,7 +80,7 @@ class SecretSharing:
         owner = self._world.last_owner(meta)
         service = self._services.get(self._world.resource(owner.kind).role) if owner else None
         if owner and service and service.collects:
-            return await self._problem_of_copy(user, use, owner, service, findings, visited | {meta.name})
+            return await self._problem_of_aggregate(user, use, owner, service, findings, visited | {meta.name})
         if _is_public(use, secret) or _is_shared(use, secret.meta, owner, service):
             return ""
         is_of_one_plan = self._is_of_one_plan(user, meta)
@@ -90,7 +90,7 @@ class SecretSharing:
             return ""
         return _refusal(user, meta.name, _name(self._world, owner))
 
-    async def _problem_of_copy(
+    async def _problem_of_aggregate(
         self,
         user: _User,
         use: SecretUse,

@@ -239,7 +239,7 @@ class Client:
         spec = {field: value for field, value in obj["spec"].items() if field not in unknown}
         return await self._apply(kind, {**obj, "spec": spec}, None)
 
-    async def release_fields(self, kind: Kind, obj: Object) -> Object:
+    async def disown_fields(self, kind: Kind, obj: Object) -> Object:
         """Make the fields of `obj` stay as they are when `apply` no longer names them. Raises Conflict where they have
         other values by now: then they have another owner already.
         """

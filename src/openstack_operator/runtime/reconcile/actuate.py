@@ -21,7 +21,7 @@ from ..kubernetes.errors import Forbidden
 from ..kubernetes.kinds import NAMESPACE, Kind
 from ..kubernetes.limits import check_limits
 from .events import RECREATION
-from .finalizers import PATIENCE, add, comes_back, delay, delete, drop, release
+from .finalizers import PATIENCE, add, comes_back, delay, delete, drop, remove_stuck_finalizer
 from .gather import parse
 from .inputs import ADMIN_SECRET
 from .passes import Engine, Result
@@ -191,7 +191,7 @@ class ActuatorReconciler:
         if twin.meta.deletion_timestamp is None:
             # The user who deletes this one may not have deleted the other yet.
             return delay(self._engine.world, resource) < PATIENCE
-        await release(self._engine.world, request, kind, twin)
+        await remove_stuck_finalizer(self._engine.world, request, kind, twin)
         return True
 
     async def _recreate(self, request: Request, twin: tuple[Kind, Cached] | None) -> None:
@@ -204,7 +204,7 @@ class ActuatorReconciler:
                 await delete(self._engine.world, *twin, "Background", by=request)
                 if owner := twin[1].meta.controller:
                     name = f"{twin[0].kind}/{twin[1].meta.name}"
-                    self._engine.memo.recreations.give_up(owner.uid, name)
+                    self._engine.apply_cache.recreations.give_up(owner.uid, name)
 
     async def _removal_context(self, request: Request, resource: Cached) -> Context[Any] | None:
         """Return the context to remove with; None where the remote side ends itself or cannot be addressed anymore."""

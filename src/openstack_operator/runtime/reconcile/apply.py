@@ -46,7 +46,7 @@ class Applier:
     def __init__(  # noqa: PLR0913  (what a pass works with)
         self,
         world: World,
-        memo: ApplyCache,
+        apply_cache: ApplyCache,
         request: Request,
         owner: Cached,
         owner_kind: Kind,
@@ -56,7 +56,7 @@ class Applier:
         *,
         node_claims: NodeClaims,
     ) -> None:
-        self._world, self._node_claims, self._memo = world, node_claims, memo
+        self._world, self._node_claims, self._apply_cache = world, node_claims, apply_cache
         self._request = request
         self._owner, self._owner_kind = owner, owner_kind
         # By the clock of the machine, and by the one that only grows (`clock.steady`).
@@ -74,7 +74,7 @@ class Applier:
         """Objects that were written or deleted, as `Kind/name created`."""
         self.rollouts: list[str] = []
         """Workloads whose pods are replaced from now on, as Kind/name."""
-        self.foreign = ForeignFields(world, memo, request, owner.meta.uid, self._steady)
+        self.foreign = ForeignFields(world, apply_cache, request, owner.meta.uid, self._steady)
         self.contended_objects: list[tuple[Kind, str]] = []
         """Objects that another program keeps changing, each by its kind and name."""
 
@@ -136,7 +136,7 @@ class Applier:
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)
         elif child and kind is STATEFUL_SET:
-            desired, remaining = nudge(child, desired, self._memo.short_since, self._steady)
+            desired, remaining = nudge(child, desired, self._apply_cache.short_since, self._steady)
             if remaining:
                 self._recheck_in(remaining)
         body = self._body(kind, desired, child)
@@ -171,7 +171,7 @@ class Applier:
         if is_applied and self._is_unchanged(body, child, live, stamp):
             child = await self.foreign.remove(kind, child, stamp)
             return await self._with_log(kind, child, child.decode())
-        if pause := self._memo.contention.pause(child.meta.uid, stamp, self._steady):
+        if pause := self._apply_cache.contention.pause(child.meta.uid, stamp, self._steady):
             self._recheck_in(pause)
             return await self._with_log(kind, child, live)
         return None
@@ -183,13 +183,13 @@ class Applier:
         self._world.stores[kind].put(new, by=self._request)
         new = await self.foreign.remove(kind, new, stamp)
         self._remember(kind, body, child)
-        if child and self._memo.contention.note(child.meta.uid, stamp, self._steady):
+        if child and self._apply_cache.contention.note(child.meta.uid, stamp, self._steady):
             self.contended_objects.append((kind, child.meta.name))
         if child is None and kind is SERVICE and body["spec"].get("type", _CLUSTER_IP) != _CLUSTER_IP:
             # It was given a port, which this plan could not know.
             self._recheck_in(0.0)
         if not covers(body, new.decode()):
-            self._memo.note_noop(new, stamp)
+            self._apply_cache.note_noop(new, stamp)
         return new
 
     async def _orphan_pods(self, kind: Kind, child: Cached) -> None:
@@ -205,12 +205,14 @@ class Applier:
         if not child or kind.kind not in WORKLOADS:
             return
         if not covers(body["spec"]["template"], child.decode()["spec"]["template"]):
-            self._memo.announced_rollouts.add(child.meta.uid)
+            self._apply_cache.announced_rollouts.add(child.meta.uid)
             self.rollouts.append(name)
 
     def _is_unchanged(self, body: Object, child: Cached, live: Object, stamp: str) -> bool:
         """Return whether the object is as the operator applied it. Metadata may change without a new generation."""
-        return covers(body, live) or (self._memo.is_noop(child, stamp) and covers(body["metadata"], live["metadata"]))
+        return covers(body, live) or (
+            self._apply_cache.is_noop(child, stamp) and covers(body["metadata"], live["metadata"])
+        )
 
     async def _apply_labels(self, desired: Object) -> Object:
         """Return the pod with its desired labels and annotations. One that is gone is no error: the pod in its place
@@ -237,7 +239,7 @@ class Applier:
         it is tried again under the same name, and remembers how the last try ended.
         """
         live = await self._with_log(kind, job, job.decode())
-        remaining = retry_pause(job.meta.uid, live, self._now, self._steady, self._memo.failed_since)
+        remaining = retry_pause(job.meta.uid, live, self._now, self._steady, self._apply_cache.failed_since)
         child, last_failure = cast("Cached | None", job), job.meta.annotations.get(LAST_FAILURE, "")
         if remaining:
             self._recheck_in(remaining)
@@ -294,7 +296,7 @@ class Applier:
             if guarded:
                 return await self._write_guarded(kind, body, child)
             if kind is DEPLOYMENT and child and "replicas" not in body["spec"]:
-                await self._release_replicas(body, child)
+                await self._disown_replicas(body, child)
             return await self._apply_body(kind, body, child)
         except NotAdmitted as error:
             field = body["metadata"]["annotations"].get(FIELD)
@@ -345,12 +347,12 @@ class Applier:
                 return await client.apply(kind, body)
             raise
 
-    async def _release_replicas(self, body: Object, child: Cached) -> None:
+    async def _disown_replicas(self, body: Object, child: Cached) -> None:
         """Keep the number of pods when an autoscaler takes over: it would first fall to Kubernetes' default of one."""
         spec = {"replicas": child.decode()["spec"]["replicas"]}
         metadata = {name: body["metadata"][name] for name in ("name", "namespace")} | {"uid": child.meta.uid}
         with contextlib.suppress(Conflict):
-            await self._world.client.release_fields(DEPLOYMENT, {**body, "metadata": metadata, "spec": spec})
+            await self._world.client.disown_fields(DEPLOYMENT, {**body, "metadata": metadata, "spec": spec})
 
     async def _write_guarded(self, kind: Kind, body: Object, child: Cached | None) -> Object:
         """Create the object, or replace exactly the version that was read. Raises Conflict, a Transient."""
@@ -380,6 +382,6 @@ class Applier:
         """Return the object, a Job that has ended with what it said in `status.log`, where the readiness rule looks."""
         if kind is not JOB or not has_message(child, live):
             return live
-        if child.meta.uid not in self._memo.logs:
-            self._memo.logs[child.meta.uid] = await message(self._world, child, live)
-        return {**live, "status": {**live["status"], "log": self._memo.logs[child.meta.uid]}}
+        if child.meta.uid not in self._apply_cache.logs:
+            self._apply_cache.logs[child.meta.uid] = await message(self._world, child, live)
+        return {**live, "status": {**live["status"], "log": self._apply_cache.logs[child.meta.uid]}}

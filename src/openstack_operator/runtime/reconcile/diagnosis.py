@@ -29,21 +29,21 @@ class Diagnostician:
         world: World,
         request: Request,
         now: datetime,
-        memo: ApplyCache,
+        apply_cache: ApplyCache,
         version: str,
         *,
         steady: datetime,
         image_fields: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """`version` is that of this operator; `steady` the time of clock.steady; `image_fields` has the fields of the
-        spec that set an image, by it. Roll-outs that are finished are removed from those of `memo`.
+        spec that set an image, by it. Roll-outs that are finished are removed from those of `apply_cache`.
         """
         self._image_fields = image_fields
-        self._world, self._request, self._now, self._rollouts = world, request, now, memo.announced_rollouts
+        self._world, self._request, self._now, self._rollouts = world, request, now, apply_cache.announced_rollouts
         self._version = version
-        memo.began = memo.began or steady
-        self._patience = (memo.began + _UPGRADE - steady).total_seconds()
-        self._warned_volume_claims = memo.endangered_volume_claims
+        apply_cache.began = apply_cache.began or steady
+        self._patience = (apply_cache.began + _UPGRADE - steady).total_seconds()
+        self._warned_volume_claims = apply_cache.endangered_volume_claims
         self.volume_warnings: list[str] = []
         """Warnings about volume claims that are being deleted and were not before."""
         self.is_outdated = False

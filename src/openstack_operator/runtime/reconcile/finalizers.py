@@ -125,17 +125,17 @@ async def finish_deletions(world: World, request: Request) -> bool:
     return unknown
 
 
-async def release(world: World, request: Request, kind: Kind, child: Cached) -> None:
+async def remove_stuck_finalizer(world: World, request: Request, kind: Kind, child: Cached) -> None:
     """Take off the finalizer of another operator whose object has been going for too long: that operator, or the server
     it needs, is gone. Nothing of the object has to be removed elsewhere (`Kind.finalizer`). Raises Transient.
     """
     if not kind.finalizer or kind.finalizer not in child.meta.finalizers:
         return
     now, key = steady(), (request.namespace, kind.operator)
-    is_unresponsive = now - world.released.get(key, datetime.min.replace(tzinfo=UTC)) < _UNRESPONSIVE
+    is_unresponsive = now - world.finalizer_removals.get(key, datetime.min.replace(tzinfo=UTC)) < _UNRESPONSIVE
     if delay(world, child) < (_SOON if is_unresponsive else PATIENCE):
         return
-    world.released[key] = now
+    world.finalizer_removals[key] = now
     _log.warning("let go for its operator", kind=kind.handle, namespace=request.namespace, name=child.meta.name)
     try:
         finalizers = [name for name in child.meta.finalizers if name != kind.finalizer]

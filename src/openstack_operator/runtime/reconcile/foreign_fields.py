@@ -29,7 +29,7 @@ class ForeignFields:
     """The fields of others in the objects of one resource, during one pass."""
 
     world: World
-    memo: ApplyCache
+    apply_cache: ApplyCache
     request: Request
     uid: str
     now: datetime
@@ -44,7 +44,7 @@ class ForeignFields:
         if not child.meta.editors or kind.role in _OF_USERS or not (is_own or kind.kind in WORKLOADS):
             return child
         version = child.meta.resource_version
-        if self.memo.examined_versions.get(child.meta.uid) == version:
+        if self.apply_cache.examined_versions.get(child.meta.uid) == version:
             return child
         live = await self.world.client.get(kind, child.meta.namespace, child.meta.name)
         if live is None or live["metadata"]["uid"] != child.meta.uid:
@@ -53,14 +53,14 @@ class ForeignFields:
         for each in (each for each in fields if may_stay(live, each)):
             self._allowed.append(f"{_subject(live, each)} stays, since the annotation {KEEP_FIELDS} names it")
         if not fields:
-            self.memo.examined_versions[child.meta.uid] = version
+            self.apply_cache.examined_versions[child.meta.uid] = version
         fields = [each for each in fields if not may_stay(live, each)]
-        if not fields or self.memo.contention.pause(child.meta.uid, stamp, self.now):
+        if not fields or self.apply_cache.contention.pause(child.meta.uid, stamp, self.now):
             return child
         written = await self._without(kind, live, fields)
         if written is None:
             return child
-        self.memo.contention.note(child.meta.uid, stamp, self.now)
+        self.apply_cache.contention.note(child.meta.uid, stamp, self.now)
         self.removed += [_removal(live, each) for each in fields]
         new = entry(written, kind)
         self.world.stores[kind].put(new, by=self.request)
@@ -85,17 +85,17 @@ class ForeignFields:
             written = live
         if written["metadata"]["resourceVersion"] == metadata["resourceVersion"]:
             # Or the API server fills in the same value, which is the default of the definition.
-            self.memo.examined_versions[metadata["uid"]] = metadata["resourceVersion"]
+            self.apply_cache.examined_versions[metadata["uid"]] = metadata["resourceVersion"]
             return None
         return written
 
     def conditions(self) -> dict[str, Verdict]:
         """Return the condition that names fields which are kept, or were removed a short while ago; none without."""
         if self.removed:
-            self.memo.removed_fields[self.uid] = self.now, tuple(self.removed)
-        since, removed = self.memo.removed_fields.get(self.uid, (self.now, ()))
+            self.apply_cache.removed_fields[self.uid] = self.now, tuple(self.removed)
+        since, removed = self.apply_cache.removed_fields.get(self.uid, (self.now, ()))
         if self.now >= since + _SHOWN_FOR:
-            self.memo.removed_fields.pop(self.uid, None)
+            self.apply_cache.removed_fields.pop(self.uid, None)
             removed = ()
         texts = [*removed, *self._allowed]
         return (
@@ -105,9 +105,9 @@ class ForeignFields:
     @property
     def recheck_after(self) -> float | None:
         """Seconds until a field that was removed is named no longer."""
-        if self.uid not in self.memo.removed_fields:
+        if self.uid not in self.apply_cache.removed_fields:
             return None
-        return max(1.0, (self.memo.removed_fields[self.uid][0] + _SHOWN_FOR - self.now).total_seconds())
+        return max(1.0, (self.apply_cache.removed_fields[self.uid][0] + _SHOWN_FOR - self.now).total_seconds())
 
 
 def _position(pointer: str) -> list[tuple[bool, int, str]]:

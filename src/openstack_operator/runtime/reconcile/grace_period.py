@@ -1,4 +1,4 @@
-"""Grace for what a spec needs and is not there, or not complete: it may be on its way."""
+"""GracePeriod for what a spec needs and is not there, or not complete: it may be on its way."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..cache.entries import Cached, Request
 
 
 @dataclass
-class Grace:
+class GracePeriod:
     """Time for what is incomplete at first: a user who applies a folder, or restores a backup, writes one object after
     another, and tools that do so call a failure final when they see one.
     """

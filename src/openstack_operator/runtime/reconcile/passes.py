@@ -53,7 +53,7 @@ class Engine:
     node_claims: NodeClaims
     gatherer: Gatherer
     reporter: Reporter
-    memo: ApplyCache = field(default_factory=ApplyCache)
+    apply_cache: ApplyCache = field(default_factory=ApplyCache)
     outlook: Outlook = lambda verdict: verdict
 
 
@@ -113,7 +113,7 @@ class ErrorBoundary:
         # Quoted: whoever may write the resource wrote it, and a command follows.
         message = f"reason given: {one_line(reason)!r}; {text}" if reason.strip() else text
         await self._engine.reporter.report_pause(request, resource, Verdict(State.READY, message, PAUSED))
-        self._engine.memo.rollouts.forget(resource.meta.uid)
+        self._engine.apply_cache.rollouts.forget(resource.meta.uid)
         return await reconciler.note_plan(request, resource)
 
     async def _clean_up(self, request: Request) -> Result:

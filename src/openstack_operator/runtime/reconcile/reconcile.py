@@ -134,11 +134,19 @@ class Reconciler:
         engine, now = self._engine, steady()
         world, kind = engine.world, engine.world.resource(request.kind)
         applier = Applier(
-            world, engine.memo, request, resource, kind, context.now, children, now, node_claims=engine.node_claims
+            world,
+            engine.apply_cache,
+            request,
+            resource,
+            kind,
+            context.now,
+            children,
+            now,
+            node_claims=engine.node_claims,
         )
         fields = image_fields(context.spec)
         diagnostician = Diagnostician(
-            world, request, context.now, engine.memo, engine.reporter.version, steady=now, image_fields=fields
+            world, request, context.now, engine.apply_cache, engine.reporter.version, steady=now, image_fields=fields
         )
         return _PassContext(
             request=request,
@@ -226,7 +234,7 @@ class Reconciler:
         """Return the objects that the pass made again, since a user had deleted them."""
         names = [f"{obj['kind']}/{obj['metadata']['name']}" for obj in plan.objects]
         child_names = [f"{kind.kind}/{child.meta.name}" for kind, child in children]
-        return self._engine.memo.recreations.note(resource.meta.uid, names, child_names, applier.changes)
+        return self._engine.apply_cache.recreations.note(resource.meta.uid, names, child_names, applier.changes)
 
     def _gate(
         self,
@@ -245,7 +253,7 @@ class Reconciler:
             return maker is not None and maker != request
 
         return RolloutGate(
-            self._engine.memo.rollouts,
+            self._engine.apply_cache.rollouts,
             request,
             resource.meta.uid,
             now,
@@ -266,7 +274,7 @@ class Reconciler:
 
     def _required(self, request: Request, spec: Model, now: datetime) -> Iterator[Required]:
         """Yield the resources that a resource refers to and requires, of which none requires it."""
-        world, outdated = self._engine.world, self._engine.memo.rollouts.outdated
+        world, outdated = self._engine.world, self._engine.apply_cache.rollouts.outdated
         for ref in dict.fromkeys(ref for _, ref in references(spec) if not ref.optional):
             for kind in world.kinds(ref.kind):
                 target = Request(kind.handle, ref.namespace_in(request.namespace), ref.name)
@@ -285,7 +293,7 @@ class Reconciler:
         """Remember since when workloads of a resource wait for another pod template. While they wait for their turn no
         time counts: what requires the resource comes after it, however many come before.
         """
-        outdated = self._engine.memo.rollouts.outdated
+        outdated = self._engine.apply_cache.rollouts.outdated
         waiting = [
             verdict
             for step, verdict in verdicts.items()
@@ -334,7 +342,7 @@ class Reconciler:
             if returns is None and delay(self._engine.world, resource) < PATIENCE:
                 return await self._wait_for(request, resource, "its owner to be looked at", seconds=1)
             if returns:
-                return await self._release(request, resource)
+                return await self._orphan_children(request, resource)
             await drop(world, request, resource, RECREATED)
             if (resource := world.get(request) or resource).meta.deletion_timestamp is None:
                 return Result()
@@ -345,7 +353,7 @@ class Reconciler:
             return Result(after=1) if unsettled else Result()
         return await self._wait_for(request, resource, blocker)
 
-    async def _release(self, request: Request, resource: Cached) -> Result:
+    async def _orphan_children(self, request: Request, resource: Cached) -> Result:
         """Let a resource go that comes back, without what it made: the next one of its name takes that over."""
         world = self._engine.world
         children = [(kind, child) for kind, child in world.children(request) if child.meta.controller]

@@ -22,7 +22,7 @@ from ..kubernetes.errors import Conflict, Missing
 from ..rollout.running_release import running_release
 from ..rollout.still_serving import still_serves_without_plan
 from .events import Recorder
-from .grace_period import Grace
+from .grace_period import GracePeriod
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -105,7 +105,7 @@ class Reporter:
     """Time since which a status differs from the written one."""
 
     def __post_init__(self) -> None:
-        self.grace = Grace(self.patience.missing, self.clock)
+        self.grace_period = GracePeriod(self.patience.missing, self.clock)
 
     async def report(self, request: Request, resource: Cached, report: Report) -> float | None:
         """Write the status, or return the seconds until the next pass because it may still change.
@@ -185,17 +185,17 @@ class Reporter:
     def forget(self, request: Request) -> None:
         """Forget a resource that is gone."""
         self._pending.pop(request, None)
-        self.grace.forget(request)
+        self.grace_period.forget(request)
 
     def _with_grace(self, request: Request, resource: Cached, report: Report) -> tuple[Report, float | None]:
         """Return the report, in which missing objects are waited for at first, and the seconds left of that grace."""
         names = [name for name, verdict in report.conditions.items() if verdict.incomplete]
         if not report.keep_others and not names:
-            self.grace.complete(request)
+            self.grace_period.complete(request)
             return report, None
         verdicts, remaining = dict(report.conditions), None
         for name in names or ["Ready"]:
-            verdicts[name], remaining = self.grace.judge(request, resource, verdicts[name])
+            verdicts[name], remaining = self.grace_period.judge(request, resource, verdicts[name])
         return replace(report, conditions=verdicts), remaining
 
     def _with_service(self, request: Request, resource: Cached, report: Report) -> Report:

@@ -10,7 +10,7 @@ from ..cache.entries import Cached, Request
 from ..cache.world import World
 from ..kubernetes.kinds import Kind
 from ..process import gather_errors
-from .finalizers import add, delete, drop, finish_deletion, release
+from .finalizers import add, delete, drop, finish_deletion, remove_stuck_finalizer
 from .gather import Gatherer, parse
 from .planning import make_plan
 
@@ -53,7 +53,7 @@ class Teardown:
             finish_deletion(self._world, request, kind, child) for kind, child in self._world.children(request)
         )
         await gather_errors(
-            release(self._world, request, kind, child)
+            remove_stuck_finalizer(self._world, request, kind, child)
             for kind, child in children
             if child.meta.deletion_timestamp is not None
         )

@@ -92,7 +92,7 @@ class Leader:
             await asyncio.gather(task, renewal, return_exceptions=True)
             self._until = -math.inf
             if not lost:
-                await self._release()
+                await self._give_up_lease()
         if lost:
             raise self._lost()
         await task
@@ -225,7 +225,7 @@ class Leader:
             self._last_written = written, acquired, transitions
             self._observed = written, self._clock()
 
-    async def _release(self) -> None:
+    async def _give_up_lease(self) -> None:
         """Let another replica start at once; without this it waits for the lease to lapse."""
         with contextlib.suppress(Transient, SpecError, TimeoutError):
             async with asyncio.timeout(self._retry):

@@ -202,9 +202,9 @@ class Manager:
         """Wake the resources that a change concerns, except for the resource whose pass made it."""
         self.engine.node_claims.follow(change)
         if change.old and (change.new is None or change.new.meta.uid != change.old.meta.uid):
-            self.engine.memo.forget(change.old.meta.uid)
+            self.engine.apply_cache.forget(change.old.meta.uid)
         # Also while another replica acts, so that this one knows when a roll-out began once it takes over.
-        waiters = self.engine.memo.rollouts.follow(change, steady()) if change.kind in BLOCKING else []
+        waiters = self.engine.apply_cache.rollouts.follow(change, steady()) if change.kind in BLOCKING else []
         if not self._active:
             return
         for request in (*waiters, *self._wakeups.after(change)):
@@ -220,7 +220,7 @@ class Manager:
     def _judge_anew(self) -> None:
         """Forget what passes have learned, and look at everything again: the cluster has an earlier state."""
         self.engine.node_claims.read_again()
-        self.engine.memo.forget_all()
+        self.engine.apply_cache.forget_all()
         self.engine.reporter.recorder.forget_all()
         self._wake_all()
         for request in self._pending_deletions() if self._active else ():

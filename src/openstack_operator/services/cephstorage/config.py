@@ -43,7 +43,7 @@ def pool_names(spec: CephStorageSpec) -> dict[str, str]:
     return {use: pool.name or use for use, pool in pools(spec).items()}
 
 
-def copies(spec: CephStorageSpec, pool: Pool | None = None) -> int:
+def replica_count(spec: CephStorageSpec, pool: Pool | None = None) -> int:
     """Return the number of copies of each object in a new pool; without a pool, in the one that Ceph itself makes."""
     size = pool.size if pool else None
     return size or (min(3, spec.osds.replicas) if spec.mode == "local" else 3)
@@ -101,7 +101,7 @@ def daemon_conf(ctx: Context[CephStorageSpec], identity: str, monitors: Sequence
                 # A Service's address is translated on the way, and the result is no daemon's address.
                 "ms learn addr from peer": "false",
                 # Ceph's own pool, made before any of ours, would wait without end for OSDs that do not exist.
-                "osd pool default size": str(copies(ctx.spec)),
+                "osd pool default size": str(replica_count(ctx.spec)),
                 "mon allow pool size one": "true",
                 "mon warn on pool no redundancy": "false",
             },

@@ -103,7 +103,7 @@ def _ceph_config(spec: CephStorageSpec) -> dict[str, Any]:
     """Return the options for a Ceph whose pools have fewer copies than Ceph expects: the pool that Ceph itself makes
     would wait without end for OSDs that do not exist.
     """
-    most = max(config.copies(spec, pool) for pool in pools(spec).values())
+    most = max(config.replica_count(spec, pool) for pool in pools(spec).values())
     if most >= _DEFAULT_COPIES:
         return {}
     options = {"osd_pool_default_size": str(most)}
@@ -114,7 +114,7 @@ def _ceph_config(spec: CephStorageSpec) -> dict[str, Any]:
 
 def _pool(spec: CephStorageSpec, use: str) -> Object:
     pool = pools(spec)[use]
-    size = config.copies(spec, pool)
+    size = config.replica_count(spec, pool)
     return {
         "failureDomain": spec.rook.failure_domain,
         "replicated": {"size": size, "requireSafeReplicaSize": size > 1},

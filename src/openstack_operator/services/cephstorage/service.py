@@ -175,12 +175,12 @@ def _setup(
         "user": user,
         "owned": spec.mode == "local",
         # Of a Ceph of ours, its own pool grows with it.
-        "own_copies": config.copies(spec) if spec.mode == "local" else 0,
+        "own_copies": config.replica_count(spec) if spec.mode == "local" else 0,
         "pools": [
             {
                 "name": names[use],
                 "size": pool.size,
-                "default": config.copies(spec, pool),
+                "default": config.replica_count(spec, pool),
                 "placement_groups": pool.placement_groups,
                 "autoscale": pool.autoscale,
             }

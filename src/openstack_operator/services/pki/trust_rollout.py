@@ -23,7 +23,7 @@ SERVED = "what their ports show"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Copy:
+class _TrustSecret:
     """A Secret with the authorities of a PKI."""
 
     authorities: str
@@ -51,7 +51,7 @@ def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: d
     kinds = {ref["kind"].lower(): ref["kind"] for secret in secrets for ref in _owners(secret)}
     served: Mapping[str, list[str]] = facts.get("shown", {})
     pending: dict[str, str] = {}
-    copies: dict[str, _Copy] = {}
+    trust_secrets: dict[str, _TrustSecret] = {}
     for secret in secrets:
         name, data = secret["metadata"]["name"], kube.secret_data(secret)
         authorities = pki.split(data.get("ca.crt", ""))
@@ -62,10 +62,10 @@ def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: d
         elif _differs_on_node(secret):
             pending.setdefault(_owner(secret, kinds), f"files of {name} on its node")
         elif not old or "tls.crt" in data:
-            copies[name] = _copy(secret["metadata"], data)
+            trust_secrets[name] = _trust_secret(secret["metadata"], data)
     for pod in facts["pods"]:
         name = pod["metadata"]["name"]
-        has_read = all(_has_read(pod, copies[mount], now) for mount in _mounts(pod) if mount in copies)
+        has_read = all(_has_read(pod, trust_secrets[mount], now) for mount in _mounts(pod) if mount in trust_secrets)
         if not has_read or any(_is_by(cert, old) for cert in served.get(name, ())):
             pending.setdefault(_owner(pod, kinds), name)
     if not pending and old and "shown" not in facts:
@@ -79,10 +79,10 @@ def _differs_on_node(secret: Object) -> bool:
     return annotations.get(ON_NODE) != annotations.get(STORED_ON_NODE)
 
 
-def _copy(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _Copy:
+def _trust_secret(metadata: Mapping[str, Any], data: Mapping[str, str]) -> _TrustSecret:
     changed_at = _changed_at(metadata)
     since = kube.valid_time((metadata.get("annotations") or {}).get(AUTHORITIES_SINCE))
-    return _Copy(
+    return _TrustSecret(
         authorities=data["ca.crt"],
         is_followed="tls.crt" in data,
         changed_at=changed_at,
@@ -129,22 +129,24 @@ def _mounts(pod: Object) -> Iterator[str]:
         yield from (source.get("secretName") or source["name"] for source in sources if source)
 
 
-def _has_read(pod: Object, copy: _Copy, now: datetime) -> bool:
+def _has_read(pod: Object, trust_secret: _TrustSecret, now: datetime) -> bool:
     """Return True if the program has read the present content of the Secret; False if a time that would prove it is not
     valid.
     """
     digest = (pod["metadata"].get("annotations") or {}).get(TRUSTS)
-    if digest and copy.is_followed and digest != kube.digest(copy.authorities):
+    if digest and trust_secret.is_followed and digest != kube.digest(trust_secret.authorities):
         return False
     created_at = kube.valid_time(pod["metadata"]["creationTimestamp"])
-    if created_at is None or copy.changed_at is None:
+    if created_at is None or trust_secret.changed_at is None:
         return False
     # Times are whole seconds. A pod of the same second is a new one, or an old one that is replaced soon after.
-    if created_at > copy.changed_at or (created_at == copy.changed_at and now >= copy.changed_at + RELOADED_AFTER):
+    if created_at > trust_secret.changed_at or (
+        created_at == trust_secret.changed_at and now >= trust_secret.changed_at + RELOADED_AFTER
+    ):
         return True
     ready = kube.conditions(pod).get("Ready", {})
-    if not copy.is_followed or ready.get("status") != "True":
+    if not trust_secret.is_followed or ready.get("status") != "True":
         return False
-    since = [copy.authorities_since, kube.valid_time(ready.get("lastTransitionTime"))]
+    since = [trust_secret.authorities_since, kube.valid_time(ready.get("lastTransitionTime"))]
     valid = [at for at in since if at]
     return len(valid) == len(since) and now >= max(valid) + RELOADED_AFTER
