@@ -233,6 +233,6 @@ class Actuator:
     it. The others are not ensured, and removed with their fields in `ctx.conflicting_fields`.
     """
     rivals: Mapping[Resource[Any], NameClaims] = field(default_factory=dict["Resource[Any]", NameClaims])
-    """NameClaims of other kinds, which may have the same keys."""
+    """Claims of other kinds, which may have the same keys."""
     interval: timedelta = timedelta(minutes=1)
     """Time between two passes, since nothing reports changes of the remote side."""

@@ -147,7 +147,7 @@ class AskedKinds(InstalledKinds):
 
 
 class _Reader:
-    """Takes down what a plan on cluster says, in terms of the files."""
+    """Takes down what a plan of files needs, in terms of these files."""
 
     def __init__(
         self, checker: Checker, namespace: str, served: frozenset[str], resources: Iterable[Resource[Any]]
