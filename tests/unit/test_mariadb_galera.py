@@ -20,6 +20,7 @@ from openstack_operator.agents.mariadb.galera import (
     STUCK,
     Act,
     Decision,
+    Elapsed,
     Member,
     Record,
     Stage,
@@ -121,10 +122,13 @@ def willing(heard: Sequence[Member], me: Member) -> tuple[Member, list[Member]]:
     return next(m for m in voted if m.name == me.name), [m for m in voted if m.name != me.name]
 
 
+def lasting(seconds: float, **others: float) -> Elapsed:
+    """No member is in a primary component, and all have answered, for the same time."""
+    return Elapsed(without_primary=seconds, since_all_answered=seconds, **others)
+
+
 def decided(me: Member, heard: Sequence[Member], record: Record, waited: float) -> Decision:
-    return decide(
-        me, [m for m in heard if m.name != me.name], record, waited=waited, since_whole=waited, stage_age=waited
-    )
+    return decide(me, [m for m in heard if m.name != me.name], record, lasting(waited, in_stage=waited))
 
 
 RECORDS = (Record((), seed="mariadb-server-0"), Record((), uuid=OURS))
@@ -145,7 +149,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
             if candidate is None or candidate not in heard or candidate.stage is not Stage.WAITING:
                 continue
             me, others = willing(heard, candidate)
-            decision = decide(me, others, record, waited=LONG, since_whole=LONG)
+            decision = decide(me, others, record, lasting(LONG))
             if decision.act not in {Act.BOOTSTRAP, Act.INITIALIZE}:
                 continue
             starts += 1
@@ -158,9 +162,7 @@ def test_never_two_first_members_and_never_one_behind(count: int, alphabet: Sequ
                 assert not any(m.data for m in world.values()), world
             for missing in choice.voters - {me.name}:
                 fewer = [replace(m, vote="") if m.name == missing else m for m in others]
-                assert decide(me, fewer, record, waited=LONG, since_whole=LONG).act is Act.WAIT, (
-                    "every one of those votes counts"
-                )
+                assert decide(me, fewer, record, lasting(LONG)).act is Act.WAIT, "every one of those votes counts"
         for (one, voters), (other, others_voters) in combinations(quorums, 2):
             assert one == other or voters & others_voters, (one, other, world)
     assert starts > 100, "a test that sees nothing proves nothing"
@@ -227,11 +229,16 @@ def test_members_that_return_far_apart_get_the_time_galera_needs() -> None:
     first, second, third = crashed(9, 9, 9).values()
     me = replace(second, vote=first.name, vote_mark=first.mark, ballot=1)
     others = [replace(first, stage=Stage.STARTING), replace(third, stage=Stage.STARTING)]
-    decision = decide(me, others, formed(), waited=60, since_whole=5)
+    decision = decide(me, others, formed(), Elapsed(without_primary=60, since_all_answered=5))
     assert (decision.act, decision.release) == (Act.WAIT, True)
-    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=60, since_whole=5).act is Act.START
+    assert (
+        decide(
+            replace(me, vote="", vote_mark=""), others, formed(), Elapsed(without_primary=60, since_all_answered=5)
+        ).act
+        is Act.START
+    )
     cut_off = replace(second, stage=Stage.SERVING, status=NON_PRIMARY)
-    assert decide(cut_off, others, formed(), waited=60, since_whole=5).act is Act.STAY
+    assert decide(cut_off, others, formed(), Elapsed(without_primary=60, since_all_answered=5)).act is Act.STAY
 
 
 def test_all_stopped_at_once_leaves_no_view_and_the_most_advanced_begins() -> None:
@@ -283,19 +290,19 @@ def test_a_vote_is_kept_until_its_receiver_declines_it() -> None:
     world = crashed(5, 7, 9)
     me = replace(world["mariadb-server-0"], vote="mariadb-server-2", vote_mark=world["mariadb-server-2"].mark, ballot=4)
     alone = [world["mariadb-server-1"]]
-    decision = decide(me, alone, formed(), waited=LONG, since_whole=LONG)
+    decision = decide(me, alone, formed(), lasting(LONG))
     assert (decision.act, decision.vote, decision.release) == (Act.WAIT, "mariadb-server-2", False)
     assert "may have started the cluster with its vote" in decision.why
     # Galera could form the last view again without us noticing: whoever promised does not take part in that either.
-    early = decide(me, list(world.values())[1:], formed(), waited=1, since_whole=1)
+    early = decide(me, list(world.values())[1:], formed(), lasting(1))
     assert early.act is not Act.START
     # It answers, and has not been part of a primary component since.
     ahead = replace(world["mariadb-server-1"], seqno=10)
-    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), waited=LONG, since_whole=LONG)
+    decision = decide(me, [ahead, world["mariadb-server-2"]], formed(), lasting(LONG))
     assert (decision.vote, decision.release) == ("mariadb-server-2", True)
     # It has been: what it wrote since is in the way.
     moved = replace(world["mariadb-server-2"], view=View("w", frozenset("9")))
-    assert not decide(me, [ahead, moved], formed(), waited=LONG, since_whole=LONG).release
+    assert not decide(me, [ahead, moved], formed(), lasting(LONG)).release
 
 
 def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
@@ -305,21 +312,19 @@ def test_a_vote_for_one_that_starts_without_it_is_given_back() -> None:
     me = replace(third, vote=first.name, vote_mark=first.mark, ballot=1)
     plain = replace(first, stage=Stage.STARTING)
     others = [plain, replace(second, stage=Stage.STARTING)]
-    decision = decide(me, others, formed(), waited=30, since_whole=30)
+    decision = decide(me, others, formed(), lasting(30))
     assert (decision.act, decision.release) == (Act.WAIT, True)
-    assert decide(replace(me, vote="", vote_mark=""), others, formed(), waited=30, since_whole=30).act is Act.START
+    assert decide(replace(me, vote="", vote_mark=""), others, formed(), lasting(30)).act is Act.START
     # Once it has taken too long, it is put to the vote.
-    assert not decide(me, others, formed(), waited=LONG, since_whole=LONG).release
-    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), waited=30, since_whole=30).release
-    assert not decide(
-        me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), waited=30, since_whole=30
-    ).release
+    assert not decide(me, others, formed(), lasting(LONG)).release
+    assert not decide(me, [replace(plain, leads=True), others[1]], formed(), lasting(30)).release
+    assert not decide(me, [replace(plain, view=View("w", frozenset("9"))), others[1]], formed(), lasting(30)).release
 
 
 def test_a_donor_whose_component_broke_meanwhile_starts_anew() -> None:
     me = replace(crashed(9, 9, 9)["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(me, [], formed(), waited=0, since_whole=0, desynced_for=50).act is Act.STAY
-    assert decide(me, [], formed(), waited=0, since_whole=0, desynced_for=61).act is Act.RESTART
+    assert decide(me, [], formed(), lasting(0, as_idle_donor=50)).act is Act.STAY
+    assert decide(me, [], formed(), lasting(0, as_idle_donor=61)).act is Act.RESTART
 
 
 def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
@@ -334,29 +339,24 @@ def test_a_member_knows_whether_it_gives_its_data(tmp_path: Path) -> None:
 def test_a_vote_given_back_does_not_count_whoever_read_it_before() -> None:
     world = crashed(5, 7, 9)
     me, others = willing(list(world.values()), world["mariadb-server-2"])
-    assert decide(me, others, formed(), waited=LONG, since_whole=LONG).act is Act.BOOTSTRAP
+    assert decide(me, others, formed(), lasting(LONG)).act is Act.BOOTSTRAP
     taken = {"mariadb-server-0": 1}
-    assert decide(me, others, formed(), waited=LONG, since_whole=LONG, refusals=taken).act is Act.WAIT
+    assert decide(me, others, formed(), lasting(LONG), refusals=taken).act is Act.WAIT
 
 
 def test_an_order_is_carried_out_once_and_only_by_whom_it_names() -> None:
     world = crashed(5, 7, 9)
     order = replace(formed(), force="mariadb-server-0", token="t")
     alone = world["mariadb-server-0"]
-    assert decide(alone, [], order, waited=0, since_whole=0).act is Act.BOOTSTRAP
-    assert (
-        decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, waited=LONG, since_whole=LONG).act
-        is Act.WAIT
-    )
-    assert decide(replace(alone, last_order="t"), [], order, waited=LONG, since_whole=LONG).act is Act.WAIT
+    assert decide(alone, [], order, lasting(0)).act is Act.BOOTSTRAP
+    assert decide(world["mariadb-server-1"], [world["mariadb-server-2"]], order, lasting(LONG)).act is Act.WAIT
+    assert decide(replace(alone, last_order="t"), [], order, lasting(LONG)).act is Act.WAIT
     # A new disk knows of no order, the others do.
     others = [replace(m, last_order="t") for m in world.values()][1:]
-    assert decide(alone, others, order, waited=1, since_whole=1).act is Act.START
+    assert decide(alone, others, order, lasting(1)).act is Act.START
     primary = replace(world["mariadb-server-1"], stage=Stage.SERVING, status=PRIMARY)
-    assert decide(alone, [primary], order, waited=0, since_whole=0).act is Act.START, (
-        "where there is a cluster, it is joined"
-    )
-    assert decide(Member(alone.name), [], order, waited=0, since_whole=0).act is Act.REFUSE
+    assert decide(alone, [primary], order, lasting(0)).act is Act.START, "where there is a cluster, it is joined"
+    assert decide(Member(alone.name), [], order, lasting(0)).act is Act.REFUSE
 
 
 def test_different_histories_are_for_a_human() -> None:
@@ -365,7 +365,7 @@ def test_different_histories_are_for_a_human() -> None:
     decisions = settle(dict(world), formed(), waited=LONG)
     assert {d.act for d in decisions.values()} == {Act.REFUSE}
     primary = replace(world["mariadb-server-0"], stage=Stage.SERVING, status=PRIMARY)
-    decision = decide(world["mariadb-server-1"], [primary], formed(), waited=LONG, since_whole=LONG)
+    decision = decide(world["mariadb-server-1"], [primary], formed(), lasting(LONG))
     assert (decision.act, "delete its volume" in decision.why) == (Act.REFUSE, True)
 
 
@@ -380,19 +380,14 @@ def test_a_single_server_becomes_first_member_once() -> None:
 
 def test_a_running_member_is_restarted_only_after_its_time_to_recover() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-0"], stage=Stage.SERVING, status=DISCONNECTED)
-    assert decide(me, [], formed(), waited=5, since_whole=5, stage_age=5).act is Act.STAY
-    assert decide(me, [], formed(), waited=11, since_whole=11, stage_age=11).act is Act.RESTART
+    assert decide(me, [], formed(), lasting(5, in_stage=5)).act is Act.STAY
+    assert decide(me, [], formed(), lasting(11, in_stage=11)).act is Act.RESTART
     starting = replace(me, stage=Stage.STARTING, status="")
-    assert decide(starting, [], formed(), waited=LONG, since_whole=LONG, stage_age=STUCK - 1).act is Act.STAY
-    assert decide(starting, [], formed(), waited=LONG, since_whole=LONG, stage_age=STUCK + 1).act is Act.RESTART
-    assert (
-        decide(replace(starting, leads=True), [], formed(), waited=LONG, since_whole=LONG, stage_age=LONG).act
-        is Act.STAY
-    )
+    assert decide(starting, [], formed(), lasting(LONG, in_stage=STUCK - 1)).act is Act.STAY
+    assert decide(starting, [], formed(), lasting(LONG, in_stage=STUCK + 1)).act is Act.RESTART
+    assert decide(replace(starting, leads=True), [], formed(), lasting(LONG, in_stage=LONG)).act is Act.STAY
     alone = replace(me, status=NON_PRIMARY)
-    assert decide(alone, [], formed(), waited=LONG, since_whole=LONG, stage_age=LONG).act is Act.STAY, (
-        "the others may have gone on"
-    )
+    assert decide(alone, [], formed(), lasting(LONG, in_stage=LONG)).act is Act.STAY, "the others may have gone on"
 
 
 def test_joining_and_searching_members_have_separate_time_limits() -> None:
@@ -400,10 +395,7 @@ def test_joining_and_searching_members_have_separate_time_limits() -> None:
     starting = replace(me, stage=Stage.STARTING)
     primary = replace(other, stage=Stage.SERVING, status=PRIMARY)
     for peers, longest in (([primary], REJOIN), ([], STUCK)):
-        acts = [
-            decide(starting, peers, formed(), waited=LONG, since_whole=LONG, stage_age=longest + more).act
-            for more in (-1, 0, 1)
-        ]
+        acts = [decide(starting, peers, formed(), lasting(LONG, in_stage=longest + more)).act for more in (-1, 0, 1)]
         assert acts == [Act.STAY, Act.STAY, Act.RESTART]
 
 

@@ -175,25 +175,34 @@ class Choice:
     is_refused: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Elapsed:
+    """Seconds, by the clock of the member that decides."""
+
+    without_primary: float
+    """Since a member was last known to be in a primary component."""
+    since_all_answered: float
+    """Since all members of the last primary component answered for the first time after it was lost. 0 until they do,
+    so that all members count from the same moment, even if they came back at different times.
+    """
+    in_stage: float = 0.0
+    """Since mariadbd entered its stage."""
+    as_idle_donor: float = 0.0
+    """Since mariadbd, in a primary component with others, takes no queries as a donor that sends no data."""
+
+
 def decide(
     me: Member,
     peers: Iterable[Member],
     record: Record,
-    *,
-    waited: float,
-    since_whole: float,
-    stage_age: float = 0.0,
-    desynced_for: float = 0.0,
+    elapsed: Elapsed,
     refusals: Mapping[str, int] | None = None,
 ) -> Decision:
-    """Return what `me` does next. `peers` are those that answer; no member is known to be in a primary component for
-    `waited` seconds; `since_whole` seconds ago all of the last one answered for the first time since (0 before that, so
-    that it counts alike for all of them, however far apart they came back); mariadbd is in its stage for `stage_age`
-    seconds; for `desynced_for` seconds it is in a primary component with others and takes no queries, as a donor that
-    gives nothing; `refusals` are ballots, by voter, that it gave back.
+    """Return what `me` does next. `peers` are the members that answer; `refusals` has, by voter, the ballot of the last
+    vote that `me` gave back.
     """
     if me.status == PRIMARY:
-        stuck = desynced_for > DESYNCED
+        stuck = elapsed.as_idle_donor > DESYNCED
         why = "was cut off while it gave its data, and stays out of step" if stuck else "part of the primary component"
         return Decision(Act.RESTART if stuck else Act.STAY, why)
     by_name = {member.name: member for member in peers}
@@ -201,45 +210,43 @@ def decide(
         return Decision(Act.WAIT, "finding out how far its data are", me.vote)
     primary = next((m.name for m in by_name.values() if m.status == PRIMARY), "")
     if me.stage in {Stage.STARTING, Stage.SERVING}:
-        return _decide_running(me, by_name, record, waited, since_whole, stage_age, primary)
+        return _decide_running(me, by_name, record, elapsed, primary)
     if primary:
         if me.data and ZERO not in {me.uuid, by_name[primary].uuid} and me.uuid != by_name[primary].uuid:
             why = f"its data belong to another cluster than those of {primary}; delete its volume to let it join"
             return Decision(Act.REFUSE, why, me.vote)
         return Decision(Act.START, f"joins {primary}", me.vote)
-    return _decide_stopped(me, by_name, record, waited, since_whole, refusals or {})
+    return _decide_stopped(me, by_name, record, elapsed, refusals or {})
 
 
 def _decide_running(  # noqa: PLR0911  (a table)
     me: Member,
     peers: Mapping[str, Member],
     record: Record,
-    waited: float,
-    since_whole: float,
-    stage_age: float,
+    elapsed: Elapsed,
     primary: str,
 ) -> Decision:
     """Decide while mariadbd runs outside a primary component."""
     if me.stage is Stage.STARTING:
         if me.leads:
             return Decision(Act.STAY, "starts the cluster", me.vote)
-        if stage_age > (REJOIN if primary else STUCK):
+        if elapsed.in_stage > (REJOIN if primary else STUCK):
             return Decision(Act.RESTART, "started without finding a primary component", me.vote)
         return Decision(Act.STAY, f"joins {primary}" if primary else "looks for the others", me.vote)
     if me.status == DISCONNECTED:
-        if stage_age > CUT_OFF:
+        if elapsed.in_stage > CUT_OFF:
             return Decision(Act.RESTART, "Galera has ended its connections", me.vote)
         return Decision(Act.STAY, "disconnected", me.vote)
     if primary:
-        act = Act.RESTART if stage_age > REJOIN else Act.STAY
+        act = Act.RESTART if elapsed.in_stage > REJOIN else Act.STAY
         return Decision(act, f"outside the primary component of {primary}", me.vote)
     members = [me, *peers.values()]
-    if is_whole(me, members) and since_whole <= RECOVERY:
+    if is_whole(me, members) and elapsed.since_all_answered <= RECOVERY:
         return Decision(Act.STAY, "all members of the last primary component answer again", me.vote)
-    choice = choose(members, record, waited)
+    choice = choose(members, record, elapsed.without_primary)
     if record.force == me.name and _is_pending(record, members):
         return Decision(Act.RESTART, "was ordered to start the cluster with what it has", me.vote)
-    if choice.candidate and waited > HEALING:
+    if choice.candidate and elapsed.without_primary > HEALING:
         # Votes are for those that do not run: what runs may become primary by itself.
         return Decision(Act.RESTART, f"gives way: {choice.why}", me.vote)
     return Decision(Act.STAY, f"no majority of the last primary component; {choice.why}", me.vote)
@@ -249,8 +256,7 @@ def _decide_stopped(  # noqa: PLR0911  (a table)
     me: Member,
     peers: Mapping[str, Member],
     record: Record,
-    waited: float,
-    since_whole: float,
+    elapsed: Elapsed,
     refusals: Mapping[str, int],
 ) -> Decision:
     """Decide while mariadbd does not run and no member is known to be in a primary component."""
@@ -265,9 +271,9 @@ def _decide_stopped(  # noqa: PLR0911  (a table)
         return Decision(Act.BOOTSTRAP, "was ordered to start the cluster with what it has", me.name)
     if starter := next((m.name for m in peers.values() if m.leads and m.stage is Stage.STARTING), ""):
         return Decision(Act.WAIT, f"waits for {starter}, which starts the cluster", me.vote)
-    choice = choose(members, record, waited)
+    choice = choose(members, record, elapsed.without_primary)
     is_bound = me.vote not in {"", me.name}
-    has_all = since_whole <= RECOVERY and is_whole(me, members)
+    has_all = elapsed.since_all_answered <= RECOVERY and is_whole(me, members)
     if not choice.is_refused and not is_bound and has_all:
         return Decision(Act.START, "all members of the last primary component answer", "")
     # The one it voted for starts without its vote, and waits for it as it waits for that one.
@@ -313,8 +319,10 @@ def is_whole(me: Member, members: Sequence[Member]) -> bool:
     return not is_ahead and len(holders) == len(me.view.members)
 
 
-def choose(members: Sequence[Member], record: Record, waited: float) -> Choice:
-    """Return the member that may bootstrap as far as these members know."""
+def choose(members: Sequence[Member], record: Record, without_primary: float) -> Choice:
+    """Return the member that may bootstrap as far as these members know, which have known of no primary component for
+    `without_primary` seconds.
+    """
     members = [m for m in members if m.stage is not Stage.PREPARING and m.name in record.members]
     absent = [name for name in record.members if name not in {m.name for m in members}]
     if not absent and any(len(m.view.members) > len(record.members) for m in members if m.view):
@@ -328,8 +336,8 @@ def choose(members: Sequence[Member], record: Record, waited: float) -> Choice:
         voters, why = _majority(members), f"waits for {', '.join(absent)}, which may hold later transactions"
         if not voters:
             return Choice(why if any(m.data for m in members) else f"waits for {', '.join(absent)}")
-        if waited <= MAJORITY_WAIT:
-            return Choice(f"{why}; for {MAJORITY_WAIT - waited:.0f} s more")
+        if without_primary <= MAJORITY_WAIT:
+            return Choice(f"{why}; for {MAJORITY_WAIT - without_primary:.0f} s more")
     # Data that were never part of a cluster are those of a single server, which becomes the first of several. Once
     # there is a cluster they are nothing.
     candidates = [m for m in members if m.data and (m.uuid != ZERO or record.seed)]

@@ -126,11 +126,13 @@ class Supervisor:
             self.me,
             self.peers.values(),
             record,
-            waited=now - self.alone_since,
-            since_whole=now - (self.whole_since or now),
-            stage_age=now - since,
-            desynced_for=now - self.desynced_since if self.desynced_since else 0.0,
-            refusals=self.refusals,
+            galera.Elapsed(
+                without_primary=now - self.alone_since,
+                since_all_answered=now - (self.whole_since or now),
+                in_stage=now - since,
+                as_idle_donor=now - self.desynced_since if self.desynced_since else 0.0,
+            ),
+            self.refusals,
         )
         if self.trouble:
             decision = replace(decision, why=self.trouble)
