@@ -63,18 +63,20 @@ class Move:
     programs: Sequence[Program]
     old_accounts: Sequence[Object]
     """Accounts on brokers that the service leaves."""
-    addresses: Mapping[str, str]
+    vhosts_by_address: Mapping[str, str]
     """Virtual hosts that move, by the address (host:port/path) that programs are to use."""
-    vhosts: Mapping[str, frozenset[str]]
-    """Virtual hosts whose new address is in a Secret, by its name."""
+    vhosts_by_secret: Mapping[str, frozenset[str]]
+    """Virtual hosts whose new address is in a Secret, by the Secret's name."""
 
     @property
     def brokers(self) -> list[str]:
         """Return the names of the brokers that the service leaves."""
         return sorted({broker_of(live) for live in self.old_accounts})
 
-    def waits(self, before: int | None = None) -> list[str]:
-        """Return what has not moved, of the programs whose turn is `before` that one, or of all."""
+    def remaining(self, before: int | None = None) -> list[str]:
+        """Return the workloads and pods that have not moved, as Kind/name: those of turns before `before`, or of all
+        turns.
+        """
         programs = [each for each in self.programs if before is None or each.step.turn < before]
         return list(dict.fromkeys(name for each in programs for name in each.remaining))
 
@@ -88,19 +90,21 @@ def plan_move(ctx: Context[Any], plan: Plan) -> Plan:
     if len(brokers := sorted({broker_of(live) for live in old_accounts})) > 1:
         text = f"the service moves between {' and '.join(brokers)}; set one of these until that is done"
         raise SpecError("spec.messaging.rabbitmqRef", text)
-    addresses = _addresses(plan, {live["spec"]["vhost"] for live in old_accounts})
-    of_secrets = _secrets(plan, addresses)
-    move = Move(list(_programs(ctx, plan, of_secrets)), old_accounts, addresses, of_secrets)
-    waits, ending = move.waits(), list(_live_copies(ctx))
-    if not waits and not ending:
+    vhosts_by_address = _vhosts_by_address(plan, {live["spec"]["vhost"] for live in old_accounts})
+    vhosts_by_secret = _vhosts_by_secret(plan, vhosts_by_address)
+    programs = list(_programs(ctx, plan, vhosts_by_secret))
+    move = Move(programs, old_accounts, vhosts_by_address, vhosts_by_secret)
+    remaining, live_copies = move.remaining(), list(_live_copies(ctx))
+    if not remaining and not live_copies:
         return plan
     # Once no client is left, copies answer what still waits for them, and then they end.
-    is_drained = not waits and all(_is_drained(live) for live in old_accounts)
+    is_drained = not remaining and all(_is_drained(live) for live in old_accounts)
     copies = () if is_drained else _copies(ctx, move)
-    text = f"moves from {_names(f'RabbitMQ/{each}' for each in move.brokers)}; waits for {_names(waits or ending)}"
-    old_objects = tuple(_remaining_objects(ctx, move, drains=not waits))
+    old_brokers = _names(f"RabbitMQ/{each}" for each in move.brokers)
+    text = f"moves from {old_brokers}; waits for {_names(remaining or live_copies)}"
+    old_objects = tuple(_remaining_objects(ctx, move, drains=not remaining))
     progress = Step(name=_CONDITION, objects=old_objects, verdict=progressing(text), wake=ctx.now + _RETRY)
-    return plan.rearranged(_in_turns(plan, move, copies), *copies, progress, name=_CONDITION)
+    return plan.rearranged(_steps_in_order(plan, move, copies), *copies, progress, name=_CONDITION)
 
 
 def _is_drained(live: Object) -> bool:
@@ -130,7 +134,7 @@ def _left_accounts(ctx: Context[Any], plan: Plan) -> list[Object]:
     return [live for live in in_plan if broker_of(live) not in planned[live["spec"]["vhost"]]]
 
 
-def _addresses(plan: Plan, names: Collection[str]) -> dict[str, str]:
+def _vhosts_by_address(plan: Plan, names: Collection[str]) -> dict[str, str]:
     return {
         step.url.partition("?")[0].rpartition("@")[2]: obj["spec"]["vhost"]
         for step in plan
@@ -140,20 +144,20 @@ def _addresses(plan: Plan, names: Collection[str]) -> dict[str, str]:
     }
 
 
-def _secrets(plan: Plan, addresses: Mapping[str, str]) -> dict[str, frozenset[str]]:
+def _vhosts_by_secret(plan: Plan, vhosts_by_address: Mapping[str, str]) -> dict[str, frozenset[str]]:
     secrets = {obj["metadata"]["name"]: kube.secret_data(obj) for obj in plan.objects if obj["kind"] == "Secret"}
     by_secret = {
-        name: frozenset(vhost for address, vhost in addresses.items() if has_address(data, address))
+        name: frozenset(vhost for address, vhost in vhosts_by_address.items() if has_address(data, address))
         for name, data in secrets.items()
     }
     return {name: names for name, names in by_secret.items() if names}
 
 
-def _programs(ctx: Context[Any], plan: Plan, of_secrets: Mapping[str, frozenset[str]]) -> Iterator[Program]:
+def _programs(ctx: Context[Any], plan: Plan, vhosts_by_secret: Mapping[str, frozenset[str]]) -> Iterator[Program]:
     for step in plan:
         for obj in step.workloads:
-            if secrets := of_secrets.keys() & set(read_by(obj["spec"]["template"])):
-                names = frozenset(vhost for each in secrets for vhost in of_secrets[each])
+            if secrets := vhosts_by_secret.keys() & set(read_by(obj["spec"]["template"])):
+                names = frozenset(vhost for each in secrets for vhost in vhosts_by_secret[each])
                 live = ctx.children.get(key(obj))
                 yield Program(step, obj, live, frozenset(secrets), names, tuple(_remaining(ctx, obj, live)))
 
@@ -220,7 +224,7 @@ def _copies(ctx: Context[Any], move: Move) -> tuple[Step, ...]:
 
 def _copy(ctx: Context[Any], program: Program, broker: str, move: Move) -> tuple[Object, ...]:
     """Return a copy of a program that has not moved yet, or the copy that exists; empty if there is neither."""
-    secrets = [secret_copy(ctx, each, broker, move.addresses) for each in sorted(program.secrets)]
+    secrets = [secret_copy(ctx, each, broker, move.vhosts_by_address) for each in sorted(program.secrets)]
     present = tuple(each for each in secrets if each)
     live, planned = program.live, program.workload
     if len(present) < len(secrets):
@@ -233,44 +237,55 @@ def _copy(ctx: Context[Any], program: Program, broker: str, move: Move) -> tuple
     return (*present, workload_copy(live, broker, program.secrets))
 
 
-def _in_turns(plan: Plan, move: Move, copies: Sequence[Step]) -> dict[Step, Step]:
-    """Return the changed form of steps: programs and their Secrets come after all programs of earlier turns, and all of
-    them after the copies and the new accounts.
+def _steps_in_order(plan: Plan, move: Move, copies: Sequence[Step]) -> dict[Step, Step]:
+    """Return the steps of the plan that wait for others during the move, each with its changed form.
+
+    The order is:
+
+    1. the copies of programs, and the accounts on the new broker;
+    2. Jobs that hand an address on, as those of Nova that map cells do;
+    3. programs by their turn: those of one turn once all of earlier turns have moved. A Secret changes with the first
+       program that reads it. Pods of hosts end in the turn of hosts.
     """
-    moved = set(move.addresses.values())
-    accounts: list[Step] = [step for step in plan if isinstance(step, Messaging) and _vhosts_of(step) & moved]
-    prerequisites = (*copies, *accounts)
-    turns = {name: [each.step.turn for each in move.programs if name in each.secrets] for name in move.vhosts}
-    # What hands an address on, as the Jobs of Nova that map cells do, comes before all programs.
-    alone = {name for name, of_programs in turns.items() if not of_programs}
-    jobs = [step for step in plan if any(obj["kind"] == "Job" and alone & _read(obj) for obj in step.objects)]
-    gates = {turn: _gate(move, turn) for turn in {HOSTS, *(each.step.turn for each in move.programs)}}
+    accounts = [step for step in plan if isinstance(step, Messaging) and _has_vhost(step, move)]
+    first = (*copies, *accounts)
+    jobs = [step for step in plan if _hands_address_on(step, move)]
+    program_steps = {each.step for each in move.programs}
+    gates = {turn: _gate(move, turn) for turn in {HOSTS, *(step.turn for step in program_steps)}}
     changed: dict[Step, Step] = {step: replace(step, barrier=True) for step in accounts}
     for step in plan:
-        secrets = {obj["metadata"]["name"] for obj in step.objects if obj["kind"] == "Secret"} & turns.keys()
         if step.ends:
-            before = (*prerequisites, gates[HOSTS])
-        elif any(each.step is step for each in move.programs):
-            before = (*prerequisites, *jobs, gates[step.turn])
-        elif secrets:
-            earliest = [turn for name in secrets for turn in turns[name]]
-            before = (*prerequisites, *([gates[min(earliest)]] if earliest else ()))
+            prerequisites = (*first, gates[HOSTS])
+        elif step in program_steps:
+            prerequisites = (*first, *jobs, gates[step.turn])
+        elif secrets := _secret_names(step) & move.vhosts_by_secret.keys():
+            turns = [each.step.turn for each in move.programs if each.secrets & secrets]
+            prerequisites = (*first, *([gates[min(turns)]] if turns else ()))
         else:
             continue
-        changed[step] = replace(changed.get(step, step), after=(*step.after, *before))
+        changed[step] = replace(changed.get(step, step), after=(*step.after, *prerequisites))
     return changed
 
 
-def _read(job: Object) -> set[str]:
-    return set(read_by(job["spec"]["template"]))
+def _has_vhost(step: Step, move: Move) -> bool:
+    """Return True if the step has the account of a virtual host that moves."""
+    vhosts = set(move.vhosts_by_address.values())
+    return any(obj["spec"]["vhost"] in vhosts for obj in step.objects if obj["kind"] == VHOST)
 
 
-def _vhosts_of(step: Step) -> set[str]:
-    return {obj["spec"]["vhost"] for obj in step.objects if obj["kind"] == VHOST}
+def _hands_address_on(step: Step, move: Move) -> bool:
+    """Return True if the step has a Job that reads an address which no program reads from a Secret."""
+    unread = move.vhosts_by_secret.keys() - {name for each in move.programs for name in each.secrets}
+    jobs = [obj for obj in step.objects if obj["kind"] == "Job"]
+    return any(unread & set(read_by(job["spec"]["template"])) for job in jobs)
+
+
+def _secret_names(step: Step) -> set[str]:
+    return {obj["metadata"]["name"] for obj in step.objects if obj["kind"] == "Secret"}
 
 
 def _gate(move: Move, turn: int) -> Step:
     """Return the step that is ready once all programs of earlier turns have moved. The step of the whole move says what
     is waited for.
     """
-    return Step(name=_CONDITION, barrier=True, verdict=progressing("") if move.waits(turn) else READY)
+    return Step(name=_CONDITION, barrier=True, verdict=progressing("") if move.remaining(turn) else READY)
