@@ -93,9 +93,9 @@ def test_answers_of_a_vault_are_not_in_the_log() -> None:
     class Forbidden(RuntimeError):
         """castellan's, by its name."""
 
-    assert problem(KeyManager(Forbidden("internal-7f3a"))).startswith("it refuses: check roleIdRef")
+    assert problem(KeyManager(Forbidden("internal-7f3a"))).startswith("Vault denies access: check roleIdRef")
     text = problem(KeyManager(RuntimeError("internal-7f3a")))
-    assert text.startswith("it does not answer as a Vault does (RuntimeError)")
+    assert text.startswith("it does not answer like a Vault (RuntimeError)")
     assert "internal" not in text
     assert "(KeyError)" in problem(KeyManager(KeyError("internal-7f3a")))
     assert "another secret" in problem(KeyManager(loses=True))
@@ -167,5 +167,5 @@ def test_a_project_that_cannot_be_removed_does_not_keep_the_others(capsys: pytes
 
     assert forget_projects.remove_all(remove, ["a", "b", "c"]) == ["a", "c"]
     output = capsys.readouterr().out
-    assert "project b: its secrets are not removed: RuntimeError" in output
+    assert "project b: its secrets were not removed: RuntimeError" in output
     assert "internal-7f3a" not in output

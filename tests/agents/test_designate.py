@@ -97,7 +97,7 @@ def test_a_key_of_another_pool_is_not_taken(tmp_path: Path, fields: dict[str, st
     before = KEY | fields | {"secret": "b2xk"}
     done, known = run(tmp_path, "pools", [before])
     assert done.returncode == 1
-    assert "a key named transfer is in Designate for another pool or zone" in done.stderr
+    assert "a key named transfer already belongs to another pool or zone" in done.stderr
     assert known["keys"] == [before]
     assert KEY["secret"] not in done.stdout + done.stderr
 

@@ -188,11 +188,11 @@ def test_only_what_ovn_lacks_is_written_once_it_has_the_network(machine: Machine
     assert lines == [
         "synced failing",
         "removed Load_Balancer row-of-failing",
-        "load balancer failing: it could not be written into OVN",
+        "load balancer failing: writing it into OVN failed",
         "synced lost",
         "load balancer lost: written into OVN",
         "load balancer late: OVN does not have its network yet",
-        "load balancer pending: it is PENDING_UPDATE, and released ten minutes after its last change",
+        "load balancer pending: it is PENDING_UPDATEand is released ten minutes after its last change",
     ]
     assert result.stderr.endswith("load balancers that are not in OVN yet: 3\n")
     machine.env |= {

@@ -277,7 +277,7 @@ def test_a_run_ends_with_its_workers_when_its_time_is_over(run: Run, cloud: Clou
     run.write("hangs", "")
     run.set_seconds(2)
     _, _, message = run.finish()
-    assert message["error"] == "ended after spec.tests.timeout, 0 minutes"
+    assert message["error"] == "stopped after spec.tests.timeout, 0 minutes"
     assert cloud.users == {}
 
 
@@ -291,7 +291,7 @@ def test_a_run_that_kubernetes_ends_reports_what_it_has(run: Run, cloud: Cloud) 
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     message = json.loads(run.read("message"))
-    assert message["error"] == "Kubernetes ended the run before it was done"
+    assert message["error"] == "Kubernetes stopped the run before it finished"
     assert message["passed"] == 1
     assert (process.returncode, cloud.users) == (0, {})
 

@@ -108,7 +108,7 @@ async def test_a_rule_of_the_kind_names_the_field_of_the_cloud(cluster: Cluster,
     async with operator(cluster, root):
         glance = {"expose": {"type": "Gateway", "host": "images.example.org"}}
         await cluster.create(CONTROL_PLANE, "cloud", **{**SMALL, "glance": glance})
-        words = ("spec.glance.expose.gateway", "type Gateway needs to know which; set gateway.parentRefs")
+        words = ("spec.glance.expose.gateway", "type Gateway needs a Gateway; set gateway.parentRefs")
         await said(cluster, CONTROL_PLANE.kind, "cloud", *words, reason="InvalidSpec")
 
 

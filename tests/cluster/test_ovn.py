@@ -169,7 +169,7 @@ async def test_a_user_setting_of_a_node_stays_and_reaches_it(
         assert adopted["metadata"]["ownerReferences"][0]["name"] == later
         assert adopted["spec"]["systemId"] == later
         waiting = await cluster.ready(CHASSIS, name, "Progressing")
-        assert "not taken over spec.bridgeMappings" in waiting["message"]
+        assert "not applied spec.bridgeMappings" in waiting["message"]
         southbound.register(name, "192.0.2.1", "provider:br-provider")
         await cluster.change(CHASSIS, name, "/metadata/annotations", {"look": "now"})
         await cluster.ready(CHASSIS, name)

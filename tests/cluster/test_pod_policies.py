@@ -180,6 +180,6 @@ async def test_the_operator_deletes_pods_of_nova_compute_alone(kubeconfig: Path,
         for changes in OTHERS.values():
             # A policy that another test applied again is not in force for a moment.
             said = await eventually(lambda changes=changes: refusal(**changes))
-            assert "may not delete pods but those of nova-compute" in said
+            assert "may not delete pods other than those of nova-compute" in said
         assert await refusal() == ""
         assert await cluster.get(POD, "compute") is None

@@ -103,7 +103,7 @@ async def test_an_external_server_is_ready_when_its_operator_says_so(cluster: Cl
     async with operator(cluster, root):
         await cluster.create(MARIADB, "mariadb", **THEIRS)
         condition = await cluster.ready(MARIADB, "mariadb", "Progressing")
-        assert "nobody has looked at it yet; does its operator run?" in condition["message"]
+        assert "its operator has not reported yet; check that it runs" in condition["message"]
         async with external_operators(cluster):
             await cluster.ready(MARIADB, "mariadb")
         live = await cluster.get(MARIADB, "mariadb") or {}

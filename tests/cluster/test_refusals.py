@@ -88,9 +88,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Placement",
         {"database": {"mariadbRef": {"name": "a"}, "secretRef": {"name": "b"}}},
         "spec.database.secretRef",
-        "remove mariadbRef or secretRef",
+        "mariadbRef and secretRef exclude each other",
     ),
-    ("Placement", {"database": {"host": "db"}}, "spec.database.host", "name a Secret in secretRef"),
+    ("Placement", {"database": {"host": "db"}}, "spec.database.host", "set secretRef"),
     (
         "Placement",
         {"database": {"secretRef": {"name": "b"}, "host": "a b"}},
@@ -102,9 +102,9 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Cinder",
         {"messaging": {"rabbitmqRef": {"name": "a"}, "secretRef": {"name": "b"}}},
         "spec.messaging.secretRef",
-        "remove rabbitmqRef or secretRef",
+        "rabbitmqRef and secretRef exclude each other",
     ),
-    ("Cinder", {"messaging": {"hosts": ["a"]}}, "spec.messaging.hosts", "name a Secret in secretRef"),
+    ("Cinder", {"messaging": {"hosts": ["a"]}}, "spec.messaging.hosts", "set secretRef"),
     (
         "Cinder",
         {"messaging": {"secretRef": {"name": "b"}, "hosts": ["amqp://a"]}},
@@ -115,13 +115,13 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Keystone",
         {"cache": {"memcachedRef": {"name": "a"}, "servers": ["a:11211"]}},
         "spec.cache.servers",
-        "remove memcachedRef or servers",
+        "memcachedRef and servers exclude each other",
     ),
     (
         "Glance",
         {"keystone": {"keystoneRef": {"name": "a"}, "authUrl": "http://a", "appCredentialRef": {"name": "b"}}},
         "spec.keystone.authUrl",
-        "remove keystoneRef or authUrl",
+        "keystoneRef and authUrl exclude each other",
     ),
     ("Glance", {"keystone": {"authUrl": "http://a"}}, "spec.keystone.appCredentialRef", "appCredentialRef.secretName"),
     (
@@ -130,12 +130,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.keystone.authUrl",
         "such as https://",
     ),
-    ("Glance", {"keystone": {"appCredentialRef": {"name": "b"}}}, "spec.keystone.appCredentialRef", "in authUrl"),
+    ("Glance", {"keystone": {"appCredentialRef": {"name": "b"}}}, "spec.keystone.appCredentialRef", "set authUrl"),
     (
         "Glance",
         {"keystone": {"authUrl": "http://a", "appCredentialRef": {"name": "b", "secretName": "b"}}},
         "spec.keystone.appCredentialRef.secretName",
-        "set secretName alone",
+        "set secretName only",
     ),
     ("Nova", {"dependsOn": [{"kind": "Keystones", "name": "a"}]}, "spec.dependsOn[0].kind", '"Keystone"'),
     ("Nova", {"dependsOn": [{"kind": "Keystone"}]}, "spec.dependsOn[0].name", "Required value"),
@@ -219,7 +219,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Cinder",
         {"backends": [{"name": "a", "type": "ceph", "rbd": {"cephClientRef": {"name": "x"}}}]},
         "spec.backends[0].rbd.cephClientRef",
-        "name a copy of it in cephSecretRef",
+        "set cephSecretRef to a copy",
     ),
     ("Cinder", {"backup": {"type": "s3"}}, "spec.backup.s3", "say which bucket"),
     ("Cinder", {"backup": {"type": "nfs"}}, "spec.backup.share", "server:/path"),
@@ -260,7 +260,12 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     ("OVNNetwork", {"replicas": 2}, "spec.replicas", "use 1, 3 or 5"),
     ("OVNNetwork", {"externalBridge": {"address": "172.24.4.1"}}, "spec.externalBridge.address", "172.24.4.1/24"),
-    ("OVNNetwork", {"externalBridge": {"address": "172.24.4.0/24"}}, "spec.externalBridge.address", "host's address"),
+    (
+        "OVNNetwork",
+        {"externalBridge": {"address": "172.24.4.0/24"}},
+        "spec.externalBridge.address",
+        "address of a host",
+    ),
     *(
         ("Octavia", {"amphora": {"managementCIDR": cidr}}, "spec.amphora.managementCIDR", fix)
         for cidr, fix in {

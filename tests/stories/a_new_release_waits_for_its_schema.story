@@ -14,8 +14,8 @@ The release becomes next.
 Finished: Job.
   ~ Deployment/placement-api
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
-  APIReady: Progressing, placement-api: not yet seen by its controller
-  Ready: True, Progressing, placement-api: not yet seen by its controller
+  APIReady: Progressing, placement-api: its controller has not processed it yet
+  Ready: True, Progressing, placement-api: its controller has not processed it yet
 
 Finished: everything that was applied.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

@@ -20,12 +20,12 @@ The user writes config: {'DEFAULT': {'cpu_allocation_ratio': 2, 'debgu': True}}.
   ~ Deployment/nova-api
   ~ Deployment/nova-metadata
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
-  ConductorReady: Progressing, nova-conductor: not yet seen by its controller
-  CellsReady: Progressing, nova-cell1-conductor: not yet seen by its controller; nova-cell1-novncproxy: not yet seen by its controller
-  ComputeReady: Progressing, nova-cell1-compute: not yet seen by its controller
-  SchedulerReady: Progressing, nova-scheduler: not yet seen by its controller
-  APIReady: Progressing, nova-api: not yet seen by its controller
-  MetadataReady: Progressing, nova-metadata: not yet seen by its controller
+  ConductorReady: Progressing, nova-conductor: its controller has not processed it yet
+  CellsReady: Progressing, nova-cell1-conductor: its controller has not processed it yet; nova-cell1-novncproxy: its controller has not processed it yet
+  ComputeReady: Progressing, nova-cell1-compute: its controller has not processed it yet
+  SchedulerReady: Progressing, nova-scheduler: its controller has not processed it yet
+  APIReady: Progressing, nova-api: its controller has not processed it yet
+  MetadataReady: Progressing, nova-metadata: its controller has not processed it yet
   AuthoritiesReady: True, Ready, the authority of live migrations is replaced from 2032-08-30 on; the authority of consoles is replaced from 2032-08-30 on
   ConfigValid: True, UnknownOptions, spec.config.DEFAULT.debgu: Nova 2025.1 ignores it: there is no option 'debgu' in section [DEFAULT]; did you mean debug?
-  Ready: True, Progressing, nova-conductor: not yet seen by its controller; Cells: nova-cell1-conductor: not yet seen by its controller; nova-cell1-novncproxy: not yet seen by its controller; nova-cell1-compute: not yet seen by its controller; nova-scheduler: not yet seen by its controller; nova-api: not yet seen by its controller; nova-metadata: not yet seen by its controller
+  Ready: True, Progressing, nova-conductor: its controller has not processed it yet; Cells: nova-cell1-conductor: its controller has not processed it yet; nova-cell1-novncproxy: its controller has not processed it yet; nova-cell1-compute: its controller has not processed it yet; nova-scheduler: its controller has not processed it yet; nova-api: its controller has not processed it yet; nova-metadata: its controller has not processed it yet

@@ -64,10 +64,10 @@ CephStorage is ready.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   Ready: True
 
-CinderBackend/cinder-ceph: status Down, message no cinder-volume of it reports.
+CinderBackend/cinder-ceph: status Down, message no cinder-volume reports for it.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
-  BackendsReady: Progressing, backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
-  Ready: Progressing, Backends: backend ceph is down: no cinder-volume of it reports; see the log of cinder-volume-ceph-0
+  BackendsReady: Progressing, backend ceph is down: no cinder-volume reports for it; see the log of cinder-volume-ceph-0
+  Ready: Progressing, Backends: backend ceph is down: no cinder-volume reports for it; see the log of cinder-volume-ceph-0
 
 CinderBackend/cinder-ceph: status Ready, availableCapacity 100Gi, volumes 2.
 
@@ -91,10 +91,10 @@ The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['
   - StatefulSet/cinder-volume-ceph
   - CinderVolumeType/cinder-ceph
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
-  APIReady: Progressing, cinder-api: not yet seen by its controller
-  SchedulerReady: Progressing, cinder-scheduler: not yet seen by its controller
+  APIReady: Progressing, cinder-api: its controller has not processed it yet
+  SchedulerReady: Progressing, cinder-scheduler: its controller has not processed it yet
   BackendsReady: Progressing, job cinder-forget-ceph-… is running
-  Ready: True, Progressing, cinder-api: not yet seen by its controller; cinder-scheduler: not yet seen by its controller; Backends: job cinder-forget-ceph-… is running
+  Ready: True, Progressing, cinder-api: its controller has not processed it yet; cinder-scheduler: its controller has not processed it yet; Backends: job cinder-forget-ceph-… is running
 
 Finished: everything that was applied.
   - CinderBackend/cinder-ceph

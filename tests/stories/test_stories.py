@@ -101,7 +101,7 @@ async def test_cinder_unfolds(release: Release, told: Callable[[Story], None]) -
     story.referent("CephStorage", READY)
     await story.look()
     await story.look_until_quiet()
-    story.reports("CinderBackend", "cinder-ceph", status="Down", message="no cinder-volume of it reports")
+    story.reports("CinderBackend", "cinder-ceph", status="Down", message="no cinder-volume reports for it")
     await story.look()
     story.reports("CinderBackend", "cinder-ceph", status="Ready", availableCapacity="100Gi", volumes=2)
     story.user_writes(backends=[shares])

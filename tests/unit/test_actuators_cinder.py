@@ -235,7 +235,7 @@ def test_encryption_of_a_used_type_stays_and_the_condition_names_the_remedy(clou
     TYPE.ensure(wanting(url, TYPE, name="plain"))
     cloud.used |= {"safe", "plain"}
     assert TYPE.ensure(wanting(url, TYPE, name="safe", encryption={})) == []
-    why = r"HTTP 400: volumes have this type, and only a type without volumes gets another encryption; undo the change"
+    why = r"HTTP 400: the encryption of a type with volumes cannot change; undo the change"
     with pytest.raises(SpecError, match=rf"^spec\.encryption: Cinder: PUT /…/types/…/encryption/…: {why}"):
         TYPE.ensure(wanting(url, TYPE, name="safe", encryption={"keySize": 128}))
     with pytest.raises(SpecError, match=rf"^spec\.encryption: Cinder: POST /…/types/…/encryption: {why}"):
@@ -343,7 +343,7 @@ def test_volumes_of_a_backend_without_a_cluster_are_those_of_its_hosts(cloud: Cl
 
 
 def test_a_backend_nobody_hears_of(cloud: Cloud, url: str) -> None:
-    assert details(backend(url))["message"] == "no cinder-volume of it reports"
+    assert details(backend(url))["message"] == "no cinder-volume reports for it"
     cloud.services = [{"host": "v-0@fast", "state": "down"}]
     cloud.pools = [pool("cinder@fast#a", free_capacity_gb=1)]
     assert details(backend(url, cluster="cinder"))["status"] == "Down"
@@ -351,7 +351,7 @@ def test_a_backend_nobody_hears_of(cloud: Cloud, url: str) -> None:
     cloud.pools = []
     found = details(backend(url, cluster="cinder"))
     assert (found["status"], found["volumes"]) == ("Down", 0)
-    assert "has not told of any space" in found["message"]
+    assert "has not reported its capacity" in found["message"]
 
 
 def test_a_cinder_that_cannot_be_asked(cloud: Cloud, url: str) -> None:

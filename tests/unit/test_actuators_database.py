@@ -355,7 +355,7 @@ def test_trouble_of_the_server_is_transient(server: MariaDB, fault: pymysql.MySQ
 
 def test_a_refusal_by_mariadb_names_the_field_and_hides_the_hash(server: MariaDB) -> None:
     server.fault = pymysql.OperationalError(1273, "Unknown collation: 'utf8mb3_nope'")
-    with pytest.raises(SpecError, match=r"spec\.database: MariaDB: error 1273: it has no such collation"):
+    with pytest.raises(SpecError, match=r"spec\.database: MariaDB: error 1273: the server lacks this collation"):
         DATABASE.ensure(wanted(collation="utf8mb3_nope"))
     server.schemas["nova_api"] = ("utf8mb3", "utf8mb3_general_ci")
     server.fault = pymysql.ProgrammingError(1064, f"error near '{hashed(PASSWORD)}'")

@@ -239,7 +239,7 @@ def test_administrator_of_a_domain_is_claimed_like_a_keystone_user() -> None:
 def test_bad_input_names_its_field(keystone: Domains, url: str) -> None:
     with pytest.raises(MissingReference, match=r"there is no Secret 'other'"):
         ENTRY.ensure(wanted(url, passwordSecretRef={"name": "other", "key": "k"}))
-    with pytest.raises(SpecError, match="empty or not one line"):
+    with pytest.raises(SpecError, match="is empty or has more than one line"):
         ENTRY.ensure(wanted(url, ""))
     with pytest.raises(ValidationError, match="domain"):
         wanted(url, domain="")

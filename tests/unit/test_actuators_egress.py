@@ -82,7 +82,9 @@ def server() -> Iterator[int]:
 )
 @pytest.mark.usefixtures("strict")
 def test_addresses_of_this_machine_and_of_the_link_are_refused(address: str, kind: str) -> None:
-    with pytest.raises(egress.AddressRefused, match=f"a {kind} address; start it with --allow-address"):
+    with pytest.raises(
+        egress.AddressRefused, match=(f"a {kind} address; to allow it, start the operator with --allow-address")
+    ):
         egress.check(address)
 
 

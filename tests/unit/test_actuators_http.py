@@ -80,7 +80,7 @@ def test_an_answer_that_never_ends_does(speech: Speech) -> None:
         Api("Test", url, seconds=0.5).call("GET", "/")
 
 
-@pytest.mark.parametrize(("speech", "what"), [(large, "more than 8 MiB"), (packed, "packs its answers")])
+@pytest.mark.parametrize(("speech", "what"), [(large, "more than 8 MiB"), (packed, "compresses its answers")])
 def test_an_answer_takes_no_more_memory_than_it_may(speech: Speech, what: str) -> None:
     with speaking(speech) as url, pytest.raises(Transient, match=what):
         Api("Test", url, seconds=60).call("GET", "/")

@@ -92,7 +92,7 @@ def test_a_chassis_is_ready_once_the_node_took_over_its_settings(southbound: Sou
     southbound.register(NODE, "192.0.2.1", "physnet1:br-ex")
     found = ovn.observe(chassis(southbound, said))
     assert ready(found) == [True, False]
-    assert "not taken over spec.bridgeMappings, spec.encapsulation" in found.extra_conditions["Ready"].message
+    assert "not applied spec.bridgeMappings, spec.encapsulation" in found.extra_conditions["Ready"].message
     southbound.register(NODE, "192.0.2.9", "a:br-a")
     assert ready(ovn.observe(chassis(southbound, said))) == [True, True]
 

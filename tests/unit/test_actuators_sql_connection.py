@@ -87,7 +87,7 @@ def test_a_method_that_tells_the_password_is_refused(method: bytes, when: str) -
             talk.hear()
 
     error, heard = outcome(speak)
-    assert f"the server asks for the password by '{method.decode()}'" in error
+    assert f"the server asks for the password in clear text ('{method.decode()}')" in error
     assert PASSWORD.encode() not in heard
 
 

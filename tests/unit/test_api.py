@@ -241,7 +241,7 @@ def test_an_image_is_text_or_an_object_as_the_kind_has_it() -> None:
         ({"repository": "keystone", "tag": "a", "digest": digest}, f"keystone:a@{digest}"),
     ):
         assert PodSettings.model_validate({"image": image}).model_dump()["image"] == text
-    with pytest.raises(ValueError, match="an image has a repository"):
+    with pytest.raises(ValueError, match="an image needs a repository"):
         PodSettings.model_validate({"image": {"tag": "a"}})
     with pytest.raises(ValueError, match="should match pattern"):
         PodSettings.model_validate({"image": {"repository": "Key stone", "tag": "a"}})

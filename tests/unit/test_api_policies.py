@@ -105,13 +105,13 @@ def refused(kind: str, rules: dict[str, str], **spec: Any) -> dict[str, str]:
     [
         ("role:member and", "ends where a check is expected"),
         ("role:member role:reader", "has 'role:reader' where `and` or `or` is expected"),
-        ("(role:member", "has a parenthesis that is not closed"),
+        ("(role:member", "has an unclosed parenthesis"),
         ("role:member)", "has ')' where `and` or `or` is expected"),
-        ("member", "'member' is no check; write kind:value, such as role:member or rule:member"),
-        ("'role:member'", "'role:member' is no check"),
+        ("member", "'member' is not a check; write kind:value, such as role:member or rule:member"),
+        ("'role:member'", "'role:member' is not a check"),
         ("   ", "ends where a check is expected"),
-        ("project_id:%(project_id)", "begins no substitution"),
-        ("project_id:%s", "begins no substitution"),
+        ("project_id:%(project_id)", "without a substitution"),
+        ("project_id:%s", "without a substitution"),
         ("or role:member", "has 'or' where a check is expected"),
         ("(" * 2000, "ends where a check is expected"),
     ],
@@ -195,7 +195,7 @@ def test_rules_are_read_as_oslo_policy_reads_them(words: list[str]) -> None:
     try:
         policies.checks(rule)
     except policies.RuleError as error:
-        assert not understood(rule) or "is no check" in str(error)
+        assert not understood(rule) or "is not a check" in str(error)
     else:
         assert understood(rule)
         assert "x" not in words

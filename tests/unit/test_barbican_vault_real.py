@@ -56,14 +56,14 @@ def test_the_documented_policy_is_enough_and_each_part_of_it_is_needed(
         rest = [each for each in ("create", "read", "update", "delete") if each != lacking]
         server = role(administrator, barbican.vault, f"no-{lacking}", path(f"{MOUNT}/data/*", *rest))
         barbican.configure({}, server)
-        assert "it refuses: check roleIdRef" in barbican.check(), lacking
+        assert "Vault denies access: check roleIdRef" in barbican.check(), lacking
 
 
 def test_a_mount_without_an_engine_loses_no_secret(barbican: BarbicanWithVault, administrator: Administrator) -> None:
     """castellan takes the answer 404 for success."""
     server = role(administrator, barbican.vault, "no-engine", path("no-engine/data/*", "create", "update", "read"))
     barbican.configure({}, replace(server, mount="no-engine"))
-    assert "is not there: check that the mount" in barbican.check()
+    assert "is missing: check that the mount" in barbican.check()
 
 
 def test_a_vault_with_a_certificate_of_another_authority_gets_no_login(barbican: BarbicanWithVault) -> None:

@@ -383,11 +383,11 @@ def test_backend_capacities_of_the_scheduler_are_in_the_status(
 
 
 def test_a_backend_that_reports_nothing_is_named(release: Release) -> None:
-    live = looked("fast", status="Down", message="no cinder-volume of it reports")
+    live = looked("fast", status="Down", message="no cinder-volume reports for it")
     found = planned(release, CEPH, children=live)
     [verdict] = [step.verdict for step in found if step.verdict and not step.verdict.ready]
     assert verdict.message == (
-        "backend fast is down: no cinder-volume of it reports; see the log of cinder-volume-fast-0"
+        "backend fast is down: no cinder-volume reports for it; see the log of cinder-volume-fast-0"
     )
 
 

@@ -100,12 +100,12 @@ def test_a_failed_check_of_one_holds_all(release: Release) -> None:
 def test_warnings_of_checks_hold_nothing_and_are_shown(release: Release) -> None:
     checking: dict[str, Any] = {"release": OLD, "upgrade": {"checkRelease": NEW}}
     made = live(cloud(release, **checking))
-    made["Nova", "nova"]["status"]["conditions"][0]["message"] = "Nova hears nothing of node-9"
+    made["Nova", "nova"]["status"]["conditions"][0]["message"] = "node-9 has not reported to Nova"
     step = check(cloud(release, made, **checking))
     assert step is not None
-    assert step.verdict == Verdict(State.READY, "nova: Nova hears nothing of node-9")
+    assert step.verdict == Verdict(State.READY, "nova: node-9 has not reported to Nova")
     upgrade = live(cloud(release))
-    upgrade["Nova", "nova"]["status"]["conditions"][0]["message"] = "Nova hears nothing of node-9"
+    upgrade["Nova", "nova"]["status"]["conditions"][0]["message"] = "node-9 has not reported to Nova"
     assert releases(cloud(release, upgrade)) == {NEW}
 
 

@@ -198,7 +198,7 @@ def test_a_missing_exposure_field_is_named(release: Release, expose: dict[str, A
 
 def test_why_a_gateway_does_not_take_a_route_is_told(release: Release) -> None:
     route = objects(plain(release, GATEWAY))["HTTPRoute", "keystone-api"]
-    assert "no Gateway has taken it yet" in kube.judge(route).message
+    assert "no Gateway has accepted it yet" in kube.judge(route).message
     taken = [{"type": "Accepted", "status": "True"}, {"type": "ResolvedRefs", "status": "True"}]
     refused = [{"type": "Accepted", "status": "False", "reason": "NotAllowedByListeners", "message": "not from here"}]
     for conditions, message in ((taken, ""), (refused, "keystone-api: public: not from here")):

@@ -263,7 +263,7 @@ def test_a_malformed_answer_is_reported(case: str, server: str, value: Any) -> N
             hostile.begin(server_behind, Change(99, 0, None, always=False))
             entry.ensure(wanted(url))
         hostile.begin(server_behind, Change(0, 0, value, always=True))
-        with pytest.raises(Transient, match=f"the address of ({server}) does not answer as ({server}) does"):
+        with pytest.raises(Transient, match=f"the address of ({server}) does not answer like ({server})"):
             work(wanted(url))
 
 

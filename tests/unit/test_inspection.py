@@ -119,7 +119,7 @@ def test_why_names_the_field_of_the_cloud_that_sets_an_image(spec: Any, text: st
 def test_why_names_the_release_that_is_checked() -> None:
     pull = {"waiting": {**PULL["waiting"], "message": "back-off pulling image keystone-2026.1:1: not found"}}
     [root] = found(of_cloud(broken_api(pull), release="2025.1", upgrade={"checkRelease": "2026.1"}))
-    assert "belongs to release '2026.1', which is checked; give the nodes its images" in root.finding.text
+    assert "the check of release '2026.1' needs it; load its images on the nodes" in root.finding.text
 
 
 def test_the_image_of_a_resource_of_nobody_is_its_own_field() -> None:
@@ -137,7 +137,7 @@ QUOTA = 'pods "keystone-api-1-a" is forbidden: exceeded quota: small, requested:
     ("component", "text"),
     [
         ("api", f"are set in spec.keystone.api of {PLANE} (spec.api of Keystone/keystone)"),
-        ("db-sync", "raise that quota, or let the pods ask for less"),
+        ("db-sync", "raise the quota, or lower the requests of the pods"),
     ],
 )
 def test_why_names_the_field_of_the_cloud_that_a_quota_is_about(component: str, text: str) -> None:
@@ -189,8 +189,10 @@ def test_a_wrong_keyring_is_named_with_its_client_and_what_to_do() -> None:
 
 
 def test_a_halted_roll_out_has_the_advice_of_the_documentation() -> None:
-    assert advice("RolloutPaused") == "go on with the field that the message names, when you want to"
-    assert advice("RolloutStopped").startswith("read the log of the pod in the message; correct the last change")
+    assert advice("RolloutPaused") == "to continue, change the field that the message names"
+    assert advice("RolloutStopped").startswith(
+        "read the log of the pod in the message; correct or undo the last change"
+    )
 
 
 def job_of(minutes: int, **status: Any) -> Snapshot:
@@ -212,7 +214,7 @@ def test_a_hanging_job_is_named_with_its_log_and_a_remedy() -> None:
     [root] = found(job_of(16))
     assert root.chain == [PLANE, "Keystone/keystone", "Job/keystone-db-sync-1"]
     assert (root.finding.reason, root.finding.failed) == (JOB_OVERDUE, True)
-    assert root.finding.text.endswith("is running since 2026-01-01 12:14 UTC, and has not ended")
+    assert root.finding.text.endswith("is running since 2026-01-01 12:14 UTC, and is not finished")
     assert root.finding.log == Log("keystone-db-sync-1-a", "main", previous=False)
     assert "`kubectl delete job`" in advice(JOB_OVERDUE)
 
@@ -515,7 +517,7 @@ def test_a_line_of_the_log_decides_on_the_advice(
     monkeypatch.setattr(FakeClient, "log", log)
     assert ask(broken_api({"terminated": {"exitCode": 1}}), commands.why) == NOT_READY
     printed = capsys.readouterr().out
-    assert "   do:   remove the guests that were left on the node: docs/how-to/remove-a-cloud.md;" in printed
+    assert "   do:   remove the old guests from the node: docs/how-to/remove-a-cloud.md;" in printed
     assert "read the log of the container" not in printed
 
 
@@ -784,7 +786,7 @@ def test_unreadable_kinds_are_named_and_count_as_a_fault(ask: Any, capsys: pytes
     snapshot = Snapshot(namespace="openstack", resources=[resource(PLANE)], unreadable=["pods: no"], now=NOW)
     for command in (commands.status, commands.why):
         assert ask(snapshot, command) == FAULT
-        assert capsys.readouterr().err == "left out, since it may not be listed: pods: no\n"
+        assert capsys.readouterr().err == "left out, because listing it is forbidden: pods: no\n"
     assert ask(Snapshot(namespace="openstack", unreadable=["pods: no"], now=NOW), commands.why) == FAULT
     assert "you may not list resources of this operator in namespace 'openstack'" in capsys.readouterr().err
 

@@ -204,12 +204,14 @@ def said(generation: int, **conditions: tuple[str, str, int]) -> Any:
 
 def test_readiness_of_a_k_orc_object_follows_its_conditions() -> None:
     assert said(2, Available=("True", "Success", 2), Progressing=("False", "Success", 2)).ready
-    assert "not yet seen" in said(2, Available=("True", "Success", 1), Progressing=("False", "Success", 1)).message
-    assert "does K-ORC run?" in said(1).message
+    assert (
+        "not processed it yet" in said(2, Available=("True", "Success", 1), Progressing=("False", "Success", 1)).message
+    )
+    assert "check that it runs" in said(1).message
     for reason in ("Progressing", "TransientError"):
         found = said(1, Available=("True", "Success", 1), Progressing=("True", reason, 1))
         assert (found.state, found.message) == (State.PROGRESSING, "User/glance: why")
     for reason in ("InvalidConfiguration", "UnrecoverableError"):
         found = said(1, Available=("False", reason, 1), Progressing=("False", reason, 1))
         assert (found.state, found.reason) == (State.FAILED, "KORCFailed")
-        assert "User/glance: why; mend what it names, then delete this object" in found.message
+        assert "User/glance: why; repair the cause, then delete this object" in found.message

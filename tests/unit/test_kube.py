@@ -321,7 +321,7 @@ PROGRESS: list[tuple[str, Object, str]] = [
     (
         "Deployment",
         {"replicas": 4, "updatedReplicas": 4, "readyReplicas": 4},
-        "2/2 pods ready, 2 pods too many still to end",
+        "2/2 pods ready, 2 pods more to stop",
     ),
     (
         "StatefulSet",
@@ -445,7 +445,7 @@ def test_a_resource_of_ours_answers_for_itself() -> None:
     ready = condition("Ready", observedGeneration=2, reason="Ready", message="")
     assert kube.judge(live("Keystone", ready, api=OURS)).ready
     stale = condition("Ready", observedGeneration=1, reason="Ready", message="")
-    assert kube.judge(live("Keystone", stale, api=OURS)).message == "Keystone/x: the operator is looking at its change"
+    assert kube.judge(live("Keystone", stale, api=OURS)).message == "Keystone/x: the operator is processing its change"
     assert kube.judge(live("Keystone", {}, api=OURS)).message == "Keystone/x has not reported yet"
     assert not kube.judge(live("Keystone", {}, api=OURS)).ready
 

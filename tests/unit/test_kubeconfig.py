@@ -76,7 +76,7 @@ def test_each_row_has_an_answer_of_kubectl() -> None:
         ("a context that is not there", ["no context 'b'", "it has: a"]),
         ("a file that is not there", ["names no current-context", "KUBECONFIG"]),
         ("a context whose cluster is not there", ["cluster 'b' has no server"]),
-        ("a name that is there twice", ["clusters", "'a' is there twice"]),
+        ("a name that is there twice", ["clusters", "'a' occurs twice"]),
         ("a token that is no text", ["users[0].user.token"]),
         ("a file with a token that is not there", ["tokenFile"]),
         ("groups without a user", ["user 'a'", "`as`"]),

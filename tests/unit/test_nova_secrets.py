@@ -135,7 +135,7 @@ def test_keys_of_before_are_not_taken_for_those_of_now(run: Any, tmp_path: Path)
     """Kubelet may show a moment longer what the Secret held; the same user may have another key."""
     before, after = (planned(key) for key in KEYS)
     process = run(after, keys(before))
-    assert process.stdout.readline() == "the keys that are mounted are not yet those that nova-compute is to use\n"
+    assert process.stdout.readline() == "the mounted keys are not yet those nova-compute needs\n"
     assert list((tmp_path / "there").iterdir()) == []
     for name, text in keys(after).items():
         (tmp_path / "given" / name).write_text(text)

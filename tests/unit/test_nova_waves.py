@@ -288,7 +288,7 @@ def test_a_paused_roll_out_goes_on_where_it_was(cloud: Cloud) -> None:
     verdict = cloud.conditions["ComputeRolloutReady"]
     assert (verdict.ready, verdict.reason) == (False, "RolloutPaused")
     assert cloud.conditions["Ready"].reason == "RolloutPaused"
-    assert "2 of 10 nodes run 2026.1; spec.compute.rollout.paused: all others keep what they have" in verdict.message
+    assert "2 of 10 nodes run 2026.1; spec.compute.rollout.paused: the other nodes do not change" in verdict.message
     cloud.roll_out(maxUnavailable=8)
     assert cloud.wave() == list(TEN[2:])
 
@@ -340,7 +340,7 @@ def test_canaries_alone_until_a_user_goes_on(release: Release) -> None:
     assert [cloud.wave() for _ in range(3)] == [["node3"], [], []]
     assert cloud.of_release[NEW] == ["node3"]
     assert cloud.conditions["ComputeRolloutReady"].reason == "RolloutPaused"
-    assert "spec.compute.rollout.canaries.only: all but the canaries keep what they have" in cloud.says
+    assert "spec.compute.rollout.canaries.only: only canaries change" in cloud.says
     cloud.roll_out(canaries={"nodeSelector": CANARY})
     assert cloud.wave() == ["node0"]
 
@@ -349,7 +349,7 @@ def test_labels_that_no_node_has_let_no_node_change(cloud: Cloud) -> None:
     cloud.roll_out(canaries={"nodeSelector": {"canary": "no", "b": "c"}})
     cloud.change()
     assert [cloud.wave() for _ in range(3)] == [[], [], []]
-    assert "spec.compute.rollout.canaries: no node that answers has the labels b=c,canary=no; label one" in cloud.says
+    assert "spec.compute.rollout.canaries: no reachable node has the labels b=c,canary=no; label one" in cloud.says
 
 
 def test_rollout_stops_if_a_new_nova_compute_does_not_start(cloud: Cloud) -> None:
@@ -363,7 +363,7 @@ def test_rollout_stops_if_a_new_nova_compute_does_not_start(cloud: Cloud) -> Non
     verdict = cloud.conditions["ComputeRolloutReady"]
     assert verdict.reason == "RolloutStopped"
     pod = cloud.pods["node1"]["metadata"]["name"]
-    assert "5 of 10 nodes have the change; no other node gets it: the new nova-compute is not Ready" in verdict.message
+    assert "5 of 10 nodes have the change; roll-out stopped: the new nova-compute has not been Ready" in verdict.message
     assert f"({pod} on node node1); see why by `kubectl logs -n openstack {pod} --previous`" in verdict.message
 
 
@@ -431,15 +431,15 @@ def test_a_paused_roll_out_names_a_late_canary(release: Release) -> None:
     assert [cloud.wave(), cloud.wave()] == [["node3"], []]
     cloud.roll_out(canaries={"nodeSelector": CANARY}, paused=True)
     cloud.wave()
-    assert "is not Ready since" not in cloud.says
+    assert "has not been Ready since" not in cloud.says
     assert cloud.plan().outcome.wake == NOW + timedelta(minutes=10)
     cloud.now += timedelta(minutes=10)
     assert cloud.wave() == []
     assert cloud.conditions["ComputeRolloutReady"].reason == "RolloutPaused"
     assert cloud.conditions["Ready"].reason != "RolloutPaused"
     assert (
-        f"the new nova-compute is not Ready since {NOW:%H:%M} UTC (nova-cell1-compute-11 on node node3)" in cloud.says
-    )
+        f"the new nova-compute has not been Ready since {NOW:%H:%M} UTC (nova-cell1-compute-11 on node node3)"
+    ) in cloud.says
 
 
 def test_rollout_wakes_when_it_would_stop(cloud: Cloud) -> None:
@@ -456,7 +456,7 @@ def test_a_node_that_does_not_answer_holds_up_no_other(cloud: Cloud) -> None:
     assert [cloud.wave() for _ in range(10)] == [*([name] for name in TEN[1:]), []]
     verdict = cloud.conditions["ComputeRolloutReady"]
     assert not verdict.ready
-    assert "9 of 10 nodes have the change; node node0 cannot be reached: bring it back" in verdict.message
+    assert "9 of 10 nodes have the change; node node0 cannot be reached: repair it" in verdict.message
 
 
 def test_a_node_that_fails_after_its_change_holds_up_no_other(cloud: Cloud) -> None:

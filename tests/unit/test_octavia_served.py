@@ -621,7 +621,7 @@ def test_a_database_that_refuses_the_agent_does_not_end_its_search(stand: Stand)
     stand.sql("SET GLOBAL read_only = 1")
     try:
         lose(stand, "load_balancer", balancer, "PENDING_CREATE", balancer, 11)
-        until("the agent to fail", lambda: "Cannot look for load balancers" in stand.log.read_text())
+        until("the agent to fail", lambda: "Cannot look for interrupted load balancer changes" in stand.log.read_text())
     finally:
         stand.sql("SET GLOBAL read_only = 0")
     path = f"/v2/lbaas/loadbalancers/{balancer}"

@@ -115,15 +115,15 @@ def test_a_list_of_one_kind_says_what_its_items_are() -> None:
     ("text", "says"),
     [
         ("a: [1\n", "f.yaml:2: document 1: is not YAML"),
-        ("a: 1\na: 2\n", "f.yaml:2: document 1: 'a' is there twice in one map"),
+        ("a: 1\na: 2\n", "f.yaml:2: document 1: 'a' occurs twice in one map"),
         ("- 1\n", "a manifest is a map with apiVersion, kind and metadata, not array"),
         ("just text\n", "not string"),
-        ("a: !tag 1\n", "the tag !tag means nothing here"),
-        ("a: &a [*a]\n", "*a stands within itself"),
+        ("a: !tag 1\n", "the tag !tag is not supported"),
+        ("a: &a [*a]\n", "*a contains itself"),
         ("a: *b\n", "there is no anchor &b"),
-        ("a: .inf\n", "is no number that JSON has"),
-        ("? [1]\n: 2\n", "a key of a map is text"),
-        ("a: {<<: 1}\n", "<< takes a map"),
+        ("a: .inf\n", "is not a number in JSON"),
+        ("? [1]\n: 2\n", "a key of a map must be text"),
+        ("a: {<<: 1}\n", "<< must have a map"),
         ("[" * 200, "is nested deeper than 100 levels"),
         ("kind: List\nitems: 3\n", "items: must be a list, not integer"),
         ("a: \x00\n", "is not YAML"),
@@ -431,8 +431,8 @@ def test_a_plan_without_an_invalid_field_says_nothing_about_its_surroundings() -
 def test_a_reference_to_a_resource_with_an_invalid_field_is_found() -> None:
     wrong = "apiVersion: openstack.k8s.io/v1alpha1\nkind: MariaDB\nmetadata: {name: mariadb}\nspec: {replicas: two}\n"
     alone, both = surveyed(PLACEMENT), surveyed(PLACEMENT + "---\n" + wrong)
-    assert "MariaDB/mariadb is in none of the files" in str(alone.warnings)
-    assert "MariaDB/mariadb is in none of the files" not in str(both.warnings)
+    assert "MariaDB/mariadb is missing in the files" in str(alone.warnings)
+    assert "MariaDB/mariadb is missing in the files" not in str(both.warnings)
 
 
 RULED: dict[str, Any] = {
@@ -518,7 +518,8 @@ def test_options_are_judged_at_their_place_in_the_files() -> None:
     text = "Glance 2025.1 ignores it: there is no option 'debgu' in section [DEFAULT]; did you mean debug?"
     assert unknown == f"f.yaml:13: warning: {place}.debgu: {text}"
     assert deprecated.startswith(
-        f"f.yaml:14: warning: {place}.show_multiple_locations: goes in a later release (deprecated since Newton)"
+        f"f.yaml:14: warning: {place}.show_multiple_locations: will be removed in a later release (deprecated "
+        f"since Newton)"
     )
 
 
@@ -535,10 +536,10 @@ def test_references_outside_the_files_are_warned_about() -> None:
         "  database:\n    secretRef: {name: their-db}\n    host: db\n  keystone: {keystoneRef: {name: id}}\n"
     )
     warnings = [str(each) for each in surveyed(text).warnings]
-    assert "f.yaml:6: warning: Placement/p: spec.database.secretRef.name: Secret/their-db is in none of the files" in (
+    assert "f.yaml:6: warning: Placement/p: spec.database.secretRef.name: Secret/their-db is missing in the files" in (
         " ".join(warnings)
     )
-    assert any("Keystone/id is in none of the files; planned as one with defaults" in each for each in warnings)
+    assert any("Keystone/id is missing in the files; planned as one with defaults" in each for each in warnings)
     assert all(each.startswith("f.yaml:") for each in warnings)
     with_them = text + (
         "---\napiVersion: v1\nkind: Secret\nmetadata: {name: their-db}\nstringData: {username: a, password: b}\n"
@@ -551,7 +552,7 @@ def test_references_outside_the_files_are_warned_about() -> None:
 
 def test_a_resource_that_is_there_twice_is_warned_about() -> None:
     one = "apiVersion: openstack.k8s.io/v1alpha1\nkind: Memcached\nmetadata: {name: m}\nspec: {}\n"
-    assert "first at f.yaml:1; the last one counts" in str(surveyed(f"{one}---\n{one}").warnings[0])
+    assert "first at f.yaml:1; the last one is used" in str(surveyed(f"{one}---\n{one}").warnings[0])
 
 
 def test_kinds_a_plan_asks_for_are_named_unless_said() -> None:
@@ -727,7 +728,7 @@ def test_authorities_in_a_secret_of_no_file_are_no_error(kind: str) -> None:
     text = yaml.safe_dump({**manifest, "spec": WITH_AUTHORITIES[kind]})
     made = surveyed(text)
     assert made.errors == []
-    assert "Secret/company is in none of the files; its values are shown as" in " ".join(map(str, made.warnings))
+    assert "Secret/company is missing in the files; its values are shown as" in " ".join(map(str, made.warnings))
     secret = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: company}\nstringData: {other: a}\n"
     assert "Secret 'company' has no key 'ca.crt'" in " ".join(map(str, surveyed(f"{text}{secret}").errors))
 
@@ -753,7 +754,7 @@ def test_a_secret_that_nothing_can_stand_for_leaves_its_resource_unplanned(kind:
     manifest = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}
     made = surveyed(yaml.safe_dump(manifest))
     assert (made.errors, made.unplanned) == ([], 1)
-    text = f"{kind}/a: {field}: Secret/company is in none of the files; {kind}/a is not planned without it"
+    text = f"{kind}/a: {field}: Secret/company is missing in the files; {kind}/a cannot be planned without it"
     assert any(text in str(each) for each in made.warnings)
     other = surveyed(yaml.safe_dump({**manifest, "spec": {**spec, "imageProfile": "odd"}}))
     assert "imageProfile" in " ".join(map(str, other.errors)), "other mistakes are found"

@@ -188,7 +188,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "no such StorageClass": (
         "VolumeNotBound",
-        f"cannot have a volume: claim data-api-0 is not bound: {NO_CLASS}; create that StorageClass, or name another",
+        f"has no volume: claim data-api-0 is not bound: {NO_CLASS}; create that StorageClass, or name another",
         workload(),
         [unscheduled(UNBOUND, volumes=[CLAIM])],
         [event("ProvisioningFailed", NO_CLASS, kind="PersistentVolumeClaim", name="data-api-0")],
@@ -202,7 +202,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "no such key": (
         "ContainerConfigError",
-        "cannot start container main: couldn't find key url in Secret x/api; create what is missing",
+        "cannot start container main: couldn't find key url in Secret x/api; create the missing object",
         workload(),
         [pod(**container(waiting("CreateContainerConfigError", "couldn't find key url in Secret x/api")))],
         [],
@@ -255,7 +255,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "out of memory": (
         "OutOfMemory",
-        "cannot keep container main running: it needs more memory than its limit of 10Mi; raise the limit",
+        "container main was killed out of memory at its limit of 10Mi; raise the limit",
         workload(limit="10Mi"),
         [pod(**container(waiting("CrashLoopBackOff"), restarts=1, last=OOM))],
         [],
@@ -283,14 +283,14 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "no network": (
         "SandboxFailed",
-        "cannot have its network or sandbox on the node: plugin bridge failed",
+        "has no network or sandbox on the node: plugin bridge failed",
         workload(),
         [pod(**container(waiting("ContainerCreating")))],
         [event("FailedCreatePodSandBox", "plugin bridge failed")],
     ),
     "a quota, of a Deployment": (
         "PodsRefused",
-        f'Kubernetes refuses its pods: pods "api-5b9-" is forbidden: {QUOTA}; raise that quota, or let',
+        f'Kubernetes refuses its pods: pods "api-5b9-" is forbidden: {QUOTA}; raise the quota, or lower',
         workload(
             conditions=[
                 {
@@ -327,7 +327,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a claim that is being deleted, of a StatefulSet": (
         "PodsRefused",
-        "refuses its pods: pvc data-api-0 is being deleted; once that claim is gone, Kubernetes makes a new one",
+        "refuses its pods: pvc data-api-0 is being deleted; after its deletion, Kubernetes creates a new, empty claim",
         workload("StatefulSet", replicas=0, currentRevision="a", updateRevision="a"),
         [],
         [
@@ -341,7 +341,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a claim that is being deleted, of a pod": (
         "VolumeNotBound",
-        'cannot have a volume: persistentvolumeclaim "data-api-0" is being deleted; once that claim is gone',
+        'has no volume: persistentvolumeclaim "data-api-0" is being deleted; after its deletion',
         workload(),
         [unscheduled('persistentvolumeclaim "data-api-0" is being deleted', volumes=[CLAIM])],
         [],
@@ -365,14 +365,14 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "a node that is gone": (
         "NodeLost",
-        "pod api-5b9-x on node node1 cannot be reached: the node is silent; bring it back",
+        "pod api-5b9-x on node node1 cannot be reached: the node does not report; repair it",
         workload(),
         [pod(phase="Running", conditions=[{"type": "ContainersReady", "status": "True"}])],
         [],
     ),
     "a node that is full": (
         "Evicted",
-        "had to end (Evicted): The node was low on resource: memory",
+        "was ended by Kubernetes (Evicted): The node was low on resource: memory",
         workload(),
         [pod(phase="Failed", reason="Evicted", message="The node was low on resource: memory. ")],
         [],
@@ -401,12 +401,12 @@ def test_lasting_causes_are_failures(name: str) -> None:
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
-        (QUOTA, "raise that quota"),
+        (QUOTA, "raise the quota"),
         ("failed quota: small: must specify limits.memory", "set what it must specify in spec.defaultResources"),
         ('violates PodSecurity "baseline:latest": host namespaces', "label the namespace pod-security"),
         ('Internal error occurred: failed calling webhook "v.example.org": no route', "let the API server reach"),
         ('admission webhook "v.example.org" denied the request: no', "change the policy of that webhook"),
-        ("no reason that anybody knows", "change the policy that is named"),
+        ("no reason that anybody knows", "change the named policy"),
     ],
 )
 def test_the_advice_is_for_what_the_api_server_names(said: str, advice: str) -> None:
@@ -559,11 +559,11 @@ def test_a_slowly_ending_pod_is_named_with_its_reason() -> None:
     assert "ending" not in diagnosis.verdict.message, "most pods end within this time"
     assert diagnosis.changes_at == BEGAN + timedelta(seconds=30)
     verdict = diagnose(live, [old], after=31).verdict
-    text = "pod api-5b9-a on node node1 is ending, until 12:30 UTC at the latest; look at node node1"
+    text = "pod api-5b9-a on node node1 is stopping, until 12:30 UTC at the latest; look at node node1"
     assert verdict.message == f"api: 1/1 pods ready, 0/1 have the change; {text}"
     assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
     late = diagnose(live, [old], after=1831).verdict
-    assert late.message.endswith("pod api-5b9-a on node node1 was to end by 12:30 UTC: see whether its node answers")
+    assert late.message.endswith("pod api-5b9-a on node node1 should have stopped by 12:30 UTC: check its node")
 
 
 def replaced(each: Object, daemon_set: str, owner: str = "nova") -> Object:
@@ -586,7 +586,7 @@ def test_a_node_that_changes_daemon_sets_waits_for_its_old_pod() -> None:
     for pods in ([new, old], [old, new]):
         verdict = diagnose(live, pods, after=1700).verdict
         assert (verdict.state, verdict.reason) == (State.PROGRESSING, "")
-        text = "pod old on node node1 is ending, until 12:30 UTC at the latest; look at node node1"
+        text = "pod old on node node1 is stopping, until 12:30 UTC at the latest; look at node node1"
         assert verdict.message.endswith(text)
     elsewhere = replaced(ends(1800, 1800, name="old"), "other")
     elsewhere["spec"]["nodeName"] = "node2"
@@ -609,7 +609,7 @@ def test_the_operator_knows_pods_of_the_other_daemon_sets() -> None:
     now = BEGAN + timedelta(seconds=1700)
     verdict = Diagnostician(world, request, now, ApplyCache(), "", steady=began).judge(live)
     assert verdict.state is State.PROGRESSING
-    assert "pod old on node node1 is ending" in verdict.message
+    assert "pod old on node node1 is stopping" in verdict.message
 
 
 def for_node(name: str) -> Object:
@@ -633,7 +633,7 @@ def test_a_pod_that_ends_hides_no_cause() -> None:
     crash = pod("api-5b9-b", **container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no")))
     verdict = diagnose(workload(), [ends(120, 120), crash], after=60).verdict
     assert verdict.reason == "CrashLoop"
-    assert verdict.message.index("cannot keep") < verdict.message.index("is ending")
+    assert verdict.message.index("was killed") < verdict.message.index("is stopping")
 
 
 def test_times_are_compared_as_times() -> None:

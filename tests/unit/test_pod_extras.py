@@ -133,7 +133,7 @@ def test_a_label_is_one(release: Release) -> None:
 )
 @pytest.mark.security
 def test_annotations_that_lift_confinement_are_always_refused(release: Release, name: str) -> None:
-    with pytest.raises(SpecError, match=r"what a container may do to its node; remove it"):
+    with pytest.raises(SpecError, match=r"the rights of a container on its node; remove it"):
         made(release, {"podAnnotations": {name: "unconfined"}}, permissions=Permissions(pod_metadata=("*",)))
 
 
@@ -315,7 +315,7 @@ def test_a_variable_that_the_operator_sets_is_refused_by_name(release: Release) 
 
 @pytest.mark.parametrize("name", ["a b", "1A", "A-B", "A=B"])
 def test_a_name_is_one(release: Release, name: str) -> None:
-    with pytest.raises(SpecError, match="no name of a variable"):
+    with pytest.raises(SpecError, match="not a name of a variable"):
         made(release, {"env": {name: "x"}})
 
 

@@ -318,7 +318,7 @@ def test_a_preview_says_which_apply_it_assumes() -> None:
     )
     assert on_server.startswith("Nova/nova: applied with --server-side, as the last time; `kubectl apply` without it")
     assert by_client.startswith("Nova/nova: applied without --server-side, as the last time;")
-    assert never == "Nova/nova: no file was applied before; the fields that a file does not have stay"
+    assert never == "Nova/nova: no file was applied before; fields missing in the file stay"
     assert "--server-side by kustomize-controller" in apply_note(
         LastApply(is_by_server=True, manager="kustomize-controller"), ["a"]
     )
@@ -379,7 +379,7 @@ def test_a_document_that_is_left_out_is_named_with_the_reason(
     path = tmp_path / "cloud.yaml"
     path.write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: openstack}\n", encoding="utf-8")
     assert main(["plan", "-f", str(path)]) != 0
-    text = f"left out, since it is no resource of this operator: Namespace/openstack ({path})"
+    text = f"left out, because it is not a resource of this operator: Namespace/openstack ({path})"
     assert text in capsys.readouterr().err
 
 

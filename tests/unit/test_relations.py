@@ -182,7 +182,7 @@ def test_a_picture_names_what_may_not_be_read(
         assert draw(pictures.Options()) == status
         printed = capsys.readouterr()
         assert "Keystone/keystone" in printed.out
-        assert ("left out, since it may not be listed: keystones: no right" in printed.err) == bool(refusals)
+        assert ("left out, because listing it is forbidden: keystones: no right" in printed.err) == bool(refusals)
 
 
 def test_pictures_are_pictures() -> None:

@@ -110,8 +110,8 @@ def test_a_run_that_could_not_test_says_why(release: Release, message: Any, told
 
 
 def test_a_run_that_was_cut_short_did_not_pass(release: Release) -> None:
-    verdict = told(planned(release, pods=[pod(said(7, error="ended after spec.tests.timeout, 240 minutes"))]))
-    assert (verdict.cause, verdict.message) == ("TestsFailed", "ended after spec.tests.timeout, 240 minutes")
+    verdict = told(planned(release, pods=[pod(said(7, error="stopped after spec.tests.timeout, 240 minutes"))]))
+    assert (verdict.cause, verdict.message) == ("TestsFailed", "stopped after spec.tests.timeout, 240 minutes")
 
 
 def test_results_of_a_run_outlive_its_pod(release: Release) -> None:

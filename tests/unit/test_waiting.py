@@ -148,7 +148,7 @@ def test_a_deletion_ends_when_that_very_resource_is_gone(ask: Any) -> None:
     leaving, later = resource(PLANE), resource(PLANE)
     leaving["metadata"]["deletionTimestamp"] = THEN
     later["metadata"]["uid"] = "another"
-    lines = [f"{PLANE}: exists, and is not being deleted", f"{PLANE}: Deleting", f"{PLANE}: gone"]
+    lines = [f"{PLANE}: exists and is not being deleted", f"{PLANE}: Deleting", f"{PLANE}: gone"]
     assert ask(plane(), [leaving], [later], is_deletion=True) == (0, lines)
     assert ask([], resource="oscp/cloud", is_deletion=True) == (0, [])
     status, lines = ask(plane(), is_deletion=True, timeout=0)
@@ -169,4 +169,4 @@ def test_a_duration_has_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
     for text in ("10", "", "m", "10 m"):
         with pytest.raises(SystemExit):
             main(["wait", "--timeout", text])
-        assert "is no duration" in capsys.readouterr().err
+        assert "is not a duration" in capsys.readouterr().err

@@ -34,7 +34,7 @@ def password(ctx: Context[Any], ref: SecretKeyRef, path: str = "spec.passwordSec
     if value is None:
         raise MissingReference(path, f"there is no Secret {ref.name!r} with a key {ref.key!r}")
     if not value or not value.isprintable():
-        raise SpecError(path, f"key {ref.key!r} of Secret {ref.name!r} is empty or not one line")
+        raise SpecError(path, f"key {ref.key!r} of Secret {ref.name!r} is empty or has more than one line")
     return value
 
 

@@ -22,7 +22,7 @@ def read(server: str, response: httpx2.Response, shape: type[ShapeT]) -> ShapeT:
     except msgspec.ValidationError as error:
         why = fault(error)
     except (ValueError, RecursionError):
-        why = "it is no JSON"
+        why = "it is not JSON"
     raise _strange(server, response, why)
 
 
@@ -30,13 +30,13 @@ def member(server: str, response: httpx2.Response, name: str, shape: type[ShapeT
     """Return what an object has under a name, as `users`. Raises as `read` does."""
     values = read(server, response, dict[str, msgspec.Raw])
     if name not in values:
-        raise _strange(server, response, f"there is no {name!r}")
+        raise _strange(server, response, f"it has no {name!r}")
     try:
         return msgspec.json.decode(values[name], type=shape)
     except msgspec.ValidationError as error:
         why = f"{name}: {fault(error)}"
     except (ValueError, RecursionError):
-        why = "it is no JSON"
+        why = "it is not JSON"
     raise _strange(server, response, why)
 
 
@@ -46,10 +46,10 @@ def _strange(server: str, response: httpx2.Response, why: str) -> Transient:
 
 def strange(server: str, why: str) -> Transient:
     """Return the error for an answer that this server never gives."""
-    return Transient(f"the address of {server} does not answer as {server} does ({why}); check the address")
+    return Transient(f"the address of {server} does not answer like {server} ({why}); check the address")
 
 
 def fault(error: msgspec.ValidationError) -> str:
     """Describe what is wrong with the shape of an answer, without its values."""
     # The only message of msgspec's with a value in it.
-    return "a word is none of those it may be" if str(error).startswith("Invalid enum value") else str(error)
+    return "a value is not one of those allowed" if str(error).startswith("Invalid enum value") else str(error)

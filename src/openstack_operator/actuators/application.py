@@ -97,7 +97,7 @@ class Credential:
         keystone = self._owner.session()
         body = {"application_credential": {**values, **rules}}
         if keystone.call("POST", _AT, body, ids=(keystone.user,), secret=True) is None:
-            raise Transient(f"Keystone: user {self._owner.name!r} has just gone")
+            raise Transient(f"Keystone: user {self._owner.name!r} was just deleted")
 
     def update(self, changed: frozenset[str]) -> None:
         # Nothing is deleted that this owner could not make again.
@@ -136,7 +136,7 @@ def _service_user(ctx: Context[KeystoneApplicationCredentialSpec], owner: Creden
             _ = of_owner.user
         except Unauthorized:
             text = f"Keystone: user {owner.user!r} cannot log in to project {owner.project!r} of {owner.domain!r} yet"
-            raise Transient(f"{text}; is its KeystoneUser Ready?") from None
+            raise Transient(f"{text}; check that its KeystoneUser is Ready") from None
         return of_owner
 
     return Owner(owner.user, owner.domain, user_id, own_session)
@@ -154,9 +154,9 @@ def _check(ctx: Context[KeystoneApplicationCredentialSpec]) -> None:
     if spec.owner and fold(spec.owner.domain) == "default":
         administrator = access.admin(ctx, spec.keystone_ref, "username")
         if fold(spec.owner.user) == fold(administrator):
-            raise SpecError("spec.owner.user", f"{spec.owner.user!r} administers Keystone; leave spec.owner out")
+            raise SpecError("spec.owner.user", f"{spec.owner.user!r} administers Keystone; remove spec.owner")
     if len({_compared(_row(rule)) for rule in spec.access_rules}) < len(spec.access_rules):
-        raise SpecError(_RULES, "Keystone takes paths that differ in upper and lower case for one; keep one of them")
+        raise SpecError(_RULES, "Keystone ignores case in paths; keep one of those that differ in case only")
 
 
 def ensure(ctx: Context[KeystoneApplicationCredentialSpec]) -> list[str]:

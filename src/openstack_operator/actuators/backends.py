@@ -57,7 +57,8 @@ def details(ctx: Context[CinderBackendSpec]) -> Mapping[str, Any]:
         if pool["name"].rpartition("#")[0] in hosts
     ]
     up = any(service["host"] in spec.hosts and service["state"] == "up" for service in services)
-    message = "" if up and pools else "its driver has not told of any space" if up else "no cinder-volume of it reports"
+    problem = "its driver has not reported its capacity" if up else "no cinder-volume reports for it"
+    message = "" if up and pools else problem
     fields = {
         "status": DOWN if message else READY,
         "message": message,

@@ -44,11 +44,11 @@ def flows(api: Api, broker: str) -> None:
         member = _member(node["name"], broker)
         if node.get("disk_free_alarm"):
             free, least = _mebibytes(node.get("disk_free")), _mebibytes(node.get("disk_free_limit"))
-            less = f"{free} MiB of its volume are free, less than {least}"
+            less = f"{free} MiB of its volume are free, less than the limit of {least}"
             alarms.append(f"{member}: {less}; enlarge spec.storageSize of RabbitMQ/{broker}, or empty queues")
         if node.get("mem_alarm"):
             raised = f"raise vm_memory_high_watermark.absolute in spec.config of RabbitMQ/{broker}"
-            alarms.append(f"{member}: its memory is used up; {raised}, or empty queues")
+            alarms.append(f"{member}: its memory limit is reached; {raised}, or empty queues")
     if alarms:
         raise Transient(f"RabbitMQ: all publishers wait for {'; '.join(alarms)}")
 

@@ -63,7 +63,7 @@ class Channel:
         data = bytearray()
         while missing := size - len(data):
             if not (piece := self.read(missing)):
-                raise OSError("it closed the connection")
+                raise OSError("the server closed the connection")
             data += piece
         return bytes(data)
 

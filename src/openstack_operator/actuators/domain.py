@@ -42,8 +42,8 @@ class OwnDomain:
             refuse_other_name(self.path, self.called, row["name"], "domain")
             description = row.get("description") or ""
             if MARK not in description:
-                text = f"domain {self.called!r} belongs to others: its description does not say {MARK!r}"
-                raise SpecError(self.path, f"{text}; choose another name, or add that to hand the domain over")
+                text = f"domain {self.called!r} is not managed by this operator: its description lacks {MARK!r}"
+                raise SpecError(self.path, f"{text}; choose another name, or add it to hand the domain over")
             self.id = row["id"]
             return {"enabled": row["enabled"], "description": description}
         return None

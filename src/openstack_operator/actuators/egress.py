@@ -57,5 +57,6 @@ def check(address: str) -> None:
     ip = plain_address(address)
     if (kind := refused_kind(ip)) and not any(ip in network for network in _allowed):
         raise AddressRefused(
-            f"the operator does not connect to {ip}, a {kind} address; start it with --allow-address {ip} if it should"
+            f"the operator does not connect to {ip}, a {kind} address; to allow it, start the operator with "
+            f"--allow-address {ip}"
         )

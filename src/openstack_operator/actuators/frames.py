@@ -71,5 +71,5 @@ def _begin(piece: bytes, position: int) -> int:
     space = _SPACE.match(piece, position)
     start = space.end() if space else position
     if piece[start : start + 1] not in (b"", b"{"):
-        raise ValueError("something else than an object")
+        raise ValueError("a value that is not an object")
     return start

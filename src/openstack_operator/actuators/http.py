@@ -161,7 +161,7 @@ class Api:
             raise Transient(f"{self.name} is unreachable: {error} ({type(error).__name__})") from None
         except (httpx2.RequestError, httpx2.InvalidURL) as error:
             # The text of these quotes headers, which hold credentials.
-            raise Transient(f"{self.name} cannot be asked at {self.url}: {type(error).__name__}") from None
+            raise Transient(f"{self.name} cannot be reached at {self.url}: {type(error).__name__}") from None
         return self._judged(response, call, secret=secret)
 
     def _received(self, response: httpx2.Response, call: str) -> httpx2.Response:
@@ -169,7 +169,7 @@ class Api:
         content = bytearray()
         try:
             if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise Transient(f"{self.name} at {self.url} packs its answers, which it was asked not to")
+                raise Transient(f"{self.name} at {self.url} compresses its answers although the request forbids it")
             for count, chunk in enumerate(response.iter_raw()):
                 content += chunk
                 if count >= _PIECES:

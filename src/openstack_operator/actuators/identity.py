@@ -54,7 +54,7 @@ class Domain:
     @cached_property
     def _id(self) -> str:
         if not (rows := self._keystone.rows("domains", NamedRow, name=self.called)):
-            raise SpecError("spec.domain", f"there is no domain {self.called!r} in Keystone")
+            raise SpecError("spec.domain", f"Keystone has no domain {self.called!r}")
         refuse_other_name("spec.domain", self.called, rows[0]["name"], "domain")
         return rows[0]["id"]
 
@@ -147,7 +147,7 @@ def refuse_other_name(path: str, name: str, existing: str, kind: str = "user") -
     collation may ignore case, accents, or spaces at the end.
     """
     if existing != name:
-        text = f"Keystone takes {name!r} for the name of a {kind} that is written otherwise; choose another name"
+        text = f"Keystone takes {name!r} for the name of a {kind} spelled differently; choose another name"
         raise SpecError(path, text)
 
 
@@ -210,8 +210,8 @@ class Roles:
         for role in sorted(changed):
             if role not in role_ids:
                 # A role that the user has and should not have is the server's word.
-                problem = f"there is no role {role!r}" if role in self._roles else "a role of the user has just gone"
-                raise SpecError(self.path, f"{problem} in Keystone; `openstack role list` shows those that there are")
+                problem = f"there is no role {role!r}" if role in self._roles else "a role of the user was just deleted"
+                raise SpecError(self.path, f"{problem} in Keystone; see `openstack role list`")
             ids = self._target.id, self._user.id, role_ids[role]
             at = f"/{self.scope}s/{{}}/users/{{}}/roles/{{}}"
             self._keystone.call("PUT" if role in self._roles else "DELETE", at, ids=ids)

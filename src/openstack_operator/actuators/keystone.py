@@ -153,7 +153,7 @@ class Keystone:
     def _log_in(self, stale: str) -> str:
         # Threads that wait for the same login must not each wait it out in turn when Keystone does not answer.
         if not self._lock.acquire(timeout=_ANSWER):
-            raise Transient("Keystone takes long to let its administrator in")
+            raise Transient("Keystone is slow to accept the login of its administrator")
         try:
             if self._token == stale:
                 self._token = self._new_token()
@@ -168,11 +168,11 @@ class Keystone:
             # The spec of a user is not to blame for how its administrator logs in.
             raise Transient(str(refused)) from None
         if answer is None:
-            raise Transient("Keystone: there is no identity API at the address it publishes")
+            raise Transient("Keystone: its published address serves no identity API")
         proof = _login(answer)
         token = answer.headers.get("X-Subject-Token", "")
         if not (token.isascii() and token.isprintable() and token):
-            raise strange(NAME, "POST /auth/tokens: there is no token in its header")
+            raise strange(NAME, "POST /auth/tokens: the answer has no X-Subject-Token header")
         self._user, self.project = proof.user, proof.project
         return token
 
@@ -219,13 +219,13 @@ class Keystone:
         """Create a row of `<kind>s`, and return its id. Raises Conflict where it exists."""
         answer = self.call("POST", f"/{kind}s", {kind: values}, secret=secret)
         if answer is None:
-            raise Transient(f"Keystone: what a new {kind} belongs to has just gone")
+            raise Transient(f"Keystone: the parent of the new {kind} was just deleted")
         return member(NAME, answer, kind, Identified)["id"]
 
     def update(self, kind: str, row: str, values: Mapping[str, Any], *, secret: bool = False) -> None:
         """Write these values to the row."""
         if self.call("PATCH", f"/{kind}s/{{}}", {kind: values}, ids=(row,), secret=secret) is None:
-            raise Transient(f"Keystone: the {kind} to change has just gone")
+            raise Transient(f"Keystone: the {kind} to change was just deleted")
 
     def delete(self, kind: str, row: str) -> None:
         """Delete the row."""

@@ -245,7 +245,7 @@ class Limit:
 
 def _send(api: Api, method: str, path: str, body: dict[str, Any], *, secret: bool = False) -> None:
     if api.call(method, path, json=body, secret=secret) is None:
-        raise Transient(f"RabbitMQ: {method} {path}: what it belongs to has just gone")
+        raise Transient(f"RabbitMQ: {method} {path}: its parent was just deleted")
 
 
 def _connect(ctx: Context[RabbitMQVhostSpec], seconds: float = 5, *, broker: RabbitMQRef | None = None) -> Api:

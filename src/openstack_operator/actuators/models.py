@@ -31,7 +31,7 @@ SqlUser = Annotated[
         rule(
             # The last one replicates for mariadb-operator.
             "!(self.lowerAscii() in ['root', 'mysql', 'public', 'repl'])",
-            "this account belongs to the server; choose another name",
+            "the server uses this account itself; choose another name",
         ),
     ),
 ]
@@ -60,12 +60,12 @@ class MariaDBDatabaseSpec(Model):
     rules = (
         rule(
             "!has(self.collation) || self.collation.startsWith(self.characterSet + '_')",
-            "collation belongs to another character set; it starts with characterSet and an underscore",
+            "collation belongs to another character set; choose one that starts with characterSet and an underscore",
             ".collation",
         ),
         rule(
             "!(self.database.lowerAscii() in ['mysql', 'information_schema', 'performance_schema', 'sys'])",
-            "this schema belongs to the server; choose another name",
+            "the server uses this schema itself; choose another name",
             ".database",
         ),
     )
@@ -184,7 +184,7 @@ class KeystoneDomainSpec(Model):
     rules = (
         rule(
             "self.domain.lowerAscii() != 'default'",
-            "the services' own users are in this domain; choose another name",
+            "this domain holds the users of services; choose another name",
             ".domain",
         ),
     )

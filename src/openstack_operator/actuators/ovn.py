@@ -73,7 +73,11 @@ def observe(ctx: Context[OVNChassisSpec]) -> Outcome:
         return Outcome(extra_conditions={CONNECTED: progressing(text), "Ready": progressing(text)})
     connected = _connected(state, ctx.now)
     pending_fields = [f"spec.{name}" for name, same in _taken_over(ctx.spec, state).items() if not same]
-    taking = progressing(f"the node has not taken over {', '.join(pending_fields)} yet") if pending_fields else READY
+    taking = (
+        progressing(f"ovn-controller on the node has not applied {', '.join(pending_fields)} yet")
+        if pending_fields
+        else READY
+    )
     beat = _floor(state.heartbeat)
     details = {
         # A node writes there what it likes; a status has room for so much.

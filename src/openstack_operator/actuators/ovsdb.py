@@ -114,7 +114,7 @@ def _context(tls: Mapping[str, str]) -> ssl.SSLContext:
     its name.
     """
     if missing := sorted({"ca.crt", "tls.crt", "tls.key"} - tls.keys()):
-        raise OSError(f"there is no {missing[0]} to call it with")
+        raise OSError(f"the file {missing[0]} for the call is missing")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(cadata=tls["ca.crt"])
@@ -144,7 +144,7 @@ def _answer(channel: Channel) -> dict[str, Any]:
                 return message
             notifications += 1
             if notifications > _NOTIFICATIONS:
-                raise OSError("says much, and does not answer")
+                raise OSError("sends other messages, and no answer")
             if message.get("method") == "echo":
                 _send(channel, {"result": message.get("params"), "error": None, "id": message.get("id")})
 
@@ -153,4 +153,4 @@ def _objects(frames: Frames, piece: bytes) -> Iterator[bytes]:
     try:
         yield from frames.cut(piece)
     except ValueError as error:
-        raise OSError(f"does not answer as OVN does ({error})") from None
+        raise OSError(f"does not answer like OVN ({error})") from None

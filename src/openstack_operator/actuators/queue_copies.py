@@ -72,7 +72,7 @@ def copy_queues(source: Api, target: Api, vhost: str) -> list[str]:
     exchanges = [each for each in originals.get("exchanges", ()) if each["name"] in used and not _is_own(each["name"])]
     body: dict[str, Any] = {"queues": queues, "exchanges": exchanges, "bindings": bindings}
     if target.call("POST", _path(vhost), json=body) is None:
-        raise Transient(f"RabbitMQ: virtual host {vhost} has just gone")
+        raise Transient(f"RabbitMQ: virtual host {vhost} was just deleted")
     _log.debug("queues copied", vhost=vhost, queues=sorted(names))
     return [f"queues copied: {len(names)}"]
 
@@ -86,8 +86,8 @@ def check_drained(api: Api, vhost: str) -> None:
     waiting = [each.get("messages", 0) for each in rows if not _is_own(each["name"])]
     if count := sum(waiting):
         queues = sum(bool(messages) for messages in waiting)
-        text = f"{count} messages wait in {queues} queues of {vhost}, which clients have left"
-        remedy = "if that lasts, nobody listens there any more: see rabbitmqctl list_queues, and purge them"
+        text = f"{count} messages wait in {queues} queues of {vhost}, the old broker"
+        remedy = "if this lasts, no consumer is left: see `rabbitmqctl list_queues`, and purge them"
         raise Transient(f"RabbitMQ: {text}; {remedy}")
 
 
@@ -98,7 +98,7 @@ def _path(vhost: str) -> str:
 def _definitions(api: Api, vhost: str) -> _Definitions:
     answer = api.call("GET", _path(vhost))
     if answer is None:
-        raise Transient(f"RabbitMQ: {api.url} has no virtual host {vhost}, whose queues are to be copied")
+        raise Transient(f"RabbitMQ: {api.url} has no virtual host {vhost} to copy queues from")
     return read(api.name, answer, _Definitions)
 
 

@@ -94,7 +94,7 @@ def usable(api: Api, vhost: str, clock: Callable[[], float] = time.monotonic) ->
         api.call("DELETE", _path(vhost), ids=(name,))
         _log.debug("queue deleted", vhost=vhost, queue=name)
         _suspects.forget(api.url, vhost, name)
-        deleted.append(f"queue of {vhost} deleted: none of its members ever wrote an entry, and none leads")
+        deleted.append(f"queue of {vhost} deleted: no member has an entry or leads")
     if waiting:
         raise Transient(f"RabbitMQ: a queue in {vhost} has no leader yet")
     return deleted
@@ -137,4 +137,4 @@ def _left_behind(api: Api, vhost: str, queue: _Queue) -> str:
     except Refused:
         return ""
     _log.debug("queue deleted", vhost=vhost, queue=queue["name"])
-    return "it is not replicated and nobody uses it"
+    return "not replicated, and without consumers"

@@ -101,7 +101,7 @@ class Connection(_Driver):
         if method not in _CHALLENGES:
             self._force_close()  # pyright: ignore
             method_name = repr(method) if method in _TELLING else "another way"
-            raise Trouble(f"the server asks for the password by {method_name}, which would tell it")
+            raise Trouble(f"the server asks for the password in clear text ({method_name})")
 
     def _read_bytes(self, num_bytes: int) -> bytes:
         """Read bytes, for no longer than the connection may last, however slowly they come."""

@@ -38,7 +38,7 @@ class VolumeEncryption(Model):
     rules = (
         rule(
             "!has(self.cipher) || !self.cipher.contains('-xts-') || !has(self.keySize) || self.keySize != 192",
-            "xts has keys of 128 and 256 bits; use 256",
+            "xts takes keys of 128 or 256 bits; use 256",
             ".keySize",
         ),
     )
@@ -59,7 +59,7 @@ class CinderVolumeTypeSpec(_OfCinder):
     rules = (
         rule(
             "!has(oldSelf.encryption) || has(self.encryption)",
-            "new volumes of this type would not be encrypted; keep encryption, and create another type without",
+            "new volumes of this type would not be encrypted; keep encryption, and create another type without it",
             ".encryption",
         ),
     )

@@ -102,7 +102,7 @@ def _policy_binding(name: str) -> Object:
 def _rule(field: NodeField) -> Object:
     """Refuse a field that is neither unchanged nor what the operator chooses by itself."""
     alternative = f", choose a folder below {FOLDER}" if field.is_folder else ""
-    effect = "decides whose orders programs that are root on nodes take" if field.is_order else _RUNS
+    effect = "names the server that controls root programs on nodes" if field.is_order else _RUNS
     return _refusal(_is_free(field, field.path, _NEW, _OLD), f"{field} {effect}", f"remove it{alternative}")
 
 
@@ -140,7 +140,7 @@ def _values_rule(values: NodeValues) -> Object:
     names = ", ".join(values.values)
     return _refusal(
         f"!({value}.orValue('') in {json.dumps(values.values)}) || {_NEW} == {_OLD}",
-        f"{values} makes this a service whose orders programs on nodes take ({names})",
+        f"{values} lets this service control root programs on nodes ({names})",
         "choose another value",
     )
 

@@ -36,7 +36,7 @@ def pod_policy(
     validations = [
         _rule(_is_same("spec"), "the spec of a pod"),
         *(_rule(_is_same(f"metadata.{field}"), f"{field} of a pod") for field in ("ownerReferences", "finalizers")),
-        _rule(_changes_only("labels", labels), f"labels of a pod but {_listed(labels)}"),
+        _rule(_changes_only("labels", labels), f"labels of a pod other than {_listed(labels)}"),
         _rule(_changes_only("annotations", annotations), f"annotations of a pod{_but(annotations)}"),
     ]
     if required:
@@ -73,7 +73,7 @@ def _endings(account: tuple[str, str]) -> list[Object]:
         f"{labels}[{json.dumps(COMPONENT)}].orValue('').endsWith('-compute')",
         f"{owners}.exists(owner, {' && '.join(owner_checks)})",
     )
-    rule = _rule(" && ".join(checks), "delete pods but those of nova-compute")
+    rule = _rule(" && ".join(checks), "delete pods other than those of nova-compute")
     return _enforced(f"{OPERATOR}-pod-endings", account, ["pods"], "DELETE", [rule])
 
 

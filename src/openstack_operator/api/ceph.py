@@ -34,13 +34,13 @@ class CephSource(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!(has(self.cephStorageRef) && has(self.cephSecretRef))",
-            "a CephStorage and a Secret may name two clusters; keep one of cephStorageRef and cephSecretRef",
+            "cephStorageRef and cephSecretRef exclude each other; remove one",
             ".cephSecretRef",
         ),
         rule(
             "!has(self.cephClientRef) || has(self.cephSecretRef) || has(self.cephStorageRef)",
-            "the Secret of a CephClient lies in Rook's namespace; name a copy of it in cephSecretRef, or in "
-            "cephStorageRef a CephStorage with mode rook",
+            "cephClientRef needs a source; set cephSecretRef to a copy of Rook's Secret, or "
+            "cephStorageRef to a CephStorage with mode rook",
             ".cephClientRef",
         ),
         immutable_optional("pool", "the pool"),

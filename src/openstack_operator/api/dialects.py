@@ -68,7 +68,7 @@ def _with_earlier_name(schema: Schema, old: str, new: str) -> Schema:
     """
     field = schema["properties"][new]
     if field.get("default") is not None or new in schema.get("required", ()):
-        raise TypeError(f"{new} was {old} in a released version: it can neither be required nor have a default here")
+        raise TypeError(f"{new} was {old} in a released version: it must be neither required nor have a default here")
     earlier = {**field, "description": f"Deprecated; write {new}, which counts if both are set."}
     return {**schema, "properties": {**schema["properties"], old: earlier}}
 

@@ -12,7 +12,7 @@ from .model import rule
 _NAME = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 _NAME_RULE = rule(
-    f"self.matches('{_NAME}')", "stands in URLs and in names of objects; use lower case letters, digits and dashes"
+    f"self.matches('{_NAME}')", "becomes part of URLs and object names; use lower case letters, digits and dashes"
 )
 ProviderName = Annotated[str, Field(min_length=1, max_length=40, pattern=_NAME), validated(_NAME_RULE)]
 """An identity provider's name."""
@@ -30,7 +30,7 @@ RemoteIdAttribute = Annotated[
     validated(
         rule(
             "!self.upperAscii().startsWith('HTTP_')",
-            "what begins with HTTP_ is what clients send; name what the provider says, such as OIDC-iss",
+            "clients can forge variables that begin with HTTP_; name one that the provider sets, such as OIDC-iss",
         )
     ),
 ]

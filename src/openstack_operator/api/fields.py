@@ -124,7 +124,7 @@ _IMAGE_OBJECT: dict[str, Any] = {
         },
     },
     "x-kubernetes-validations": [
-        rule("has(self.tag) || has(self.digest)", "say which one of that repository; set tag or digest", ".tag")
+        rule("has(self.tag) || has(self.digest)", "the repository needs a version; set tag or digest", ".tag")
     ],
 }
 
@@ -135,7 +135,7 @@ def _reference(value: Any) -> Any:
         return value
     parts = cast("Mapping[str, str]", value)
     if not parts.get("repository"):
-        raise ValueError("an image has a repository; write {repository: registry/name, tag: …}")
+        raise ValueError("an image needs a repository; write {repository: registry/name, tag: …}")
     return "".join(
         mark + str(parts[name]) for name, mark in (("repository", ""), ("tag", ":"), ("digest", "@")) if parts.get(name)
     )
@@ -158,7 +158,10 @@ Image = Annotated[
     validated(
         rule(
             f"self.matches('{_IMAGE}')",
-            "not a container image; write registry/name:tag or registry/name@sha256:digest, the name in lower case",
+            (
+                "not a container image; write registry/name:tag or registry/name@sha256:digest, with the name in "
+                "lower case"
+            ),
         ),
         **{AS_OBJECT: _IMAGE_OBJECT},
     ),
@@ -226,7 +229,7 @@ HostAddress = Annotated[
         rule("isCIDR(self)", "not an address with a prefix length; write one such as 172.24.4.1/24"),
         rule(
             "!isCIDR(self) || string(cidr(self).masked()) != self || cidr(self).prefixLength() > 30",
-            "names the network, not a host in it; write the host's address, such as 172.24.4.1/24",
+            "is the address of a network; write the address of a host, such as 172.24.4.1/24",
         ),
     ),
 ]

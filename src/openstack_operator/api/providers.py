@@ -15,12 +15,12 @@ _ELSEWHERE = "(has(self.provider) && self.provider == 'external')"
 PROVIDED: tuple[Rule, ...] = (
     rule(
         f"!{_ELSEWHERE} || has(self.external)",
-        "provider external needs to know where the server is; set external",
+        "provider external needs the address of the server; set external",
         ".external",
     ),
     rule(
         f"{_ELSEWHERE} || !has(self.external)",
-        "only provider external is somewhere else; set provider external, or remove this",
+        "this field is for provider external; set provider to external, or remove it",
         ".external",
     ),
 )

@@ -13,7 +13,7 @@ class RemoteAccess(ServiceAccess):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "(has(self.type) && self.type == 'LoadBalancer') || has(self.host)",
-            "a NodePort needs the name or address of a node; set host",
+            "type NodePort needs the name or address of a node; set host",
             ".host",
         ),
     )

@@ -100,7 +100,7 @@ class Autoscaling(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
-            "more than the most there may be; lower it or raise maxReplicas",
+            "minReplicas is above maxReplicas; lower it, or raise maxReplicas",
             ".minReplicas",
         ),
     )
@@ -119,13 +119,13 @@ class Scalable(ComponentSettings):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.autoscaling) || !has(self.replicas)",
-            "autoscaling decides on the number of pods; remove replicas",
+            "autoscaling sets the number of pods; remove replicas",
             ".replicas",
         ),
         rule(
             "!has(self.autoscaling) || (has(self.resources) && has(self.resources.requests)"
             " && has(self.resources.requests.cpu))",
-            "utilization is counted against the CPU a pod requests; set resources.requests.cpu beside it",
+            "autoscaling compares with the CPU request; set resources.requests.cpu",
             ".autoscaling",
         ),
     )
@@ -192,12 +192,12 @@ class Exposure(ServiceAccess):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.type) || self.type != 'Gateway' || has(self.gateway)",
-            "type Gateway needs to know which; set gateway.parentRefs",
+            "type Gateway needs a Gateway; set gateway.parentRefs",
             ".gateway",
         ),
         rule(
             f"!has(self.port) || {_PROXIED}",
-            "the port is given by the Service's type; remove it",
+            "only types Ingress and Gateway take a port; remove it",
             ".port",
         ),
     )
@@ -219,11 +219,10 @@ def host_rules(field: str) -> tuple[Rule, ...]:
     """Return CEL rules that require a DNS name for what is behind a proxy."""
     text = f"self.{field}"
     return (
-        rule(f"!{_PROXIED} || has({text})", f"types Ingress and Gateway need a name; set {field}", f".{field}"),
+        rule(f"!{_PROXIED} || has({text})", f"types Ingress and Gateway need a host name; set {field}", f".{field}"),
         rule(
             f"!{_PROXIED} || !has({text}) || ({text}.matches('{_DNS}') && !{text}.matches('[.][0-9]+$'))",
-            "not a DNS name, which an Ingress and a Gateway choose by; write one in lower case, such as "
-            "keystone.cloud.example.org",
+            "not a DNS name in lower case; write one such as keystone.cloud.example.org",
             f".{field}",
         ),
     )
@@ -295,7 +294,7 @@ class CertificateSource(Model):
     """Source of a service's certificate; without one, the service has none."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!has(self.pkiRef) || !has(self.secretRef)", "a certificate has one source; remove one", ".secretRef"),
+        rule("!has(self.pkiRef) || !has(self.secretRef)", "pkiRef and secretRef exclude each other", ".secretRef"),
     )
 
     pki_ref: PKIRef | None = None

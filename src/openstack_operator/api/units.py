@@ -28,7 +28,7 @@ def seconds(text: str) -> timedelta:
     try:
         return timedelta(seconds=total)
     except OverflowError:
-        raise ValueError(f"{text} is out of bounds; no calendar goes that far") from None
+        raise ValueError(f"{text} is too long; write a shorter one") from None
 
 
 def amount(quantity: str) -> Fraction:

@@ -17,7 +17,9 @@ MEMCACHED, KEYSTONE = MemcachedRef(name="memcached"), KeystoneRef(name="keystone
 
 def _one_of(ref: str, login: str) -> Rule:
     """Return the CEL rule for a reference or a Secret, not both."""
-    return rule(f"!has(self.{ref}) || !has(self.{login})", f"name one; remove {ref} or {login}", f".{login}")
+    return rule(
+        f"!has(self.{ref}) || !has(self.{login})", (f"{ref} and {login} exclude each other; remove one"), f".{login}"
+    )
 
 
 def _either(ref: str, login: str, default: Ref, subject: str) -> tuple[Rule, ...]:
@@ -44,7 +46,7 @@ class DatabaseSource(Model):
         *_either("mariadbRef", "secretRef", MARIADB, "the server of a schema"),
         rule(
             "has(self.secretRef) || (!has(self.host) && !has(self.port))",
-            "mariadbRef knows where that is; remove host and port, or name a Secret in secretRef",
+            "mariadbRef has the address already; remove host and port, or set secretRef",
             ".host",
         ),
     )
@@ -85,7 +87,7 @@ class MessagingSource(Model):
         ),
         rule(
             "has(self.secretRef) || !has(self.hosts)",
-            "rabbitmqRef knows where that is; remove hosts, or name a Secret in secretRef",
+            "rabbitmqRef has the address already; remove hosts, or set secretRef",
             ".hosts",
         ),
     )
@@ -117,7 +119,7 @@ class ServiceMessaging(MessagingSource):
         rule(
             "!has(self.notificationsRef) || !has(oldSelf.notificationsRef) "
             "|| self.notificationsRef == oldSelf.notificationsRef",
-            "what was sent does not move; unset notificationsRef first, then name the other broker",
+            "queued notifications do not move; unset notificationsRef first, then set the other broker",
             ".notificationsRef",
         ),
     )
@@ -141,7 +143,11 @@ class CacheSource(Model):
     """Cache of a service's tokens."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!has(self.memcachedRef) || !has(self.servers)", "name one; remove memcachedRef or servers", ".servers"),
+        rule(
+            "!has(self.memcachedRef) || !has(self.servers)",
+            ("memcachedRef and servers exclude each other; remove one"),
+            ".servers",
+        ),
     )
 
     memcached_ref: MemcachedRef | None = None
@@ -168,7 +174,11 @@ class AppCredentialRef(Model):
     """
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!has(self.secretName) || !has(self.name)", "these are the same; set secretName alone", ".secretName"),
+        rule(
+            "!has(self.secretName) || !has(self.name)",
+            ("secretName and name mean the same Secret; set secretName only"),
+            ".secretName",
+        ),
     )
 
     secret_name: Name | None = None
@@ -194,12 +204,12 @@ class IdentitySource(Model):
         *_either("keystoneRef", "authUrl", KEYSTONE, "keystoneRef"),
         rule(
             f"has(self.authUrl) || !({_HAS_CREDENTIAL})",
-            "a user is made in what keystoneRef names; remove appCredentialRef, or say in authUrl where Keystone is",
+            "appCredentialRef is for an external Keystone; set authUrl, or remove appCredentialRef",
             ".appCredentialRef",
         ),
         rule(
             f"!has(self.authUrl) || ({_HAS_CREDENTIAL})",
-            "say how to log in there; set appCredentialRef.secretName",
+            "authUrl needs a login; set appCredentialRef.secretName",
             ".appCredentialRef",
         ),
     )

@@ -17,29 +17,31 @@ def add_commands(commands: Any) -> None:
     status = commands.add_parser("status", help="show the clouds of a namespace and their services")
     _resource_options(status)
     _output_options(status)
-    status.add_argument("-w", "--watch", action="store_true", help="look again every two seconds")
+    status.add_argument("-w", "--watch", action="store_true", help="refresh every two seconds")
     status.set_defaults(execute=_inspect)
 
-    why = commands.add_parser("why", help="say what keeps a cloud or a resource from being ready")
+    why = commands.add_parser("why", help="print why a cloud or a resource is not ready")
     _resource_options(why)
     _output_options(why)
     why.set_defaults(execute=_inspect)
 
-    wait = commands.add_parser("wait", help="wait until a cloud or a resource is ready, or is gone")
+    wait = commands.add_parser("wait", help="wait until a cloud or a resource is ready, or is deleted")
     _resource_options(wait)
     wait.add_argument("--for", choices=("Ready", "deleted"), default="Ready", dest="goal", help="%(default)s otherwise")
     wait.add_argument("--timeout", type=_duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
     wait.set_defaults(execute=_wait)
 
-    config = commands.add_parser("config", help="print the options of a service, without secrets, and who set each")
+    config = commands.add_parser("config", help="print the options of a service and their sources, without secrets")
     _service_options(config)
     _output_options(config)
     config.set_defaults(execute=_config)
 
     logs = commands.add_parser("logs", help="print the logs of all pods of a service, without passwords")
     _service_options(logs)
-    logs.add_argument("-f", "--follow", action="store_true", help="go on with what the pods log from now on")
-    logs.add_argument("--since", type=_duration, metavar="DURATION", help="no older than this, such as 90s or 1h")
+    logs.add_argument("-f", "--follow", action="store_true", help="follow: print new lines as pods log them")
+    logs.add_argument(
+        "--since", type=_duration, metavar="DURATION", help="only lines newer than this, such as 90s or 1h"
+    )
     logs.add_argument(
         "--tail", type=int, metavar="LINES", help="last lines of each container (100; all of them with --since, or -1)"
     )
@@ -51,12 +53,12 @@ def add_commands(commands: Any) -> None:
 
 def _add_drawings(commands: Any) -> None:
     """Add the commands that draw a cloud."""
-    graph = commands.add_parser("graph", help="draw which resources of a namespace need which")
+    graph = commands.add_parser("graph", help="draw a graph of the dependencies between resources")
     _cluster_options(graph)
     graph.add_argument("-o", "--output", choices=("text", "mermaid", "svg"), default="text", help="%(default)s")
     graph.set_defaults(execute=_draw)
 
-    timeline = commands.add_parser("timeline", help="draw when each part of a cloud was done after its last change")
+    timeline = commands.add_parser("timeline", help="draw a timeline of the last change of a cloud")
     _cluster_options(timeline)
     timeline.add_argument("-o", "--output", choices=("text", "json", "svg"), default="text", help="%(default)s")
     timeline.set_defaults(execute=_draw)
@@ -72,7 +74,7 @@ def _add_support(commands: Any) -> None:
         default="openstack-operator",
         type=namespace,
         metavar="NAMESPACE",
-        help="where the operator runs, whose log is taken (%(default)s)",
+        help="namespace of the operator, for its log (%(default)s)",
     )
     bundle.set_defaults(execute=_support_bundle)
 
@@ -88,23 +90,27 @@ def _add_actions(commands: Any) -> None:
         metavar="COMMAND",
         help="a command after --, such as -- openstack server list; bash otherwise",
     )
-    shell.add_argument("--local", action="store_true", help="on this machine, not in the pod of the OpenStack client")
+    shell.add_argument(
+        "--local", action="store_true", help="run on this machine instead of in the pod of the OpenStack client"
+    )
     shell.add_argument(
         "--keystone", default="keystone", type=_object_name, metavar="NAME", help="name of the Keystone (%(default)s)"
     )
     _cluster_options(shell)
     shell.set_defaults(execute=_shell)
 
-    pause = commands.add_parser("pause", help="let the operator leave a resource as it is")
+    pause = commands.add_parser("pause", help="pause the operator's work on a resource")
     _pause_options(pause)
-    pause.add_argument("--reason", metavar="TEXT", help="shown in the condition Paused; else the present one stays")
-    resume = commands.add_parser("resume", help="let the operator work on a paused resource again")
+    pause.add_argument(
+        "--reason", metavar="TEXT", help="reason for the condition Paused (default: keep the present one)"
+    )
+    resume = commands.add_parser("resume", help="resume the operator's work on a paused resource")
     _pause_options(resume)
 
 
 def add_plan(commands: Any) -> None:
     """Add what foresees a change of a cluster."""
-    parser = commands.add_parser("plan", help="show what manifests would change in a cluster, and change nothing")
+    parser = commands.add_parser("plan", help="show what manifests would change in a cluster, without changing it")
     parser.set_defaults(execute=_plan)
     parser.add_argument(
         "-f",
@@ -115,35 +121,39 @@ def add_plan(commands: Any) -> None:
         help="manifest, folder of manifests, or - for standard input; repeatable; without one, what this version of"
         " the operator would change",
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="folders within folders too")
+    parser.add_argument("-R", "--recursive", action="store_true", help="include subfolders")
     parser.add_argument(
         "-n",
         "--namespace",
         type=namespace,
-        help="namespace of the cloud; that of the manifests otherwise, then that of the context, or openstack",
+        help="namespace of the cloud (default: the manifests', else the context's, else openstack)",
     )
-    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+    parser.add_argument("--context", help="context of the kubeconfig (default: current-context)")
     parser.add_argument(
         "--operator-namespace",
         default="openstack-operator",
         type=namespace,
         metavar="NAMESPACE",
-        help="where the operator runs, whose options are read from its Deployment (%(default)s)",
+        help="namespace of the operator's Deployment, for its options (%(default)s)",
     )
     parser.add_argument(
-        "--releases", type=Path, help="folder of release files that win; those of the running operator otherwise"
+        "--releases",
+        type=Path,
+        help=("folder of release files that take precedence (default: those of the running operator)"),
     )
     parser.add_argument(
-        "--cluster-domain", default="", metavar="DOMAIN", help="DNS domain of the cluster; cluster.local otherwise"
+        "--cluster-domain", default="", metavar="DOMAIN", help="DNS domain of the cluster (default: cluster.local)"
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="output format; json is for scripts"
+    )
 
 
 def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-n", "--namespace", type=namespace, help="namespace of the cloud; that of the context otherwise, or openstack"
+        "-n", "--namespace", type=namespace, help="namespace of the cloud (default: the context's, else openstack)"
     )
-    parser.add_argument("--context", help="context of the kubeconfig; its current one otherwise")
+    parser.add_argument("--context", help="context of the kubeconfig (default: current-context)")
 
 
 def _resource_options(parser: argparse.ArgumentParser) -> None:
@@ -152,7 +162,7 @@ def _resource_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=_resource,
         metavar="KIND[/NAME]",
-        help="a resource; the clouds of the namespace otherwise",
+        help="a resource (default: the clouds of the namespace)",
     )
     _cluster_options(parser)
 
@@ -160,13 +170,15 @@ def _resource_options(parser: argparse.ArgumentParser) -> None:
 def _service_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("service", type=_resource, metavar="SERVICE", help="a service, such as nova or nova/NAME")
     parser.add_argument(
-        "program", nargs="?", metavar="PROGRAM", help="a program of it, such as api or conductor; all of them otherwise"
+        "program", nargs="?", metavar="PROGRAM", help="one of its programs, such as api or conductor (default: all)"
     )
     _cluster_options(parser)
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json is for programs")
+    parser.add_argument(
+        "-o", "--output", choices=("text", "json"), default="text", help="output format; json is for scripts"
+    )
     # Also before the command, where it has a default.
     parser.add_argument("--no-color", action="store_true", default=argparse.SUPPRESS, help="print no colors")
 
@@ -190,14 +202,14 @@ def run(options: argparse.Namespace) -> int:
 def namespace(text: str) -> str:
     """Return the name of a namespace. Raises ArgumentTypeError for what none can have."""
     if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: use a-z, 0-9 and -")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of a namespace: use a-z, 0-9 and -")
     return text
 
 
 def _object_name(text: str) -> str:
     """Return the name of an object. Raises ArgumentTypeError for what none can have."""
     if not re.fullmatch("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a resource: use a-z, 0-9, - and .")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of a resource: use a-z, 0-9, - and .")
     return text
 
 
@@ -205,7 +217,7 @@ def _resource(text: str) -> str:
     """Return KIND or KIND/NAME. Raises ArgumentTypeError for a name that no object can have."""
     _, slash, name = text.partition("/")
     if slash and (name in {".", ".."} or re.search("[/%?#]", name) or not name.isprintable()):
-        raise argparse.ArgumentTypeError(f"{name!r} is no name of a resource: use a-z, 0-9, - and .")
+        raise argparse.ArgumentTypeError(f"{name!r} is not a name of a resource: use a-z, 0-9, - and .")
     return text
 
 
@@ -258,7 +270,7 @@ def _inspect(options: argparse.Namespace) -> int:
 def _duration(text: str) -> float:
     """Return the seconds of a duration. Raises ValueError for a text that is none."""
     if not re.fullmatch("([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?", text) or not text:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration; write one such as 90s, 10m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write one such as 90s, 10m or 1h")
     units = {"d": 86400, "h": 3600, "m": 60, "s": 1}
     return float(sum(int(count) * units[unit] for count, unit in re.findall("([0-9]{1,9})([dhms])", text)))
 

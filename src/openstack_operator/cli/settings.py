@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 PERMISSIONS = {
-    "issuer-hosts": ("a name or network that issuers of the whole cluster may certify", "*.cloud.example.org"),
-    "secret-store-keys": ("a key of ClusterSecretStores, beside those below the namespace", "shared/clouds/*"),
-    "ingress-annotations": ("an annotation of Ingresses, beside the harmless ones", "example.org/*"),
-    "service-annotations": ("an annotation of Services, beside those of load balancers", "example.org/*"),
-    "pod-metadata": ("an annotation or label of pods, beside the harmless ones", "example.org/*"),
-    "allow-plain-text-to": ("a host or network that logins may be sent to without TLS", "192.0.2.0/24"),
-    "priority-classes": ("a PriorityClass, beside those that do not begin with system-", "system-cluster-critical"),
+    "issuer-hosts": ("name or network that cluster-wide issuers may certify", "*.cloud.example.org"),
+    "secret-store-keys": ("key of ClusterSecretStores outside the namespace's folder", "shared/clouds/*"),
+    "ingress-annotations": ("annotation of Ingresses in addition to the safe ones", "example.org/*"),
+    "service-annotations": ("annotation of Services in addition to those of load balancers", "example.org/*"),
+    "pod-metadata": ("annotation or label of pods in addition to the safe ones", "example.org/*"),
+    "allow-plain-text-to": ("host or network that may receive logins without TLS", "192.0.2.0/24"),
+    "priority-classes": ("PriorityClass that begins with system-", "system-cluster-critical"),
 }
 
 
@@ -41,13 +41,13 @@ def add_run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]
         "--namespace",
         action="append",
         default=[name for name in env("WATCH_NAMESPACES", "").split(",") if name],
-        help="serve this namespace only; repeatable, WATCH_NAMESPACES=a,b; all of them otherwise",
+        help="serve this namespace only; repeatable, WATCH_NAMESPACES=a,b (default: all)",
     )
     run.add_argument(
         "--leader-elect",
         action=argparse.BooleanOptionalAction,
         default=env("LEADER_ELECT", "false") == "true",
-        help="take a lease before acting, so that replicas may stand by (LEADER_ELECT=true)",
+        help="elect a leader by a lease, for several replicas (LEADER_ELECT=true)",
     )
     run.add_argument(
         "--lease-namespace",
@@ -58,26 +58,25 @@ def add_run_options(run: argparse.ArgumentParser, environment: Mapping[str, str]
         "--releases",
         type=Path,
         default=env("RELEASES"),
-        help="folder of release files that win over the packaged ones (RELEASES)",
+        help="folder of release files that override the packaged ones (RELEASES)",
     )
     run.add_argument(
         "--cluster-domain",
         default=env("CLUSTER_DOMAIN", ""),
         metavar="DOMAIN",
-        help="DNS domain of the cluster (CLUSTER_DOMAIN); that of /etc/resolv.conf otherwise",
+        help="DNS domain of the cluster (CLUSTER_DOMAIN; default: from /etc/resolv.conf)",
     )
     run.add_argument(
         "--build",
         default=env("OPERATOR_BUILD", ""),
-        help="tells builds of one version apart in status.operatorVersion, as 0.1.0+BUILD (OPERATOR_BUILD)",
+        help="build ID appended to the version in status.operatorVersion, as 0.1.0+BUILD (OPERATOR_BUILD)",
     )
     run.add_argument(
         "--allow-address",
         action="append",
         default=[network for network in env("ALLOWED_ADDRESSES", "").split(",") if network],
         metavar="NETWORK",
-        help="connect to servers in this network that resources name, though it is loopback or link-local; repeatable, "
-        "ALLOWED_ADDRESSES=a,b",
+        help="allow connections to this loopback or link-local network; repeatable, ALLOWED_ADDRESSES=a,b",
     )
     add_permission_options(run, environment)
     add_health_options(run, "port of /healthz and /readyz (HEALTH_PORT); 0 for none", environment)
@@ -105,8 +104,8 @@ def add_node_labels(parser: argparse.ArgumentParser, env: Mapping[str, str]) -> 
         "--node-labels",
         choices=("legacy", "restricted"),
         default=env.get("NODE_LABELS", "legacy"),
-        help="labels that give nodes their roles: openstack-compute-node and so on (legacy), or the same below "
-        "node-restriction.kubernetes.io/, which a kubelet may not set of its own node (restricted) (NODE_LABELS)",
+        help="node role labels: openstack-compute-node and so on (legacy), or the same with "
+        "prefix node-restriction.kubernetes.io/, which kubelets cannot set (restricted) (NODE_LABELS)",
     )
 
 
@@ -122,22 +121,22 @@ def _add_metrics_options(run: argparse.ArgumentParser, environment: Mapping[str,
         "--metrics-port",
         type=int,
         default=env("METRICS_PORT", "8443"),
-        help="port of /metrics by HTTPS, for bearer tokens that may get it (METRICS_PORT); 0 for none",
+        help="HTTPS port of /metrics, for authorized bearer tokens (METRICS_PORT); 0 for none",
     )
     run.add_argument(
         "--metrics-certificate",
         type=Path,
         default=env("METRICS_CERTIFICATE") or None,
         metavar="FOLDER",
-        help="folder with tls.crt and tls.key for --metrics-port, read again when they change (METRICS_CERTIFICATE); "
-        "without it the operator makes a certificate",
+        help="folder with tls.crt and tls.key for --metrics-port, reloaded on change "
+        "(METRICS_CERTIFICATE; default: self-signed)",
     )
     run.add_argument(
         "--metrics-insecure",
         action=argparse.BooleanOptionalAction,
         default=env("METRICS_INSECURE", "false") == "true",
-        help="/metrics at the health port, in plain text and for everybody, in place of --metrics-port; for "
-        "development (METRICS_INSECURE=true)",
+        help="for development: serve /metrics on the health port, without TLS or login, instead "
+        "of --metrics-port (METRICS_INSECURE=true)",
     )
 
 

@@ -40,10 +40,10 @@ def user_environment(ctx: Context[Any], reserved: Collection[str]) -> dict[str, 
     for name in keys:
         _check("spec.envSecretRef", name, reserved)
         if name in spec.env:
-            raise SpecError(f"spec.env.{name}", "the Secret of envSecretRef has that key, too; remove one")
+            raise SpecError(f"spec.env.{name}", "env and the Secret of envSecretRef set the same variable; remove one")
     if secret and (hidden := [name for name in keys if name.upper() == _NO_PROXY]):
         # It has to be completed, which takes its content.
-        raise SpecError("spec.envSecretRef", f"{hidden[0]} is no secret; write it in proxy.noProxy")
+        raise SpecError("spec.envSecretRef", f"{hidden[0]} is not a secret; set proxy.noProxy")
     from_secret = {name: {"secretKeyRef": {"name": secret.name, "key": name}} for name in keys if secret is not None}
     return _with_proxy(ctx, spec.proxy, {**from_secret, **spec.env})
 
@@ -56,12 +56,12 @@ def has_proxy(spec: UsesEnvironment) -> bool:
 
 def _check(path: str, name: str, reserved: Collection[str]) -> None:
     if not _NAME.fullmatch(name):
-        raise SpecError(path, f"{name!r} is no name of a variable; use letters, digits and underscores")
+        raise SpecError(path, f"{name!r} is not a name of a variable; use letters, digits and underscores")
     if name in reserved:
         raise SpecError(path, f"the operator sets {name} itself; remove it")
     if name not in _ALLOWED and _REFUSED.fullmatch(name):
         advice = "set options in config" if name.startswith("OS_") else "remove it"
-        raise SpecError(path, f"{name} decides what a program runs, trusts or is configured with; {advice}")
+        raise SpecError(path, f"{name} changes the code, trust or configuration of programs; {advice}")
 
 
 def _with_proxy(

@@ -193,7 +193,7 @@ def _plan_wave(
     progress = _progress(ctx, rollout, pods)
     late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
     if waves.paused:
-        text = f"{progress}; {waves.path}.paused: all others keep what they have until that is false"
+        text = f"{progress}; {waves.path}.paused: the other nodes do not change until it is false"
         verdict = waiting(f"{text}; {_describe(program, late)}" if late else text, ROLLOUT_PAUSED)
         return replace(rollout, verdict=verdict, wake=_wake(pod for pod in starting if pod not in late))
     if late:
@@ -209,9 +209,7 @@ def _plan_wave(
     chosen = _choose(candidates, waves.limit(rollout.nodes) - len(starting) - len(ending) - missing)
     waits = _describe_waits(program, starting, [*ending, *(pod for pod in chosen if pod not in ending)], missing)
     if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
-        waits.append(
-            f"{name_nodes(silent)} cannot be reached: bring it back, or delete the Node if it is gone for good"
-        )
+        waits.append(f"{name_nodes(silent)} cannot be reached: repair it, or delete the Node if it is removed")
     return replace(
         rollout,
         ends=tuple(_identity(pod.live) for pod in chosen),
@@ -301,16 +299,16 @@ def _halt_after_canaries(waves: Waves, canaries: Sequence[_NodePod], *, is_first
     """Return why no node gets the change after the canaries; empty if one may."""
     labels = ",".join(f"{name}={value}" for name, value in sorted((waves.canaries or {}).items()))
     if not canaries:
-        return f"{waves.path}.canaries: no node that answers has the labels {labels}; label one, or remove the field"
+        return f"{waves.path}.canaries: no reachable node has the labels {labels}; label one, or remove the field"
     if waves.canaries_only and not is_first and all(pod.is_current for pod in canaries):
-        return f"{waves.path}.canaries.only: all but the canaries keep what they have until that is false"
+        return f"{waves.path}.canaries.only: only canaries change until it is false"
     return ""
 
 
 def _stopped(program: str, progress: str, late: Sequence[_NodePod]) -> Verdict:
     [label] = COMPUTE
     text = (
-        f"{progress}; no other node gets it: {_describe(program, late)}, and correct or take back the change,"
+        f"{progress}; roll-out stopped: {_describe(program, late)}. Correct or undo the change,"
         f" or remove the label {label} from that node"
     )
     return failed(text, ROLLOUT_STOPPED)
@@ -331,7 +329,7 @@ def _describe(program: str, late: Sequence[_NodePod]) -> str:
         else meta["name"]
     )
     since = f"{unready_since(slowest.live):%H:%M} UTC"
-    return f"the new {program} is not Ready since {since} ({where}{rest}); see why by `{command}`"
+    return f"the new {program} has not been Ready since {since} ({where}{rest}); see why by `{command}`"
 
 
 def _describe_waits(program: str, starting: Sequence[_NodePod], ending: Sequence[_NodePod], missing: int) -> list[str]:

@@ -16,10 +16,10 @@ from .rollout import Rollout, conditions
 _STALE = timedelta(minutes=20)
 """A controller that is refused pods tries again after 16 minutes at most; an older refusal is old news."""
 
-NEW_CLAIM = "once that claim is gone, Kubernetes makes a new one, which is empty; restore the data then"
+NEW_CLAIM = "after its deletion, Kubernetes creates a new, empty claim; restore the data into it"
 """Advice about a claim that is being deleted."""
 _ADVICE = (
-    ("exceeded quota", "raise that quota, or let the pods ask for less"),
+    ("exceeded quota", "raise the quota, or lower the requests of the pods"),
     (
         "failed quota",
         (
@@ -29,12 +29,12 @@ _ADVICE = (
     ),
     ("violates PodSecurity", "label the namespace pod-security.kubernetes.io/enforce=privileged"),
     ("failed calling webhook", "let the API server reach that webhook, or remove its configuration"),
-    ("denied the request", "change the policy of that webhook, or what the pods ask"),
+    ("denied the request", "change the policy of that webhook, or the fields of the pods"),
     # pvc x is being deleted, persistentvolumeclaim "x" is being deleted
     ("is being deleted", NEW_CLAIM),
 )
 """Advice about a refusal, by words of the API server and its controllers."""
-_ADVICE_OTHERWISE = "change the policy that is named, or what the pods ask"
+_ADVICE_OTHERWISE = "change the named policy, or the fields of the pods"
 
 
 def refusal_causes(

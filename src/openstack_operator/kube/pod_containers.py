@@ -78,7 +78,7 @@ def _container_cause(
     if reason in _PULL | _NO_IMAGE:
         return _image(workload, pod, container, about, image_fields)
     if reason in _CONFIG:
-        text = f"cannot start container {name}: {one_line(message)}; create what is missing, or change the reference"
+        text = f"cannot start container {name}: {one_line(message)}; create the missing object, or change the reference"
         return cause_of(pod, CONFIGURATION, text, STALLED_SOON_AFTER)
     ended = (container.get("lastState") or {}).get("terminated") or {}
     if ended and not container.get("ready") and _loops(container, reason, ended, now):
@@ -157,7 +157,7 @@ def _crash(
     name = container["name"]
     if ended.get("reason") == "OOMKilled":
         limit = _memory_limit(workload, name)
-        text = f"cannot keep container {name} running: it needs more memory than its limit{limit}; raise the limit"
+        text = f"container {name} was killed out of memory at its limit{limit}; raise the limit"
         return cause_of(pod, OUT_OF_MEMORY, text, STALLED_AFTER)
     if probe := _fatal_probe(workload, name, ended, about):
         text = f"cannot keep container {name} running: Kubernetes ends it, since its {_answer(probe['message'])}"

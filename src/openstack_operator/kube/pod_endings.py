@@ -25,7 +25,7 @@ def ending_cause(workload: Mapping[str, Any], pod: Object, now: datetime) -> Cau
         hint = (workload["metadata"].get("annotations") or {}).get(ENDING, "")
         node = (pod.get("spec") or {}).get("nodeName", "")
         waits = f"; {hint.replace('NODE', node)}" if hint else ""
-        text, shown_at = f"is ending, until {last:%H:%M} UTC at the latest{waits}", since + USUAL_END
+        text, shown_at = f"is stopping, until {last:%H:%M} UTC at the latest{waits}", since + USUAL_END
     else:
-        text, shown_at = f"was to end by {last:%H:%M} UTC: see whether its node answers", last + USUAL_END
+        text, shown_at = f"should have stopped by {last:%H:%M} UTC: check its node", last + USUAL_END
     return Cause(reason="", text=text, since=since, stalls=None, shown_at=shown_at, pod=pod_on_node(pod))

@@ -48,7 +48,7 @@ def check_name(path: str, name: str) -> None:
     if not (match := _NAME.fullmatch(name)):
         raise SpecError(path, "not a name of an annotation or a label; write one such as team or example.org/team")
     if (domain := match[1]) and _OPERATOR_DOMAINS.fullmatch(domain):
-        raise SpecError(path, f"names below {domain} are for the operator, which finds its pods by them; remove it")
+        raise SpecError(path, f"the prefix {domain} is reserved for the operator; remove it")
 
 
 def pod_annotations(ctx: Context[Any]) -> Mapping[str, str]:
@@ -60,9 +60,9 @@ def pod_annotations(ctx: Context[Any]) -> Mapping[str, str]:
         path = f"spec.podAnnotations.{name}"
         check_name(path, name)
         if _CONFINEMENT.fullmatch(name):
-            raise SpecError(path, "it decides what a container may do to its node; remove it")
+            raise SpecError(path, "it changes the rights of a container on its node; remove it")
         if not (_HARMLESS.fullmatch(name) or _opts_out(name, value)):
-            reason = "a webhook or a runtime may obey it, with more rights than the author of this resource has"
+            reason = "a webhook or runtime may act on it with more rights than you have"
             ctx.permissions.check_pod_metadata(path, ctx.namespace, name, reason)
     return spec.pod_annotations
 

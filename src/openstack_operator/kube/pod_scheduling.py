@@ -42,16 +42,14 @@ def scheduling_cause(pod: Object, by_type: Mapping[str, Object], warnings: Warni
     ]
     for name, event in troubles:
         if event:
-            text = f"cannot have a volume: claim {name} is not bound: {one_line(event['message'])}"
+            text = f"has no volume: claim {name} is not bound: {one_line(event['message'])}"
             hint = "; create that StorageClass, or name another" if "storageclass" in event["message"].lower() else ""
             stalls = STALLED_SOON_AFTER if hint else STALLED_AFTER
             return Cause(reason=UNBOUND, text=text + hint, since=since, stalls=stalls, pod=pod_on_node(pod))
     if "persistentvolumeclaim" in said.lower() and "is being deleted" in said:
-        return Cause(
-            reason=UNBOUND, text=f"cannot have a volume: {said}; {NEW_CLAIM}", since=since, pod=pod_on_node(pod)
-        )
+        return Cause(reason=UNBOUND, text=f"has no volume: {said}; {NEW_CLAIM}", since=since, pod=pod_on_node(pod))
     if "persistentvolumeclaim" in said.lower() or "storageclass" in said.lower():
-        text = f"cannot have a volume: {said}; look at claim {', '.join(claims) or 'of the pod'} and its StorageClass"
+        text = f"has no volume: {said}; look at claim {', '.join(claims) or 'of the pod'} and its StorageClass"
         return Cause(reason=UNBOUND, text=text, since=since, shown_at=since + SETTLE, pod=pod_on_node(pod))
     text = f"cannot be scheduled: {said or scheduled.get('reason', '')}"
     return Cause(reason=UNSCHEDULABLE, text=text, since=since, pod=pod_on_node(pod))
@@ -69,7 +67,7 @@ def preparation_cause(pod: Object, by_type: Mapping[str, Object], about: Sequenc
         return cause_of(pod, UNMOUNTED, text, STALLED_AFTER, shown_at)
     if event := latest(with_reasons(about, {"FailedCreatePodSandBox", "NetworkNotReady"})):
         shown_at = first_seen(event) + USUAL_START / 3
-        text = f"cannot have its network or sandbox on the node: {one_line(event['message'])}"
+        text = f"has no network or sandbox on the node: {one_line(event['message'])}"
         return cause_of(pod, SANDBOX, text, STALLED_AFTER, shown_at)
     return None
 
@@ -83,7 +81,7 @@ def silent_node_cause(pod: Object, by_type: Mapping[str, Object]) -> Cause | Non
     if gates or ready.get("status") != "False" or containers.get("status") != "True":
         return None
     since = unready_since(pod)
-    text = "cannot be reached: the node is silent; bring it back, or, if it is off, give it the taint out-of-service"
+    text = "cannot be reached: the node does not report; repair it, or, if it is off, taint it out-of-service"
     return Cause(reason=NODE, text=text, since=since, stalls=None, shown_at=since + SETTLE, pod=pod_on_node(pod))
 
 
@@ -94,5 +92,5 @@ def eviction_cause(workload: Mapping[str, Any], pod: Object) -> Cause | None:
     status = pod["status"]
     if workload["kind"] == "Job" or not status.get("reason"):
         return None
-    text = f"had to end ({status['reason']}): {one_line(status.get('message', ''))}"
+    text = f"was ended by Kubernetes ({status['reason']}): {one_line(status.get('message', ''))}"
     return Cause(reason=EVICTED, text=text, since=created_at(pod), stalls=None, pod=pod_on_node(pod))

@@ -52,7 +52,7 @@ def _rollout(live: Object) -> Verdict:
     rollout = Rollout(live)
     if rollout.is_complete:
         return READY
-    text = rollout.progress() if rollout.is_observed else "not yet seen by its controller"
+    text = rollout.progress() if rollout.is_observed else "its controller has not processed it yet"
     if rollout.waits_for_operator:
         return waiting(f"{_name(live)}: {text}")
     return Verdict(State.READY if is_dispensable(live) else State.PROGRESSING, f"{_name(live)}: {text}")
@@ -149,10 +149,10 @@ def danger(claim: Object) -> str:
         return ""
     volume = (claim.get("spec") or {}).get("volumeName", "")
     patch = f'kubectl patch pv {volume} -p \'{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}\''
-    keep = f"; to keep its data, run `{patch}` before that" if volume else ""
+    keep = f"; to keep the data, run `{patch}` now" if volume else ""
     return (
-        f"volume claim {_name(claim)} is being deleted, which nobody can undo: when the last pod that mounts it ends,"
-        f" it goes, and its volume with the data unless that is retained{keep}"
+        f"volume claim {_name(claim)} is being deleted, which cannot be undone: it disappears with its"
+        f" data when its last pod ends, unless the volume is retained{keep}"
     )
 
 
@@ -179,7 +179,7 @@ def child_verdict(live: Mapping[str, Any]) -> Verdict:
         if pause_reason(live["metadata"].get("annotations")) is not None:
             return waiting(f"{resource} is paused")
         return progressing(
-            f"{resource}{': the operator is looking at its change' if condition else ' has not reported yet'}"
+            f"{resource}{': the operator is processing its change' if condition else ' has not reported yet'}"
         )
     if condition["status"] == "True" and not _is_changing(by_type):
         return READY
@@ -259,7 +259,7 @@ def _route(live: Object) -> Verdict:
         for condition in parent.get("conditions") or ()
         if condition["type"] in {"Accepted", "ResolvedRefs"} and condition["status"] == "False"
     ]
-    message = "; ".join(refused) if parents else "no Gateway has taken it yet"
+    message = "; ".join(refused) if parents else "no Gateway has accepted it yet"
     return Verdict(State.READY, f"{_name(live)}: {message}") if message else READY
 
 
@@ -271,14 +271,14 @@ def _reported(*types: str, silent: bool = False) -> Rule:
     def rule(live: Object) -> Verdict:
         subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
         if not by_type:
-            return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
+            return progressing(f"{subject}: its operator has not reported yet; check that it runs")
         for condition in (by_type.get(name, {}) for name in types):
             if condition.get("status") != "True":
                 text = condition.get("message") or condition.get("reason") or "not ready yet"
                 return progressing(f"{subject}: {text}")
         observed = (live.get("status") or {}).get("observedGeneration")
         if not silent and observed != live["metadata"].get("generation", observed):
-            return progressing(f"{subject}: not yet seen by its operator")
+            return progressing(f"{subject}: its operator has not processed it yet")
         return READY
 
     return rule
@@ -288,7 +288,7 @@ def _state(live: Object) -> Verdict:
     """Return the verdict on a kind of SAP's operators, which report one word for the present spec."""
     subject, status = f"{live['kind']}/{_name(live)}", live.get("status") or {}
     if not status.get("state"):
-        return progressing(f"{subject}: nobody has looked at it yet; does its operator run?")
+        return progressing(f"{subject}: its operator has not reported yet; check that it runs")
     if status["state"] == "Ready" and is_observed(live):
         return READY
     text = conditions(live).get("Ready", {}).get("message") or f"state {status['state']}"
@@ -302,12 +302,14 @@ def _korc(live: Object) -> Verdict:
     subject, by_type = f"{live['kind']}/{_name(live)}", conditions(live)
     at_work, available = by_type.get("Progressing"), by_type.get("Available", {})
     if at_work is None:
-        return progressing(f"{subject}: nobody has looked at it yet; does K-ORC run?")
+        return progressing(f"{subject}: K-ORC has not reported yet; check that it runs")
     if at_work.get("observedGeneration") != live["metadata"].get("generation", at_work.get("observedGeneration")):
-        return progressing(f"{subject}: not yet seen by K-ORC")
+        return progressing(f"{subject}: K-ORC has not processed it yet")
     text = f"{subject}: {at_work.get('message') or at_work.get('reason', '')}"
     if at_work.get("reason") in {"InvalidConfiguration", "UnrecoverableError"}:
-        text = f"{text}; mend what it names, then delete this object: it is made anew, and nothing in Keystone goes"
+        text = (
+            f"{text}; repair the cause, then delete this object: the operator recreates it, and Keystone keeps its data"
+        )
         return failed(text, "KORCFailed")
     return READY if at_work["status"] == "False" and available.get("status") == "True" else progressing(text)
 

@@ -113,7 +113,7 @@ class Rollout:
             # Which of them are ready, Kubernetes does not say.
             ends = "ends" if older == 1 else "end"
             return f"{self.ready} of {existing} pods ready: {self.updated} new and {older} old, which {ends} next"
-        return f"{text}, {_pods(existing - desired)} too many still to end" if existing > desired else text
+        return f"{text}, {_pods(existing - desired)} more to stop" if existing > desired else text
 
     @property
     def _is_daemon_set(self) -> bool:

@@ -70,7 +70,7 @@ class Connection:
                 try:
                     context.load_cert_chain(file.name, password=lambda: "")
                 except ssl.SSLError:
-                    text = "kubeconfig: client-certificate and client-key: are no certificate with its key in PEM"
+                    text = "kubeconfig: client-certificate and client-key: not a certificate with its key in PEM"
                     raise KubeconfigError(text) from None
         return context
 
@@ -145,7 +145,9 @@ def _server(url: str) -> SplitResult:
                 raise ValueError
         server.port  # noqa: B018  (raises for one that is no number)
     except ValueError:
-        raise KubeconfigError(f"kubeconfig: server: {url!r} is no URL; write one such as https://host:6443") from None
+        raise KubeconfigError(
+            f"kubeconfig: server: {url!r} is not a URL; write one such as https://host:6443"
+        ) from None
     return server._replace(query="", fragment="")
 
 

@@ -148,7 +148,7 @@ class Program:
     def _is_interactive(self) -> bool:
         mode = self._spec.interactive_mode or ""
         if mode == "Always" and not sys.stdin.isatty():
-            raise KubeconfigError("kubeconfig: exec: interactiveMode is Always, and standard input is no terminal")
+            raise KubeconfigError("kubeconfig: exec: interactiveMode is Always, but standard input is not a terminal")
         return mode != "Never" and sys.stdin.isatty()
 
     def _parse(self, output: bytes) -> Login:

@@ -188,7 +188,7 @@ def _add(path: Path, field: str, into: dict[str, EntryT], entries: Sequence[tupl
     names = [name for name, _ in entries]
     for name, entry in entries:
         if names.count(name) > 1:
-            raise KubeconfigError(f"kubeconfig {path}: {field}: {name!r} is there twice; remove one of them")
+            raise KubeconfigError(f"kubeconfig {path}: {field}: {name!r} occurs twice; remove one")
         into.setdefault(name, entry)
 
 

@@ -20,7 +20,7 @@ def proxy_of(server: SplitResult, proxy_url: str | None, env: Mapping[str, str] 
         except ValueError:
             scheme = ""
         if scheme not in _SCHEMES:
-            raise KubeconfigError(f"kubeconfig: proxy-url: {proxy_url!r} is no URL of {', '.join(_SCHEMES)}")
+            raise KubeconfigError(f"kubeconfig: proxy-url: {proxy_url!r} is not a URL of {', '.join(_SCHEMES)}")
         return proxy_url
     name = f"{server.scheme}_proxy"
     proxy = env.get(name.upper()) or env.get(name) or ""

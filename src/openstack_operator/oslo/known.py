@@ -95,13 +95,13 @@ def _examine_option(
     if place := rules.get("now"):
         new_section, new_option = place
         where = "" if _section(new_section) == _section(section) else f" in section [{new_section}]"
-        text = f"is an old name, which goes in a later release; use {new_option}{where} in place of it"
+        text = f"is deprecated and will be removed; use {new_option}{where}"
         yield Finding("deprecated", section, option, text)
         rules = _parse(catalog.get(new_section, {}).get(new_option, ""))
     if "removal" in rules:
         since = f" (deprecated since {rules['since']})" if "since" in rules else ""
         reason = f": {textwrap.shorten(rules['removal'], _LONGEST, placeholder=' …')}" if rules["removal"] else ""
-        yield Finding("deprecated", section, option, f"goes in a later release{since}{reason}")
+        yield Finding("deprecated", section, option, f"will be removed in a later release{since}{reason}")
     entries: list[Any] = value if isinstance(value, list) else [value]
     texts = [value_text(entry) for entry in entries]
     # Before an @ may stand a login, in whatever form.
@@ -109,7 +109,7 @@ def _examine_option(
     names = list(dict.fromkeys(name for text in texts for name in values.option_names(text)))[:_MOST_NAMES]
     for name in (each for each in names if not _has_option(catalog, section, each)):
         reference = "a name behind a dollar sign" if is_secret else f"${_short_name(name)}"
-        text = f"has {reference} in it, and programs fail, as there is no such option; write $$ for a dollar sign"
+        text = f"refers to the missing option {reference}; write $$ for a dollar sign"
         yield Finding("unresolved", section, option, text)
     if expected := _fault(rules, entries):
         yield Finding("invalid", section, option, expected, is_secret=is_secret)

@@ -31,7 +31,7 @@ def tokens(rule: str) -> Iterator[str]:
             yield clean.lower()
         elif clean:
             if len(closing) >= 2 and (closing[0], closing[-1]) in {('"', '"'), ("'", "'")}:
-                raise RuleError(f"{closing} is no check; write kind:value, such as role:member")
+                raise RuleError(f"{closing} is not a check; write kind:value, such as role:member")
             yield clean
         yield from ")" * (len(closing) - len(clean))
 
@@ -60,7 +60,7 @@ def checks(rule: str) -> list[str]:
     if expects_check:
         raise RuleError("ends where a check is expected, such as role:member")
     if depth:
-        raise RuleError("has a parenthesis that is not closed")
+        raise RuleError("has an unclosed parenthesis")
     return rule_checks
 
 
@@ -69,9 +69,9 @@ def _check(word: str) -> str:
         return word
     kind, colon, value = word.partition(":")
     if not colon:
-        raise RuleError(f"{word!r} is no check; write kind:value, such as role:{word} or rule:{word}")
+        raise RuleError(f"{word!r} is not a check; write kind:value, such as role:{word} or rule:{word}")
     if "%" in _SUBSTITUTIONS.sub("", value):
-        raise RuleError(f"{word!r} has a `%` that begins no substitution; write %(project_id)s")
+        raise RuleError(f"{word!r} has a `%` without a substitution; write %(project_id)s")
     return f"{kind}:{value}"
 
 

@@ -204,7 +204,7 @@ def out_of_memory(cluster: Kubernetes, cloud: Cloud) -> Generator[Sign]:
     limit = {"resources": {"limits": {"memory": "24Mi"}}}
     # One process: where nodes have cgroups of version 1, of several the kernel ends one, and its parent makes another.
     with edited(cluster, cloud, {"nova": {"scheduler": limit}}, {"nova": {"scheduler": {"resources": None}}}):
-        text = "more memory than its limit of 24Mi"
+        text = "out of memory at its limit of 24Mi"
         yield Sign(kind="Nova", name="nova", reason="OutOfMemory", text=text, reported=killed)
 
 

@@ -28,10 +28,9 @@ _REFUSED_VALUES = frozenset({1264, 1265, 1292, 1300, 1366, 1406})
 _REFUSED = frozenset({"DBDataError", "DBInvalidUnicodeParameter"})
 _STATUS = {400: "Bad Request", 500: "Internal Server Error"}
 _MESSAGES = {
-    400: "The service cannot store or look for a value of the request: it is too long, out of range, or has characters "
-    "that the database does not take, such as emoji.",
-    500: "An unexpected error prevented the service from answering your request. Its log has the error with the id of "
-    "the request.",
+    400: "A value in the request is too long, out of range, or has characters that the "
+    "database cannot store, such as emoji.",
+    500: "The service failed unexpectedly. Its log has the error under the request ID.",
 }
 
 

@@ -24,14 +24,15 @@ def problem(manager: Any, make: Any, failure: type[Exception]) -> str:
     except (failure, LookupError, TypeError, ValueError) as error:
         name = type(error).__name__
         return {
-            "Forbidden": "it refuses: check roleIdRef and secretIdRef, and that the policy of the role allows create, "
+            "Forbidden": "Vault denies access: check roleIdRef and secretIdRef, and that the policy of the "
+            "role allows create, "
             "update, read and delete below MOUNT/data/",
-            "KeyManagerError": "it cannot be reached, is sealed, or refuses the login: check the URL, caSecretRef, "
+            "KeyManagerError": "Vault cannot be reached, is sealed, or refuses the login: check the URL, caSecretRef, "
             "roleIdRef and secretIdRef",
-            "ManagedObjectNotFoundError": "a secret that was written is not there: check that the mount is a KV engine "
-            "of version 2",
-        }.get(name, f"it does not answer as a Vault does ({name}): check the URL, caSecretRef, and the login")
-    return "" if value == sample else "it returns another secret than the one that was written"
+            "ManagedObjectNotFoundError": "a written secret is missing: check that the mount is a KV "
+            "engine of version 2",
+        }.get(name, f"the server does not answer like Vault ({name}): check the URL, caSecretRef, and the login")
+    return "" if value == sample else "Vault returns another secret than was written"
 
 
 def main() -> int:

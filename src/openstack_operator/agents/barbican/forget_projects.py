@@ -46,10 +46,10 @@ def gone_projects(get: Callable[[str], Any], login: str, projects: Iterable[str]
     Keystone does not know `login`, the project of this program's user, before or afterwards.
     """
     if is_gone(get, login):
-        raise UnclearError("it does not know the project of Barbican's own user")
+        raise UnclearError("Keystone's list lacks the project of Barbican's own user")
     missing = {project for project in projects if is_gone(get, project)}
     if is_gone(get, login):
-        raise UnclearError("it does not know the project of Barbican's own user")
+        raise UnclearError("Keystone's list lacks the project of Barbican's own user")
     return missing
 
 
@@ -66,9 +66,9 @@ def remove_all(remove: Callable[[str], Any], projects: Iterable[str]) -> list[st
             remove(project)
         except Exception as error:
             # Its text may have what is in the database.
-            print(f"project {project}: its secrets are not removed: {type(error).__name__}")
+            print(f"project {project}: its secrets were not removed: {type(error).__name__}")
         else:
-            print(f"project {project}: its secrets are removed")
+            print(f"project {project}: its secrets were removed")
             removed.append(project)
     return removed
 
@@ -101,7 +101,7 @@ def main() -> int:
         missing = gone_projects(get, login, projects)
     except (UnclearError, exceptions.ClientException) as error:
         text = error if isinstance(error, UnclearError) else type(error).__name__
-        print(f"Keystone does not say which projects exist: {text}; nothing is removed")
+        print(f"Keystone does not list projects: {text}; nothing was removed")
         return 1
     first_seen, now = remember(repositories, login, missing)
 

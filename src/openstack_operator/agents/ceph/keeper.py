@@ -103,7 +103,7 @@ def _ensure_client(run: Run, client: Mapping[str, Any], *, is_local: bool) -> It
             raise
         live = {}
     if live and live.get("key") != key and not is_local:
-        message = f"{user} exists with a key that this operator did not make; name another user for this use"
+        message = f"{user} exists with a key that this operator did not create; choose another user"
         raise CephError(errno.EEXIST, message)
     if (live.get("key"), live.get("caps")) != (key, caps):
         lines = [f"[{user}]", f"\tkey = {key}", *(f'\tcaps {daemon} = "{cap}"' for daemon, cap in caps.items()), ""]
@@ -217,7 +217,7 @@ def main(order: str, folder: Path, port: int = 0) -> None:
             print(f"no answer: {error}")
         # Monitors that are out of reach send no notice when they are back.
         time.sleep(_PAUSE)
-    sys.exit("the monitors did not answer; see that the addresses in ceph.conf are right and can be reached")
+    sys.exit("the monitors did not answer; check the addresses in ceph.conf and the network")
 
 
 def _desired(folder: Path) -> dict[str, Any]:

@@ -111,7 +111,7 @@ def put_key(central: Any, admin: Any, objects: Any, fields: dict[str, str]) -> s
         central.create_tsigkey(admin, objects.TsigKey(**fields))
         return "created"
     if (keys[0].scope, keys[0].resource_id) != (fields["scope"], fields["resource_id"]):
-        text = "is in Designate for another pool or zone; choose another name for external.tsigKey, or delete that key"
+        text = "already belongs to another pool or zone; choose another name for external.tsigKey, or delete that key"
         raise ValueError(f"a key named {fields['name']} {text}")
     changes = {name: value for name, value in fields.items() if getattr(keys[0], name) != value}
     if not changes:

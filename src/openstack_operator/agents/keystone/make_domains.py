@@ -47,8 +47,8 @@ def main() -> None:
     stored = [f"{members} of domain {name!r}" for name in names if (members := stored_members(domain_ids[name]))]
     if stored:
         sys.exit(
-            f"Keystone's database has {', '.join(stored)}, and Keystone would look for them in the directory alone; "
-            "delete them, or choose another domain for the directory"
+            f"Keystone's database has {', '.join(stored)}, which Keystone would then look for only in "
+            "LDAP; delete them, or choose another domain for LDAP"
         )
 
 

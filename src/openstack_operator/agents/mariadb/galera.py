@@ -203,17 +203,17 @@ def decide(
     """
     if me.status == PRIMARY:
         stuck = elapsed.as_idle_donor > DESYNCED
-        why = "was cut off while it gave its data, and stays out of step" if stuck else "part of the primary component"
+        why = "stays desynced since a broken state transfer" if stuck else "part of the primary component"
         return Decision(Act.RESTART if stuck else Act.STAY, why)
     by_name = {member.name: member for member in peers}
     if me.stage is Stage.PREPARING:
-        return Decision(Act.WAIT, "finding out how far its data are", me.vote)
+        return Decision(Act.WAIT, "reading its last transaction", me.vote)
     primary = next((m.name for m in by_name.values() if m.status == PRIMARY), "")
     if me.stage in {Stage.STARTING, Stage.SERVING}:
         return _decide_running(me, by_name, record, elapsed, primary)
     if primary:
         if me.data and ZERO not in {me.uuid, by_name[primary].uuid} and me.uuid != by_name[primary].uuid:
-            why = f"its data belong to another cluster than those of {primary}; delete its volume to let it join"
+            why = f"its data belong to another cluster than {primary}; delete its volume to let it join"
             return Decision(Act.REFUSE, why, me.vote)
         return Decision(Act.START, f"joins {primary}", me.vote)
     return _decide_stopped(me, by_name, record, elapsed, refusals or {})
@@ -232,7 +232,7 @@ def _decide_running(  # noqa: PLR0911  (a table)
             return Decision(Act.STAY, "starts the cluster", me.vote)
         if elapsed.in_stage > (REJOIN if primary else STUCK):
             return Decision(Act.RESTART, "started without finding a primary component", me.vote)
-        return Decision(Act.STAY, f"joins {primary}" if primary else "looks for the others", me.vote)
+        return Decision(Act.STAY, f"joins {primary}" if primary else "looks for the other members", me.vote)
     if me.status == DISCONNECTED:
         if elapsed.in_stage > CUT_OFF:
             return Decision(Act.RESTART, "Galera has ended its connections", me.vote)
@@ -245,7 +245,7 @@ def _decide_running(  # noqa: PLR0911  (a table)
         return Decision(Act.STAY, "all members of the last primary component answer again", me.vote)
     choice = choose(members, record, elapsed.without_primary)
     if record.force == me.name and _is_pending(record, members):
-        return Decision(Act.RESTART, "was ordered to start the cluster with what it has", me.vote)
+        return Decision(Act.RESTART, "starts the cluster with its data, as spec orders", me.vote)
     if choice.candidate and elapsed.without_primary > HEALING:
         # Votes are for those that do not run: what runs may become primary by itself.
         return Decision(Act.RESTART, f"gives way: {choice.why}", me.vote)
@@ -267,8 +267,8 @@ def _decide_stopped(  # noqa: PLR0911  (a table)
         if record.force != me.name:
             return Decision(Act.WAIT, f"waits for {record.force}, which was ordered to start the cluster", me.vote)
         if not me.data:
-            return Decision(Act.REFUSE, "ordered to start the cluster, but has no data; name another member", me.vote)
-        return Decision(Act.BOOTSTRAP, "was ordered to start the cluster with what it has", me.name)
+            return Decision(Act.REFUSE, "is to start the cluster, but has no data; name another member", me.vote)
+        return Decision(Act.BOOTSTRAP, "starts the cluster with its data, as spec orders", me.name)
     if starter := next((m.name for m in peers.values() if m.leads and m.stage is Stage.STARTING), ""):
         return Decision(Act.WAIT, f"waits for {starter}, which starts the cluster", me.vote)
     choice = choose(members, record, elapsed.without_primary)
@@ -285,7 +285,7 @@ def _decide_stopped(  # noqa: PLR0911  (a table)
     votes = {m.name for m in peers.values() if m.vote == me.name and m.vote_mark == me.mark and _is_valid(m, refusals)}
     if me.vote == me.name and choice.voters <= votes | {me.name}:
         return Decision(Act.INITIALIZE if choice.is_empty else Act.BOOTSTRAP, choice.why, me.name)
-    return Decision(Act.WAIT, f"{choice.why}; waits for the others to agree", me.name)
+    return Decision(Act.WAIT, f"{choice.why}; waits for the other members to agree", me.name)
 
 
 def _is_pending(record: Record, members: Sequence[Member]) -> bool:
@@ -345,9 +345,7 @@ def choose(members: Sequence[Member], record: Record, without_primary: float) ->
         return _choose_without_data(record)
     if len(candidates) > 1 and any(m.uuid == ZERO for m in candidates):
         names = ", ".join(m.name for m in candidates)
-        return Choice(
-            f"{names} have data of servers of their own; delete the volumes that are not wanted", is_refused=True
-        )
+        return Choice(f"{names} have data of separate servers; delete the volumes you do not need", is_refused=True)
     best = max(candidates, key=lambda m: (m.seqno, m.safe, -record.members.index(m.name)))
     return Choice(f"{best.name} starts the cluster: it is the most advanced", best.name, voters | {best.name})
 
@@ -375,7 +373,7 @@ def _majority(members: Sequence[Member]) -> frozenset[str]:
 
 def _histories(members: Sequence[Member], record: Record) -> str:
     foreign = [f"{m.name} {m.uuid}" for m in members if m.data and m.uuid not in {ZERO, record.uuid}]
-    return f"members hold data of different clusters: {', '.join(foreign)}; delete the volumes of those that are wrong"
+    return f"members hold data of different clusters: {', '.join(foreign)}; delete the volumes of the wrong members"
 
 
 def member(facts: Mapping[str, Any]) -> Member:

@@ -236,7 +236,7 @@ class Supervisor:
     async def _prepare(self) -> None:
         """Find out how far the data are."""
         if disk.clear_unfinished():
-            say("removed what an unfinished state transfer left")
+            say("removed the files of an unfinished state transfer")
         state, data = disk.grastate(), disk.has_data()
         uuid, seqno = state.get("uuid") or galera.ZERO, int(state.get("seqno") or -1)
         self.start_position, self.trouble = None, self.tables.refusal()
@@ -270,7 +270,7 @@ class Supervisor:
         positions = re.findall(r"WSREP: Recovered position: ([-0-9a-f]+):(-?\d+)", text)
         if not positions:
             errors = [line for line in text.splitlines() if "ERROR" in line and "Aborting" not in line]
-            self.trouble = f"cannot find out how far its data are: {errors[-1] if errors else 'it says nothing'}"
+            self.trouble = f"cannot read its last transaction: {errors[-1] if errors else 'no output'}"
             say(self.trouble)
             self.prepared_at = time.monotonic()
             return None

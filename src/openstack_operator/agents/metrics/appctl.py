@@ -40,7 +40,7 @@ def call(path: str, method: str, *parameters: Any) -> Any:
     raise ValueError(f"{path}: {method}: the answer ends too early")
 
 
-COVERAGE = ("event", "Events inside of the program, as `coverage/show` counts them.")
+COVERAGE = ("event", "Internal events of the program, counted by `coverage/show`.")
 """Labels and meaning of `<program>_coverage_total`."""
 
 

@@ -13,22 +13,22 @@ SWITCH, DATABASE = "/run/openvswitch/ovs-vswitchd.ctl", "/run/openvswitch/db.soc
 CONTROLLER = "/run/ovn/ovn-controller.ctl"
 _FLOWS = re.compile(r"flows\s*:\s*\(current (\d+)\)")
 STATISTICS = {
-    "rx_bytes": ("receive_bytes_total", "Bytes that came in."),
-    "rx_packets": ("receive_packets_total", "Packets that came in."),
-    "rx_dropped": ("receive_dropped_total", "Packets that came in and were dropped."),
-    "rx_errors": ("receive_errors_total", "Packets that came in with an error."),
-    "tx_bytes": ("transmit_bytes_total", "Bytes that went out."),
-    "tx_packets": ("transmit_packets_total", "Packets that went out."),
-    "tx_dropped": ("transmit_dropped_total", "Packets that were to go out and were dropped."),
-    "tx_errors": ("transmit_errors_total", "Packets that an error kept from going out."),
+    "rx_bytes": ("receive_bytes_total", "Bytes received."),
+    "rx_packets": ("receive_packets_total", "Packets received."),
+    "rx_dropped": ("receive_dropped_total", "Incoming packets that were dropped."),
+    "rx_errors": ("receive_errors_total", "Incoming packets with an error."),
+    "tx_bytes": ("transmit_bytes_total", "Bytes sent."),
+    "tx_packets": ("transmit_packets_total", "Packets sent."),
+    "tx_dropped": ("transmit_dropped_total", "Outgoing packets that were dropped."),
+    "tx_errors": ("transmit_errors_total", "Outgoing packets that failed with an error."),
 }
 """Metric and meaning of statistics of an interface."""
 METRICS = {
     **{f"ovs_interface_{name}": ("interface, type", text) for name, text in STATISTICS.values()},
     "ovs_interface_link_up": ("interface, type", "1 if the interface has a link."),
-    "ovs_datapath_flows": ("", "Flows that the data path knows."),
+    "ovs_datapath_flows": ("", "Flows in the data path."),
     "ovs_coverage_total": COVERAGE,
-    "ovn_controller_connected": ("", "1 if it is connected to the southbound database."),
+    "ovn_controller_connected": ("", "1 if ovn-controller is connected to the southbound database."),
     "ovn_controller_coverage_total": COVERAGE,
 }
 

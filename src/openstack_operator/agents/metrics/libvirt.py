@@ -18,10 +18,10 @@ STATES = ("none", "running", "blocked", "paused", "shutdown", "shutoff", "crashe
 """Names of virDomainState."""
 _KIB, _NANOSECOND = 1024.0, 1e-9
 NUMBERS = {
-    "cpu.time": ("cpu_seconds_total", _NANOSECOND, "CPU time of the server, or of its virtual CPUs."),
+    "cpu.time": ("cpu_seconds_total", _NANOSECOND, "CPU time of the server or of one virtual CPU."),
     "vcpu.current": ("vcpus", 1.0, "Virtual CPUs."),
     "balloon.current": ("memory_bytes", _KIB, "Memory that the server has."),
-    "balloon.rss": ("memory_resident_bytes", _KIB, "Memory of the node that its process takes."),
+    "balloon.rss": ("memory_resident_bytes", _KIB, "Memory of the node that the QEMU process uses."),
 }
 """Metric, factor and meaning of numbers of a domain."""
 OF_DEVICES = {
@@ -46,7 +46,7 @@ METRICS = {
         for metrics in OF_DEVICES.values()
         for name, text in metrics.values()
     },
-    "libvirt_domains": ("state", "Servers that libvirt has, by state."),
+    "libvirt_domains": ("state", "Servers on the node, by state."),
 }
 _DOMAIN = re.compile(r"^Domain: '(.*)'$")
 _VCPU_TIME = re.compile(r"vcpu\.\d+\.time")
@@ -68,7 +68,7 @@ def virsh(commands: str) -> str:
         raise OSError(f"virsh prints more than {LARGEST} bytes")
     text = output.decode(errors="replace")
     if status == -signal.SIGKILL:
-        raise OSError(f"virsh has no answer in {PATIENCE:g} s")
+        raise OSError(f"virsh did not answer within {PATIENCE:g} s")
     if status:
         raise OSError(f"virsh: {text.strip()[:200]}")
     return text

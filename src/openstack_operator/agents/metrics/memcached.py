@@ -11,19 +11,19 @@ from .serve import Page, export
 PATIENCE = 5.0
 """Seconds for memcached to answer."""
 NUMBERS = {
-    "uptime": ("uptime_seconds", "Seconds since it started."),
+    "uptime": ("uptime_seconds", "Seconds since memcached started."),
     "bytes_read": ("read_bytes_total", "Bytes that clients sent."),
     "bytes_written": ("written_bytes_total", "Bytes that were sent to clients."),
     "curr_connections": ("current_connections", "Connections of clients."),
-    "max_connections": ("max_connections", "Connections that it accepts at a time."),
-    "total_connections": ("connections_total", "Connections that clients made."),
-    "rejected_connections": ("connections_rejected_total", "Connections that were refused, since there were too many."),
-    "bytes": ("current_bytes", "Bytes that its items take."),
-    "limit_maxbytes": ("limit_bytes", "Bytes that its items may take."),
-    "curr_items": ("current_items", "Items that it holds."),
-    "total_items": ("items_total", "Items that it was given."),
-    "evictions": ("items_evicted_total", "Items that were dropped before their time to make room for others."),
-    "reclaimed": ("items_reclaimed_total", "Items whose time was over, and whose room others took."),
+    "max_connections": ("max_connections", "Most connections that memcached accepts at a time."),
+    "total_connections": ("connections_total", "Connections of clients since the start."),
+    "rejected_connections": ("connections_rejected_total", "Connections refused because of the limit."),
+    "bytes": ("current_bytes", "Bytes used by items."),
+    "limit_maxbytes": ("limit_bytes", "Most bytes that items may use."),
+    "curr_items": ("current_items", "Items stored now."),
+    "total_items": ("items_total", "Items stored since the start."),
+    "evictions": ("items_evicted_total", "Items evicted before they expired, to make room."),
+    "reclaimed": ("items_reclaimed_total", "Expired items whose memory was reused."),
 }
 """Metric and meaning of each number among the statistics."""
 COMMANDS = {

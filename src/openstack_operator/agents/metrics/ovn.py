@@ -13,18 +13,18 @@ from .serve import Collect, Page, export
 FOLDER = "/run/ovn"
 SCHEMAS = {"nb": "OVN_Northbound", "sb": "OVN_Southbound"}
 METRICS = {
-    "ovn_db_cluster_member": ("database", "1 if it is a member of the database's cluster."),
-    "ovn_db_cluster_leader": ("database", "1 if it leads the database's cluster."),
-    "ovn_db_cluster_has_leader": ("database", "1 if it knows a leader."),
-    "ovn_db_cluster_term": ("database", "Number of the last election that it knows of."),
-    "ovn_db_cluster_servers": ("database", "Members of the cluster, as it knows them."),
-    "ovn_db_cluster_log_not_committed": ("database", "Entries of its log that a majority does not have yet."),
-    "ovn_db_cluster_log_not_applied": ("database", "Entries of its log that are not in its data yet."),
+    "ovn_db_cluster_member": ("database", "1 if the server is a member of the database's cluster."),
+    "ovn_db_cluster_leader": ("database", "1 if the server leads the database's cluster."),
+    "ovn_db_cluster_has_leader": ("database", "1 if the server knows a leader."),
+    "ovn_db_cluster_term": ("database", "Raft term of the last election the server knows."),
+    "ovn_db_cluster_servers": ("database", "Members of the cluster, as the server knows them."),
+    "ovn_db_cluster_log_not_committed": ("database", "Raft log entries that a majority does not have yet."),
+    "ovn_db_cluster_log_not_applied": ("database", "Raft log entries not applied to the data yet."),
     "ovn_db_cluster_connections": ("database, direction", "Connections with other members."),
-    "ovn_db_cluster_disconnections_total": ("database", "Connections with other members that broke off."),
-    "ovn_db_memory": ("database, component", "Numbers of what it holds in its memory: cells, sessions …"),
-    "ovn_northd_active": ("", "1 if it works; the others stand by."),
-    "ovn_northd_connected": ("database", "1 if it is connected to the database."),
+    "ovn_db_cluster_disconnections_total": ("database", "Connections with other members that failed."),
+    "ovn_db_memory": ("database, component", "Counts of objects in memory: cells, sessions …"),
+    "ovn_northd_active": ("", "1 if this northd is active; the others are standby."),
+    "ovn_northd_connected": ("database", "1 if the program is connected to the database."),
     "ovn_northd_coverage_total": COVERAGE,
 }
 _LINE = re.compile(r"^([A-Z][\w ]*): *(.*)$", re.MULTILINE)
@@ -41,7 +41,7 @@ def member(page: Page, database: str) -> None:
         page.add(f"ovn_db_{name}", value, database=schema, **labels)
 
     if "Role" not in state:
-        raise ValueError(f"cluster/status has no role: {text[:80]!r}")
+        raise ValueError(f"cluster/status does not list a role: {text[:80]!r}")
     add("cluster_member", state.get("Status") == "cluster member")
     add("cluster_leader", state["Role"] == "leader")
     add("cluster_has_leader", state.get("Leader") != "unknown")

@@ -102,7 +102,7 @@ def head(stream: BinaryIO) -> bytes:
     while not text.endswith((b"\r\n\r\n", b"\n\n")):
         line = stream.readline(REQUEST - len(text))
         if not line:
-            raise ConnectionError("a request without an end")
+            raise ConnectionError("an incomplete request")
         text += line
     return text
 

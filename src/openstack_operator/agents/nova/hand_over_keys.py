@@ -45,7 +45,7 @@ def problem(folder: Path) -> str:
     """Return why nova-compute has to wait, an empty string if it has not."""
     files = read_keys(folder)
     if digest(files) != os.environ["KEYS_DIGEST"]:
-        return "the keys that are mounted are not yet those that nova-compute is to use"
+        return "the mounted keys are not yet those nova-compute needs"
     try:
         missing = define_keys(files)
     except libvirt.libvirtError as error:

@@ -40,7 +40,7 @@ def release(session: Any, provider: str, limit: datetime.timedelta) -> None:
         status = balancer.provisioning_status
         # One that was only changed still serves its members, and lets users repeat the change.
         balancer.provisioning_status = "ACTIVE" if status == "PENDING_UPDATE" else "ERROR"
-        text = "Load balancer %s was %s for %s: the program that should have done it has ended. It is %s now"
+        text = "Load balancer %s was %s for %s: the process that carried it out has ended. Its status is %s now"
         LOG.warning(text, balancer.id, status, limit, balancer.provisioning_status)
 
 
@@ -66,7 +66,7 @@ def repeat() -> None:
                     release(session, provider, limit)
         except (DBError, SQLAlchemyError):
             # oslo.db has no name of its own for each error, such as too many connections.
-            LOG.exception("Cannot look for load balancers whose change was lost; the next try is in %d s", PAUSE)
+            LOG.exception("Cannot look for interrupted load balancer changes; next try in %d s", PAUSE)
 
 
 def has_started() -> bool:

@@ -129,7 +129,7 @@ class Cloud:
         """
         ports, with_controller = self.ports(network), set(nodes)
         for node in sorted(with_controller - ports.keys()):
-            print(f"port of node {node}: made", flush=True)
+            print(f"port of node {node}: created", flush=True)
             self.net.create_port(
                 name=f"{PORT}{node}",
                 project_id=self.project,
@@ -164,7 +164,7 @@ class Cloud:
             try:
                 self.compute.create_keypair(name=KEY, public_key=key)
             except exceptions.ConflictException:
-                print(f"keypair {KEY}: another node made it", flush=True)
+                print(f"keypair {KEY}: created by another node", flush=True)
         return KEY
 
 
@@ -185,7 +185,7 @@ def write_port(cloud: Cloud, node: str, nodes: Iterable[str], folder: Path) -> N
     group = cloud.find("security_groups", AMPHORAE)
     ports = cloud.ports(network) if network else {}
     if not (network and group and node in ports):
-        sys.exit(f"the management network has no port for node {node}; see the Job that makes them")
+        sys.exit(f"the management network has no port for node {node}; see the Job that creates the ports")
     port = ports[node]
     address = port.fixed_ips[0]["ip_address"]
     with_controller = ports.keys() & {node, *nodes}

@@ -61,12 +61,12 @@ class Restore:
         if self._find(ROWS, balancer.id):
             return True
         if balancer.provisioning_status.startswith("PENDING"):
-            problem = f"it is {balancer.provisioning_status}, and released ten minutes after its last change"
+            problem = f"it is {balancer.provisioning_status}and is released ten minutes after its last change"
         elif not self._find("Logical_Switch", utils.ovn_name(balancer.vip_network_id)):
             # Without its network, it would go into ERROR.
             problem = "OVN does not have its network yet"
         else:
-            problem = "" if self._write(balancer) else "it could not be written into OVN"
+            problem = "" if self._write(balancer) else "writing it into OVN failed"
         print(f"load balancer {balancer.id}: {problem or 'written into OVN'}", flush=True)
         return not problem
 

@@ -72,21 +72,22 @@ def nova() -> Iterator[str]:
                 down.append(f"{program} on {host} (ID {uuid})")
         query = "SELECT COUNT(*) FROM instances WHERE deleted = 0 AND host IS NOT NULL AND node IS NOT NULL"
         unmoved += rows(connection, f"{query} AND compute_id IS NULL")[0][0]
-    delete = "delete the record of one that is gone: openstack compute service delete ID"
+    delete = "delete the record of a removed node: openstack compute service delete ID"
     if old:
         yield (
-            f"Failure: nova-compute is older than this release takes on {join(old)}. Bring these nodes to"
+            f"Failure: nova-compute on {join(old)} is older than this release supports. Bring these nodes to"
             f" {oldest_release} or later first, or {delete}"
         )
     if down:
         yield (
-            f"Warning: Nova hears nothing of {join(down)} for more than an hour. Bring the node back before the last"
-            f" step, or {delete}. All of Nova speaks as its oldest record does, and that may block the next upgrade"
+            f"Warning: no report to Nova from {join(down)} for more than an hour. Bring the node back before"
+            f" the last step, or {delete}. Nova uses the RPC version of its oldest record, which may block the "
+            f"next upgrade"
         )
     if unmoved:
         yield (
-            f"Warning: online data migrations of Nova have left out {unmoved} servers. The last step of an upgrade runs"
-            " these again; its log names servers whose node Nova does not know"
+            f"Warning: online data migrations of Nova skipped {unmoved} servers. The last step of"
+            " the upgrade repeats them; its log names servers on unknown nodes"
         )
 
 
@@ -95,9 +96,9 @@ def cinder() -> Iterator[str]:
     query = "SELECT host, `binary` FROM services WHERE deleted = 0 AND updated_at < :limit"
     if down := [f"{program} on {host}" for host, program in rows(url("database"), query, limit=limit())]:
         yield (
-            f"Warning: Cinder hears nothing of {join(down)} for more than an hour. Start it, or remove the record of"
-            " one that is gone, in a pod of the API: cinder-manage service remove BINARY HOST. All of Cinder speaks as"
-            " its oldest record does"
+            f"Warning: no report to Cinder from {join(down)} for more than an hour. Start it, or remove"
+            " its record in a pod of the API: cinder-manage service remove BINARY HOST. Cinder uses the"
+            " RPC version of its oldest record"
         )
 
 
@@ -107,8 +108,8 @@ def tables(names: Sequence[str]) -> Iterator[str]:
     for name, count in rows(url("database"), query):
         if name in names and (count or 0) >= LARGE:
             yield (
-                f"Warning: the new schema writes the table {name} again, which has about {count} rows: who changes it"
-                " waits meanwhile. Upgrade at a quiet time"
+                f"Warning: the migration rewrites the table {name} of about {count} rows, and blocks"
+                " writes to it meanwhile. Upgrade at a quiet time"
             )
 
 

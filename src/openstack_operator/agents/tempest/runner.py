@@ -130,8 +130,8 @@ def limit(process: subprocess.Popen[bytes], seconds: float) -> Generator[list[st
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
-    timer = threading.Timer(seconds, end, [f"ended after spec.tests.timeout, {seconds / 60:.0f} minutes"])
-    signal.signal(signal.SIGTERM, lambda number, frame: end("Kubernetes ended the run before it was done"))
+    timer = threading.Timer(seconds, end, [f"stopped after spec.tests.timeout, {seconds / 60:.0f} minutes"])
+    signal.signal(signal.SIGTERM, lambda number, frame: end("Kubernetes stopped the run before it finished"))
     timer.start()
     try:
         yield reasons

@@ -10,8 +10,8 @@ from .causes import CERTIFICATE_EXPIRED, CYCLE, JOB_OVERDUE, VOLUME_FULL
 from .state import DELETING, NOT_LOOKED_AT
 
 ADVICE: Mapping[str, str] = {
-    "InvalidSpec": "change the field that the message names, or do what it says; everything runs on meanwhile",
-    "Unsupported": "change the field that the message names; everything runs on meanwhile",
+    "InvalidSpec": "change the field that the message names; programs keep running meanwhile",
+    "Unsupported": "change the field that the message names; programs keep running meanwhile",
     "MissingReference": "create the Secret, the key or the resource that the message names",
     "ContainerConfigError": "create the Secret, the ConfigMap or the key that the message names",
     "ImagePullFailed": "correct `image`, let the nodes reach the registry, or give the pods a login to it",
@@ -30,20 +30,20 @@ ADVICE: Mapping[str, str] = {
     "PodsRefused": "read what Kubernetes says: a quota, Pod Security or a webhook",
     "SandboxFailed": "look at the node's network plugin and container runtime",
     "NoBackends": "add a back end to Cinder, or turn Cinder off",
-    "Unreachable": "look at the server that the message names, and at the way to it",
+    "Unreachable": "check the server that the message names, and the network to it",
     "KeyRefused": (
-        "put the key that the Ceph has for that client into the Secret of `cephSecretRef`;"
-        " of a Ceph of this cloud, wait: a job corrects its keys"
+        "copy the client's key from Ceph into the Secret of `cephSecretRef`;"
+        " for a builtin Ceph wait: a job corrects its keys"
     ),
     "MissingPool": "create the pool that the message names, or name another one in `pools`",
-    "Unhealthy": "do what Ceph says: docs/how-to/use-ceph.md",
+    "Unhealthy": "follow Ceph's message: docs/how-to/use-ceph.md",
     "IssuerFailed": "look at the issuer that the message names",
     "KORCFailed": "look at the resource of K-ORC that the message names, and at its log",
     "RookFailed": "look at the resource of Rook that the message names, and at its log",
-    "InternalError": "report it, with the id in the message and the log of the operator",
+    "InternalError": "report this bug with the ID in the message and the operator's log",
     CYCLE: "remove one of these references",
     JOB_OVERDUE: (
-        "read the log of its pod, and repair what it waits for; after `kubectl delete job` the operator makes it again"
+        "read the log of its pod and repair the cause; the operator recreates the job after `kubectl delete job`"
     ),
     VOLUME_FULL: "enlarge the volume, or remove data: docs/how-to/when-something-fails.md",
     CERTIFICATE_EXPIRED: (
@@ -54,10 +54,10 @@ ADVICE: Mapping[str, str] = {
         "wait some seconds; if it lasts, check that the operator runs:"
         " kubectl get pods -A -l app.kubernetes.io/name=openstack-operator"
     ),
-    ROLLOUT_PAUSED: "go on with the field that the message names, when you want to",
-    ROLLOUT_STOPPED: "read the log of the pod in the message; correct the last change, or take it back",
-    UPGRADE_HELD: "nothing, or end the upgrade: set `upgrade.complete: true`. Until then you can go back",
-    PAUSED: "let it go on: openstack-operator resume KIND/NAME",
+    ROLLOUT_PAUSED: "to continue, change the field that the message names",
+    ROLLOUT_STOPPED: "read the log of the pod in the message; correct or undo the last change",
+    UPGRADE_HELD: "to finish the upgrade, set `upgrade.complete: true`. Before that you can go back",
+    PAUSED: "to continue, run: openstack-operator resume KIND/NAME",
     DELETING: "wait; if it lasts, read docs/how-to/remove-a-cloud.md",
 }
 
@@ -67,8 +67,8 @@ assert ADVICE.keys() >= POD_REASONS
 OF_LINES: Mapping[str, str] = {
     # nova.compute.manager: the host has guests of another cloud, or of this one before its database was made again.
     "I appear to be a new service in this database": (
-        "remove the guests that were left on the node: docs/how-to/remove-a-cloud.md; if the database is the wrong one,"
-        " restore the right one"
+        "remove the old guests from the node: docs/how-to/remove-a-cloud.md; if the database is"
+        " wrong, restore the right one"
     ),
     "No space left on device": "enlarge the volume, or free the node's disk: docs/how-to/when-something-fails.md",
 }

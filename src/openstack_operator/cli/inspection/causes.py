@@ -215,7 +215,7 @@ class Causes:
         whole_pods = [pod for pod in self.snapshot.pods if pod["metadata"]["name"] in names]
         statuses = [(pod, each) for pod in whole_pods for each in pod["status"].get("containerStatuses") or ()]
         logs = [Log(pod["metadata"]["name"], each["name"], previous=False) for pod, each in statuses]
-        text = f"{text} since {valid_time(job['status']['startTime']):%Y-%m-%d %H:%M} UTC, and has not ended"
+        text = f"{text} since {valid_time(job['status']['startTime']):%Y-%m-%d %H:%M} UTC, and is not finished"
         return Finding(subject=subject(job), text=text, reason=JOB_OVERDUE, failed=True, log=next(iter(logs), None))
 
     @cached_property

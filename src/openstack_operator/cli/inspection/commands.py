@@ -148,7 +148,7 @@ def _text(namespace: str, finding: Finding, causes: Sequence[Root], logs: dict[L
             yield f"   also: {', '.join(root.holds_up)}"
         lines = logs.get(cause.log, ()) if cause.log else ()
         text = advice(cause.reason, lines) or (
-            "change what the message names" if cause.failed else "wait; this ends by itself"
+            "change what the message names" if cause.failed else "wait; no action is needed"
         )
         yield f"   do:   {text}"
         if cause.log:
@@ -186,7 +186,7 @@ async def _last_lines(client: Client, namespace: str, log: Log) -> Sequence[str]
 def report_unreadable(snapshot: Snapshot) -> None:
     """Name on stderr what the user may not list."""
     for each in snapshot.unreadable:
-        print(f"left out, since it may not be listed: {printed(each)}", file=sys.stderr)
+        print(f"left out, because listing it is forbidden: {printed(each)}", file=sys.stderr)
 
 
 def _summary(live: Object) -> Object:

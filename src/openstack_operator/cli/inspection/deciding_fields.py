@@ -38,7 +38,7 @@ def release_of_image(owner: Object, spec: Model, said: str) -> str:
         return ""
     checked = getattr(getattr(spec, "upgrade", None), "check_release", None)
     if checked and checked in said:
-        return f"it belongs to release {checked!r}, which is checked; give the nodes its images: docs/how-to/upgrade.md"
+        return f"the check of release {checked!r} needs it; load its images on the nodes: docs/how-to/upgrade.md"
     release = f"{getattr(spec, 'release', '')!r} in profile {getattr(spec, 'image_profile', '')!r}"
     return f"no `image` sets it: it belongs to release {release}, set in {_written(owner, 'spec.release')}"
 

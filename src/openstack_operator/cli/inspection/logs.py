@@ -152,7 +152,7 @@ async def _timed(client: Client, options: Options, container: Container) -> Iter
             while size > _MOST:
                 size -= len(lines.popleft()[1])
     except (SpecError, Transient) as error:
-        warn(f"{'only a part of the' if lines else 'no'} log of {name}: {text_of(error)}")
+        warn(f"{'an incomplete' if lines else 'no'} log of {name}: {text_of(error)}")
     return lines
 
 

@@ -63,7 +63,7 @@ async def _write(client: Client, options: Options, *, is_pause: bool) -> int:
         warn(f"not {'paused' if is_pause else 'resumed'}: {', '.join(failed)}; run the command again")
         return FAULT
     if options.resource and is_pause and any(each["kind"] in PLANES for each in resources):
-        print("its services are not paused: name each of them, or pause all resources of the namespace with --all")
+        print("its services are not paused: name each one, or use --all for the namespace")
     return 0
 
 

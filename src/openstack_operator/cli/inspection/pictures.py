@@ -52,7 +52,7 @@ def draw_timeline(options: Options) -> int:
         chosen(snapshot, None, whole=False)
         last = timeline.timeline(snapshot)
         if last is None:
-            raise LookupError("nothing has worked since the cloud was changed last")
+            raise LookupError("no part is done since the last change of the cloud")
         match options.format:
             case "svg":
                 print(timeline.as_svg(last), flush=True)

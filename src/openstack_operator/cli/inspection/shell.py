@@ -49,7 +49,7 @@ def shell(options: Options) -> int:
 
 def _in_pod(options: Options) -> int:
     if shutil.which("kubectl") is None:
-        warn("shell: there is no kubectl in PATH, which connects to the pod; install it, or use --local")
+        warn("shell: kubectl is missing in PATH; install it, or use --local")
         return FAULT
     where = [f"--namespace={options.namespace}", *([f"--context={options.context}"] if options.context else [])]
     # Without a terminal here, one there would change the output.
@@ -65,8 +65,8 @@ async def _locally(client: Client, options: Options) -> int:
     secret = await client.get(SECRET, options.namespace, name)
     if secret is None:
         raise LookupError(
-            f"there is no Secret {name} in namespace {options.namespace}: the Keystone has another name (--keystone),"
-            " or has none yet"
+            f"there is no Secret {name} in namespace {options.namespace}: name the Keystone with --keystone, or wait"
+            " until it creates the Secret"
         )
     # A folder that nobody else can enter.
     signals = _Signals()

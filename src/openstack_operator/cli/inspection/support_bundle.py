@@ -47,14 +47,14 @@ It has no data of Secrets. Replaced by *** are, in specs, pods, Events and logs:
 Not replaced are: secrets that are in no Secret of the namespace and have no such name; values of 1 or 2 characters, and
 short ones that are words of names of objects; parts of a value that somebody cut; values that are compressed,
 encrypted, or encoded otherwise; values of less than 5 bytes within longer base64 or hexadecimal text. Names of hosts,
-users and servers are not hidden. Read it before you give it to others.
+users and servers are not hidden. Read it before you share it.
 
 Letters that a terminal takes for orders, or that change the direction of text, are replaced by a question mark.
 
-status.txt, why.txt    what `openstack-operator status` and `why` print
+status.txt, why.txt    output of `openstack-operator status` and `why`
 versions.txt           of the operator, Kubernetes and all images
 resources/             resources of the operator, with their conditions
-workloads/, pods/      what the operator made of them, and the pods
+workloads/, pods/      objects the operator created, and their pods
 events.txt             Events of the namespace and of the operator's, the last ones at the end
 logs/                  ends of the logs of all containers, .previous before their last restart
 operator/              the operator's Deployment, pods and logs
@@ -105,7 +105,7 @@ async def _write(client: Client, options: Options) -> int:
         stack.pop_all()
         archive.close()
     print("\n".join(_summary(contents)))
-    print(f"\n{file} has no data of Secrets; read it before you give it to others")
+    print(f"\n{file} has no data of Secrets; read it before you share it")
     return 0
 
 

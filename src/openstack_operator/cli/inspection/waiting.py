@@ -87,7 +87,7 @@ class _Wait:
         uids, is_deletion = self._uids or frozenset(), self.options.is_deletion
         resources = [each for each in snapshot.resources if each["metadata"]["uid"] in uids]
         if not is_deletion and len(resources) < len(uids):
-            raise LookupError("a resource was deleted, so that it will not be ready")
+            raise LookupError("a resource was deleted and cannot become ready")
         for each in resources:
             self._print(subject(each), *_state(each, is_deletion=is_deletion))
         for name in self._states.keys() - {subject(each) for each in resources}:
@@ -142,7 +142,7 @@ def _state(live: Object, *, is_deletion: bool) -> tuple[str, str]:
     """Return the phase, the reason and the progress of a resource, with the message that explains them."""
     reason, phase = reason_of(live), (live.get("status") or {}).get("phase")
     if is_deletion and not live["metadata"].get("deletionTimestamp"):
-        return "exists, and is not being deleted", ""
+        return "exists and is not being deleted", ""
     if not reason:
         return "Ready", "; ".join(remarks(live))
     message = conditions(live).get("Ready", {}).get("message", "")

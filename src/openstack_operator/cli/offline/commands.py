@@ -86,7 +86,7 @@ def _misused(options: Options) -> int:
     wrong = [name for name in options.serves if name not in choices]
     for name in wrong:
         near = [each for each in choices if each.lower().startswith(name.lower())]
-        print(f"--serves {name}: no plan asks for it; choose from {', '.join(near or choices)}", file=sys.stderr)
+        print(f"--serves {name}: not a kind that plans use; choose from {', '.join(near or choices)}", file=sys.stderr)
     return 2 if wrong else 0
 
 
@@ -109,7 +109,7 @@ def _survey(options: Options) -> Survey:
     )
     if not result.resources and not unreadable and not result.errors:
         names = ", ".join(dict.fromkeys(options.files))
-        also.append(Finding(message="there is no resource of this operator in it", file=names))
+        also.append(Finding(message="it has no resource of this operator", file=names))
     return replace(result, findings=tuple(in_order([*unreadable, *result.findings, *also])))
 
 

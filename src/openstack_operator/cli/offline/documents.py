@@ -136,7 +136,7 @@ def _unreadable(file: str, error: OSError | ValueError) -> Finding:
 def _whole(stream: BinaryIO, file: str) -> bytes | Finding:
     content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
-        return Finding(message=f"is larger than {LARGEST // 1024**2} MiB; no manifest is", file=file)
+        return Finding(message=f"is larger than {LARGEST // 1024**2} MiB, the limit of a manifest", file=file)
     return content
 
 

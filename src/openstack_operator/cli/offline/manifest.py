@@ -116,7 +116,7 @@ def metadata_problems(metadata: Any) -> list[Problem]:
     """Return what the API server would refuse of the metadata of an object."""
     if not isinstance(metadata, dict):
         missing = metadata is None
-        return [Problem("metadata", "Required value: name it: {name: …}" if missing else "must be an object")]
+        return [Problem("metadata", "Required value: set metadata.name" if missing else "must be an object")]
     entries = cast("dict[str, Any]", metadata)
     problems = [Problem(f"metadata.{name}", "unknown field; remove it") for name in entries if name not in _METADATA]
     texts = {name: value for name in ("name", "generateName", "namespace") if (value := entries.get(name)) is not None}

@@ -176,7 +176,7 @@ class _Checker:
                 continue
             answer = self._rules(rule["rule"], value)
             if answer:
-                why = rule.get("message", rule["rule"]) if answer == BROKEN_RULE else f"cannot be judged: {answer}"
+                why = rule.get("message", rule["rule"]) if answer == BROKEN_RULE else f"cannot be evaluated: {answer}"
                 at = f"{path}{rule.get('fieldPath', '')}".lstrip(".")
                 self.problems.append(Problem(at, f"Invalid value: {why}"))
         return len(self.problems) == before

@@ -197,7 +197,7 @@ class _Reader:
             key = group, metadata.get("namespace") or self._namespace, metadata["name"]
             if earlier := places.get(key):
                 where = f"{earlier.file}:{earlier.line()}"
-                text = f"is in the files twice, first at {where}; the last one counts"
+                text = f"is in the files twice, first at {where}; the last one is used"
                 self.findings.append(document.finding(text, "metadata.name", warning=True))
             places[key] = document
             if checked.resource:
@@ -227,7 +227,7 @@ class _Reader:
         """Report a warning that names what the resource waits for."""
         self.waiting.add(id_)
         for path, ref in refs:
-            why = f"{id_} cannot be planned: only a cluster can tell what {ref.kind}/{ref.name} publishes"
+            why = f"{id_} cannot be planned offline: it needs the values that {ref.kind}/{ref.name} publishes"
             self._tell(id_, path, why, warning=True)
 
     def lacking(self, id_: Id) -> None:
@@ -275,8 +275,8 @@ class _Reader:
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
                 if kind == "Secret" and id_ in self._lacking:
-                    text = f"{self._name(id_)} is not planned without it"
-                self._tell(id_, path, f"{reference} is in none of the files; {text}", warning=True)
+                    text = f"{self._name(id_)} cannot be planned without it"
+                self._tell(id_, path, f"{reference} is missing in the files; {text}", warning=True)
         for each in planned:
             remarks_of_plan = each.plan.outcome.remarks if each.plan else {}
             for path, text in (pair for advice in remarks_of_plan.values() for pair in advice.items()):
@@ -317,7 +317,7 @@ class _Reader:
             names = ", ".join(sorted(name for document, name in needed if document is root))
             self.findings.append(root.finding(f"the cluster must serve {names}", warning=True))
         if (missed := sorted(kinds.missed)) and "none" not in self._served:
-            text = f"planned for a cluster that serves no {', '.join(missed)}; say --serves KIND, or --serves none"
+            text = f"planned for a cluster that serves no {', '.join(missed)}; use --serves KIND, or --serves none"
             self.findings += [document.finding(text, warning=True) for document in list(self.documents.values())[:1]]
 
     def _root(self, id_: Id) -> Document | None:

@@ -123,7 +123,7 @@ class Composer:
             raise YamlProblem(f"is not YAML: there is no anchor &{event.anchor}", line, self._number)
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            raise YamlProblem(f"is not YAML: *{event.anchor} stands within itself", line, self._number)
+            raise YamlProblem(f"is not YAML: *{event.anchor} contains itself", line, self._number)
         self._grow(anchored.size, line)
         return anchored.value
 
@@ -140,7 +140,7 @@ class Composer:
             if is_merge:
                 merged = {**self._merged(inner, line), **merged}
             elif key in value:
-                self.problems.append(YamlProblem(f"{key!r} is there twice in one map", line, self._number))
+                self.problems.append(YamlProblem(f"{key!r} occurs twice in one map", line, self._number))
             else:
                 value[key] = inner
         return {**merged, **value} if merged else value
@@ -152,13 +152,13 @@ class Composer:
             return str(key).lower()
         if isinstance(key, (str, int, float)):
             return str(key)
-        raise YamlProblem("a key of a map is text, not a list, a map or nothing", line, self._number)
+        raise YamlProblem("a key of a map must be text, not a list, a map or null", line, self._number)
 
     def _merged(self, value: Any, line: int) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for each in reversed(value) if isinstance(value, list) else [value]:
             if not isinstance(each, dict):
-                raise YamlProblem("<< takes a map, or a list of maps", line, self._number)
+                raise YamlProblem("<< must have a map or a list of maps", line, self._number)
             merged |= each
         return merged
 
@@ -169,11 +169,11 @@ class Composer:
         elif tag in _TAGS:
             value = _tagged(text, tag)
         else:
-            raise YamlProblem(f"the tag {tag} means nothing here; remove it", line, self._number)
+            raise YamlProblem(f"the tag {tag} is not supported; remove it", line, self._number)
         if not isinstance(value, float):
             return value
         if not math.isfinite(value):
-            self.problems.append(YamlProblem("is no number that JSON has", line, self._number))
+            self.problems.append(YamlProblem("is not a number in JSON", line, self._number))
             return 0
         # 3.0 becomes 3 as it is turned into JSON.
         return int(value) if value.is_integer() and abs(value) < _INTEGRAL else value

@@ -187,7 +187,7 @@ class DryRunClient(Client):
         if live is None:
             return None
         if live["metadata"]["uid"] != uid:
-            raise Conflict(f"{kind.kind}/{name} is another one by now")
+            raise Conflict(f"{kind.kind}/{name} was replaced meanwhile")
         if (before := self._before(address)) and before["metadata"]["uid"] == uid:
             # The server's policies have a say in it, too.
             await super().delete(kind, namespace, name, uid, policy)

@@ -120,7 +120,7 @@ def _sort(documents: Sequence[Document], namespace: str | None) -> _Manifests:
         if each not in readable:
             print(
                 printed(
-                    f"left out, since it is no resource of this operator: "
+                    f"left out, because it is not a resource of this operator: "
                     f"{each.resource or 'a document without a kind'} ({each.file})"
                 ),
                 file=sys.stderr,
@@ -198,7 +198,7 @@ async def _definitions(client: Client) -> list[str]:
     try:
         return await outdated(client, RESOURCES)
     except Forbidden as error:
-        _warn(f"{error}; whether definitions differ from those of version {__version__} is not shown")
+        _warn(f"{error}; changed definitions of version {__version__} are not shown")
         return []
 
 
@@ -206,14 +206,14 @@ def _settings(options: Options, operator: RunningOperator | None) -> OperatorSet
     """Return the settings of the running operator; the usual ones, with a warning, if they are not known."""
     if operator is None:
         _warn(
-            f"there is no operator in namespace {options.operator_namespace!r}, or you may not read its Deployment: its"
-            " options are taken for the usual ones; name its namespace with --operator-namespace"
+            f"there is no operator in namespace {options.operator_namespace!r}, or you may not read its "
+            "Deployment: default options are assumed; name its namespace with --operator-namespace"
         )
         return OperatorSettings()
     try:
         return options.parse(operator.arguments, operator.environment)
     except SystemExit:
-        _warn(f"the operator has options that version {__version__} of this program does not know; they count as unset")
+        _warn(f"the operator has options unknown to version {__version__} of this program; they are ignored")
         return OperatorSettings()
 
 
@@ -249,7 +249,7 @@ async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
         if last_apply:
             names.setdefault(last_apply, []).append(name)
         if conflict:
-            _warn(f"{name}: {conflict}; with --force-conflicts, kubectl takes these fields over, as shown here")
+            _warn(f"{name}: {conflict}; as with kubectl's --force-conflicts, these fields are taken over")
     for last_apply, subjects in names.items():
         _warn(apply_note(last_apply, subjects))
     return refused

@@ -37,11 +37,8 @@ def apply_note(apply: LastApply, names: Sequence[str]) -> str:
             " fields that a file no longer has"
         )
     if apply.manager:
-        return (
-            f"{objects}: applied without --server-side, as the last time; fields go that the last file had and this one"
-            " has not"
-        )
-    return f"{objects}: no file was applied before; the fields that a file does not have stay"
+        return f"{objects}: applied without --server-side, as the last time; fields missing in this file are removed"
+    return f"{objects}: no file was applied before; fields missing in the file stay"
 
 
 def last_apply(live: Object) -> LastApply:

@@ -47,7 +47,7 @@ def _reason(change: ObjectChange, write: Write) -> str:  # noqa: PLR0911  (a tab
         # With OnDelete, too: the operator ends the pods.
         update = after["spec"].get("updateStrategy") or {}
         stays = (update.get("rollingUpdate") or {}).get("maxSurge", 0) not in _NONE
-        return "" if stays or not change.replaces_pods else "on each node, while its pod there is replaced"
+        return "" if stays or not change.replaces_pods else "on each node while its pod is replaced"
     pods = after["spec"].get("replicas", 1)
     if pods == 0 and before["spec"].get("replicas", 1):
         return "it has no pods any more"

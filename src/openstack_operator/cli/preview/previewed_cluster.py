@@ -149,7 +149,7 @@ class Preview:
                     await informer.list_once()
                 except (Forbidden, Missing, Transient) as error:
                     if informer.store.kind is NODE and isinstance(error, Forbidden):
-                        self.notes.append(f"{error}; what depends on Nodes and their labels is not shown")
+                        self.notes.append(f"{error}; effects of Nodes and their labels are not shown")
                         return
                     raise PreviewError(f"cannot list {informer.store.kind.full_name}: {error}") from None
 
@@ -229,7 +229,7 @@ class Preview:
         del self._queue[request]
         self._passes_made[request] = count = self._passes_made.get(request, 0) + 1
         if count > _MOST_PASSES:
-            raise PreviewError(f"{request.kind}/{request.name} changes again after {_MOST_PASSES} passes")
+            raise PreviewError(f"{request.kind}/{request.name} does not settle after {_MOST_PASSES} passes")
         result = await self._boundary.run(self._passes[request.kind], request)
         if request not in self._queue and (result.retry or (result.after is not None and result.after <= _SOON)):
             self._later[request] = None

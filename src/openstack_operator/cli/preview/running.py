@@ -67,12 +67,12 @@ async def _files(
 
 def write_releases(operator: RunningOperator, mounted: Path, folder: Path) -> Path | None:
     """Write the release files that the operator has at `mounted` to a folder, and return that; None if it has none
-    there. Raises SpecError for what is no name of a file.
+    there. Raises SpecError for what is not a file name.
     """
     texts = operator.files.get(str(mounted), {})
     for name, text in texts.items():
         file = Path(name).name
         if not _KEY.fullmatch(file):
-            raise SpecError(f"ConfigMap of release files: {name!r}", "is no name of a file")
+            raise SpecError(f"ConfigMap of release files: {name!r}", "is not a file name")
         (folder / file).write_text(text, encoding="utf-8")
     return folder if texts else None

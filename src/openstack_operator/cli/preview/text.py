@@ -37,7 +37,8 @@ def _lines(
     replaced = sorted((each for each in changes if each.replaces_pods), key=lambda each: each.replaced_at)
     rolled_out = [each.name for each in replaced]
     # The pods of a DaemonSet wait for other programs, and none waits for them.
-    on_nodes = " (a DaemonSet holds up no other)" if any(name.startswith("DaemonSet/") for name in rolled_out) else ""
+    has_daemon_sets = any(name.startswith("DaemonSet/") for name in rolled_out)
+    on_nodes = " (DaemonSets do not wait for each other)" if has_daemon_sets else ""
     yield from _steps(f"Pods are replaced in this order, one workload at a time{on_nodes}:", rolled_out, durations)
     if outages:
         yield ""

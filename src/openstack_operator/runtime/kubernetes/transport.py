@@ -78,4 +78,4 @@ def _proxy(url: str) -> httpx.Proxy | None:
     try:
         return httpx.Proxy(url, ssl_context=ssl.create_default_context() if url.startswith("https:") else None)
     except (httpx.InvalidURL, ValueError):
-        raise KubeconfigError("kubeconfig: proxy-url: is no URL") from None
+        raise KubeconfigError("kubeconfig: proxy-url: is not a URL") from None

@@ -27,7 +27,7 @@ ManagementCidr = Annotated[
         ),
         rule(
             "!isCIDR(self) || string(cidr(self).masked()) == self",
-            "names a host, not its network; write the network's first address, such as 10.254.0.0/20",
+            "is the address of a host; write the network's first address, such as 10.254.0.0/20",
         ),
         rule(
             "self == oldSelf",

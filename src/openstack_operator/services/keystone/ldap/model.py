@@ -30,7 +30,7 @@ DomainName = Annotated[
     validated(
         rule(
             "self.lowerAscii() != 'default'",
-            "the services' own users are in this domain, and could not log in any more; choose another name",
+            "this domain holds the users of services, which could no longer log in; choose another name",
         )
     ),
 ]

@@ -89,7 +89,7 @@ def _check(domains: Sequence[Domain]) -> None:
     for index, each in enumerate(domains):
         path, name = f"{_PATH}[{index}]", each.name.lower()
         if name == "default":
-            raise SpecError(f"{path}.name", "the services' own users are in this domain; choose another name")
+            raise SpecError(f"{path}.name", "this domain holds the users of services; choose another name")
         if name in indexes:
             raise SpecError(f"{path}.name", f"{each.name!r} is also that of number {indexes[name]}; rename one")
         indexes[name] = index
