@@ -74,8 +74,7 @@ types: venv ## The slower type checker, which finds more
 .PHONY: test
 test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and lint
 	$(PY) -m tools.localcluster build --only apiserver
-	$(MAKE) --no-print-directory style
-	$(MAKE) --no-print-directory -j 2 types layers
+	$(MAKE) --no-print-directory -j 2 style types layers
 
 .PHONY: check
 check: venv ## Lint with the faster type checker, and the tests that need neither a server nor seconds
@@ -100,7 +99,13 @@ layers: venv
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
 	$(PY) -m tools.localcluster build --only apiserver
-	OPENSTACK_OPERATOR_FUZZ=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
+	OPENSTACK_OPERATOR_LONG=1 $(PY) -m pytest -q -n 2 --dist worksteal -m security tests/unit tests/agents tests/cases tests/shape tests/cluster
+
+# Other inputs each time: a search that fails prints what it failed with.
+.PHONY: test-long
+test-long: venv ## Searches of `make test` with many inputs in place of few: seeds, examples of hypothesis, Secrets, fuzzing
+	$(PY) -m tools.localcluster build --only apiserver
+	OPENSTACK_OPERATOR_LONG=1 $(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 -m 'search or hypothesis' tests/unit tests/agents tests/shape tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once

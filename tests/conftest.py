@@ -15,7 +15,8 @@ from openstack_operator.actuators import egress
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests import second_try, suites
+from tests import searches, second_try, suites
+from tests.shared_results import SharedResults
 
 ROOT = Path(__file__).parent.parent
 # Servers of tests are on this machine, also those that an operator in a process of its own is told of.
@@ -23,7 +24,13 @@ LOOPBACK = ("127.0.0.0/8", "::1/128")
 os.environ["ALLOWED_ADDRESSES"] = ",".join(LOOPBACK)
 egress.allow(LOOPBACK)
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=searches.EXAMPLES,
+    derandomize=not searches.IS_LONG,
+)
 settings.load_profile("untimed")
 
 
@@ -64,6 +71,17 @@ def _own_logs() -> Generator[None]:
 def update(request: pytest.FixtureRequest) -> bool:
     """Whether goldens are rewritten."""
     return bool(request.config.getoption("--update"))
+
+
+@pytest.fixture(scope="session")
+def shared_results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SharedResults:
+    """What one process of this run makes for all of them."""
+    if not hasattr(request.config, "workerinput"):
+        return SharedResults(None)
+    # Above the folder of each process is that of the run.
+    folder = tmp_path_factory.getbasetemp().parent / "shared-results"
+    folder.mkdir(exist_ok=True)
+    return SharedResults(folder)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from openstack_operator.runtime.kubernetes.errors import Conflict
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, JOB, POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, Kind
 from openstack_operator.runtime.reconcile.report import Patience
 from openstack_operator.runtime.serve.manager import Manager
+from tests.searches import seeds
 
 from . import toy
 from .harness import Cluster, at_rest, eventually, look_again
@@ -554,7 +555,8 @@ async def test_a_retained_claim_outlives_its_owner_and_serves_the_next(cluster: 
         await at_rest(manager)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.search
+@seeds(3)
 async def test_killed_at_any_moment_it_converges_to_the_same_passwords(cluster: Cluster, seed: int):
     chance = random.Random(seed)
     passwords: set[str] = set()

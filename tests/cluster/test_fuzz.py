@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
@@ -19,6 +18,7 @@ from openstack_operator.kube import conditions
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
 from openstack_operator.runtime.serve.manager import Manager
+from tests.searches import IS_LONG
 
 from .harness import TIMEOUT, Cluster, eventually
 from .hostile_content import Attack, attacks, definition, places, write
@@ -26,9 +26,7 @@ from .test_controlplane import RESOURCE, operator
 
 pytestmark = [
     pytest.mark.security,
-    pytest.mark.skipif(
-        not os.environ.get("OPENSTACK_OPERATOR_FUZZ"), reason="takes minutes; make test-security runs it"
-    ),
+    pytest.mark.skipif(not IS_LONG, reason="takes minutes; make test-security and make test-long run it"),
 ]
 
 MEMCACHED = RESOURCE["Memcached"]

@@ -24,6 +24,7 @@ from openstack_operator.actuators.ovsdb import transact
 from openstack_operator.plan import Context, Node, Outcome, Release, Transient
 from openstack_operator.testing import NOW, context
 from tests.cluster.southbound import Southbound
+from tests.searches import examples
 
 NODE = "node-1.example.org"
 BEAT = int((NOW - timedelta(minutes=7)).timestamp() * 1000)
@@ -190,10 +191,11 @@ def row(name: str, value: Any) -> dict[str, Any]:
 ROWS = st.builds(row, st.sampled_from(sorted(ROW)), JSON)
 
 
+@pytest.mark.search
 def test_any_answer_is_an_outcome() -> None:
     database = Malformed()
 
-    @settings(max_examples=150)
+    @settings(max_examples=examples(150))
     @given(ROWS | JSON)
     @example({"rows": [{**ROW, "nb_cfg_timestamp": 2**60}]})
     @example({"error": "x" * 100_000})

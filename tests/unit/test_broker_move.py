@@ -6,7 +6,6 @@ import asyncio
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +35,8 @@ from openstack_operator.plan import (
 )
 from openstack_operator.registry import SERVICES
 from openstack_operator.testing import context, granted_status
+from tests.planning import copied
+from tests.searches import seeds
 from tests.unit.test_nova import PUBLISHED, SECRETS
 
 BLUE, GREEN = "rabbitmq", "green"
@@ -92,7 +93,7 @@ class World:
             ref: ResolvedRef({**resolved.published, "host": ref.name}) if ref.kind == "RabbitMQ" else resolved
             for ref, resolved in made.refs.items()
         }
-        changed = replace(made, refs=refs, children=deepcopy(self.children))
+        changed = replace(made, refs=refs, children=copied(self.children))
         observes: Any = record.observes
         pods = [pod.manifest for pod in self.pods.values()]
         return replace(changed, facts={"pods": pods, "secrets": []}) if observes.needed(changed) else changed
@@ -115,7 +116,7 @@ class World:
         return plan
 
     async def _apply(self, step: Step) -> Sequence[Object]:
-        return [self._write(deepcopy(obj)) for obj in step.objects]
+        return [self._write(copied(obj)) for obj in step.objects]
 
     def _write(self, obj: Object) -> Object:
         before = self.children.get(key(obj))
@@ -283,9 +284,9 @@ def test_an_account_with_forged_service_labels_is_no_move(forged: list[Object], 
     world.settle()
     # A roll-out, during which a move would wait.
     world.children["Deployment", "nova-api"]["status"]["readyReplicas"] = 0
-    before = deepcopy([obj for obj in world.plan().objects if obj["kind"] == VHOST])
+    before = copied([obj for obj in world.plan().objects if obj["kind"] == VHOST])
     for each in forged:
-        world.children[VHOST, each["metadata"]["name"]] = deepcopy(each)
+        world.children[VHOST, each["metadata"]["name"]] = copied(each)
     after = world.plan()
     assert [obj for obj in after.objects if obj["kind"] == VHOST] == before
     assert not [obj for obj in after.objects if BROKER in obj["metadata"]["labels"]]
@@ -304,7 +305,8 @@ def moves(world: World, chance: random.Random, passes: int = 3000, *, is_taken_b
 
 
 @pytest.mark.parametrize("kind", SPECS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.search
+@seeds(4)
 def test_requests_are_answered_all_the_time(kind: str, seed: int, release: Release) -> None:
     world = World(kind, release)
     world.settle()
@@ -314,7 +316,8 @@ def test_requests_are_answered_all_the_time(kind: str, seed: int, release: Relea
 
 
 @pytest.mark.parametrize("kind", ["Nova", "Cinder", "Heat"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.search
+@seeds(4)
 def test_a_move_may_be_taken_back_at_any_time(kind: str, seed: int, release: Release) -> None:
     chance = random.Random(seed)
     world = World(kind, release)

@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tools.checks.names_in_strings import of_code, of_page
+from tools.checks.names_in_strings import of_code, of_page, read
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tools.checks.names_in_strings import of_code, of_page
     ],
 )
 def test_an_attribute_that_is_read_by_its_name_exists(code: str, missing: list[str]) -> None:
-    lines = list(of_code("a.py", ast.parse(code), {"created"}))
+    lines = list(of_code("a.py", read(ast.parse(code)), {"created"}))
     assert [line.split("'")[1] for line in lines] == missing
 
 

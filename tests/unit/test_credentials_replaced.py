@@ -31,6 +31,7 @@ from openstack_operator.parts.secrets.rotation import (
 from openstack_operator.plan import Context, Key, Object, Plan, Release, ResolvedRef, Step, carry_out, key
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.testing import NOW, granted
+from tests.searches import examples
 
 WORKLOADS = {"Deployment", "StatefulSet", "DaemonSet"}
 URLS = re.compile(r"(?:mysql\+pymysql|rabbit)://([^:]+):([^@]+)@")
@@ -353,7 +354,7 @@ async def test_proxies_of_consoles_get_their_accounts_while_others_are_replaced(
 
 
 @given(st.lists(st.sampled_from(HAPPENS), min_size=12, max_size=40), st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_no_program_is_refused_during_rotation_in_any_order_of_events(
     release: Release, happens: list[str], data: st.DataObject
 ) -> None:

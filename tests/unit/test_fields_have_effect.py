@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 from pydantic.alias_generators import to_snake
@@ -12,48 +13,53 @@ from pydantic.alias_generators import to_snake
 from openstack_operator.plan import Service, key
 from openstack_operator.registry import SERVICES
 from tests.fields import CLOUDS, HANDED_ON, ROOT, own_fields
+from tests.shared_results import SharedResults
 from tests.toggling import LISTED, child_of_template, complete, is_end, is_listed, spec_schema, toggled
 
 KINDS = {each.resource.handle: each for each in SERVICES}
 pytestmark = pytest.mark.seconds
+Answers = Callable[[str], Mapping[str, Mapping[str, str]]]
 
 
-@cache
-def _answers(handle: str) -> dict[str, dict[str, str]]:
-    return toggled(KINDS[handle])
+@pytest.fixture
+def answers(shared_results: SharedResults) -> Answers:
+    """Return what other values of the fields of a kind are answered with, by path and answer."""
+    return lambda handle: shared_results(f"toggled-{handle}", partial(toggled, KINDS[handle]))
 
 
 @pytest.mark.parametrize("service", KINDS.values(), ids=KINDS)
-def test_no_field_is_ignored_in_silence(service: Service) -> None:
+def test_no_field_is_ignored_in_silence(service: Service, answers: Answers) -> None:
     role, lists = service.resource.role, ("satisfied", "elsewhere")
-    silent = [path for path, answers in _answers(service.resource.handle).items() if "silent" in answers]
+    silent = [path for path, of_field in answers(service.resource.handle).items() if "silent" in of_field]
     assert [path for path in silent if not any(is_listed(name, role, path) for name in lists)] == []
 
 
 @pytest.mark.parametrize("service", KINDS.values(), ids=KINDS)
-def test_each_field_has_an_effect_in_some_resource(service: Service) -> None:
+def test_each_field_has_an_effect_in_some_resource(service: Service, answers: Answers) -> None:
     role, lists = service.resource.role, ("satisfied", "elsewhere", "never", "coupled")
     idle = {
-        path: answers
-        for path, answers in _answers(service.resource.handle).items()
-        if not {"effect", "refused"} & answers.keys()
+        path: of_field
+        for path, of_field in answers(service.resource.handle).items()
+        if not {"effect", "refused"} & of_field.keys()
     }
-    assert {path: answers for path, answers in idle.items() if not any(is_listed(it, role, path) for it in lists)} == {}
+    assert {
+        path: of_field for path, of_field in idle.items() if not any(is_listed(it, role, path) for it in lists)
+    } == {}
 
 
-def test_no_entry_of_a_list_is_stale() -> None:
+def test_no_entry_of_a_list_is_stale(answers: Answers) -> None:
     """An entry is needed where a field of that name would fail without it."""
     stale = {}
     for name in ("satisfied", "elsewhere", "never", "coupled"):
         for end in LISTED[name]:
-            answers = [
+            of_fields = [
                 entry
                 for service in SERVICES
-                for path, entry in _answers(service.resource.handle).items()
+                for path, entry in answers(service.resource.handle).items()
                 if is_end(end, service.resource.role, path)
             ]
-            if not any("silent" in each or not {"effect", "refused"} & each.keys() for each in answers):
-                stale[f"{name}.{end}"] = [sorted(each) for each in answers]
+            if not any("silent" in each or not {"effect", "refused"} & each.keys() for each in of_fields):
+                stale[f"{name}.{end}"] = [sorted(each) for each in of_fields]
     assert stale == {}
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from openstack_operator.actuators import ACTUATORS, CHASSIS, sql
 from openstack_operator.plan import Actuator, Context, SpecError, Transient
+from tests.searches import examples
 from tests.unit.fake_http import Answer, HttpService, Request, http_server
 from tests.unit.test_actuators_cinder import BACKEND, QUOTA, TYPE, Cloud, pool, wanting
 from tests.unit.test_actuators_database import DATABASE, MariaDB
@@ -165,12 +166,13 @@ def passes(entry: Actuator, ctx: Context[Any]) -> None:
         assert MARK not in told
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("case", CASES)
 def test_any_answer_is_an_outcome(case: str) -> None:
     entry, remote, wanted = CASES[case]
     hostile = Hostile()
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(CHANGES)
     def attempt(change: Change) -> None:
         hostile.begin(remote(), change)

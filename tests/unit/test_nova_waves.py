@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -30,6 +29,7 @@ from openstack_operator.plan import (
 from openstack_operator.registry import SERVICES
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.testing import NOW, context, granted
+from tests.planning import copied
 from tests.unit.test_nova import PUBLISHED, SECRETS
 from tests.unit.test_upgrade import newer
 
@@ -80,7 +80,7 @@ class Cloud:
                 published=PUBLISHED,
                 secrets=SECRETS,
                 running_release=self.running,
-                children=deepcopy(self.children),
+                children=copied(self.children),
                 pods=[self.pods[name] for name in sorted(self.pods)],
                 nodes=self.nodes,
                 now=self.now,
@@ -112,7 +112,7 @@ class Cloud:
         return []
 
     async def _apply(self, step: Step) -> Sequence[Object]:
-        written = [self._write(deepcopy(obj)) for obj in step.objects]
+        written = [self._write(copied(obj)) for obj in step.objects]
         for pod in step.ends:
             [name] = [node for node, live in self.pods.items() if live["metadata"]["uid"] == pod["metadata"]["uid"]]
             self.pods[name]["metadata"]["deletionTimestamp"] = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
@@ -167,7 +167,7 @@ class Cloud:
         self._made += 1
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": DAEMONS, "uid": "daemons", "controller": True}
         name = f"{DAEMONS}-{self._made}"
-        metadata = {**deepcopy(template["metadata"]), "name": name, "namespace": "openstack", "uid": name}
+        metadata = {**copied(template["metadata"]), "name": name, "namespace": "openstack", "uid": name}
         created = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
         state = "False" if node in self.broken else "True"
         states = [
@@ -229,11 +229,17 @@ def _pending(node: str) -> Object:
     }
 
 
-@pytest.fixture
-def cloud(release: Release) -> Cloud:
+@pytest.fixture(scope="module")
+def settled_cloud(release: Release) -> Cloud:
     found = Cloud(release)
     assert found.conditions["ComputeRolloutReady"].ready
     return found
+
+
+@pytest.fixture
+def cloud(settled_cloud: Cloud) -> Cloud:
+    """Return a cloud of ten nodes whose pods all run."""
+    return copied(settled_cloud)
 
 
 def test_kubernetes_leaves_the_pods_to_the_operator(cloud: Cloud) -> None:
@@ -596,7 +602,7 @@ def test_cells_share_the_limit(release: Release) -> None:
     cloud = Cloud(release, ("a", "b", "c"))
     first = cloud.children["DaemonSet", DAEMONS]
     second = {**first, "metadata": {**first["metadata"], "name": "nova-cell2-compute"}}
-    pods = deepcopy(list(cloud.pods.values()))
+    pods = copied(list(cloud.pods.values()))
     pods[0]["metadata"]["ownerReferences"][0]["name"] = "nova-cell2-compute"
     changed = [kube.by_node(each, "another") for each in (first, second)]
     live = {key(each): granted(each) for each in changed}
@@ -614,8 +620,8 @@ def test_a_node_that_changes_its_group_waits_for_the_pod_before(cloud: Cloud, or
     second = {**first, "metadata": {**first["metadata"], "name": "nova-cell1-gpu-compute", "uid": "gpu"}}
     changed = [kube.by_node(each, "another") for each in (first, second)]
     live = {key(each): granted(each) for each in changed}
-    pods = deepcopy(list(cloud.pods.values()))
-    old, new = pods[0], {**deepcopy(pods[0]), **_pending("node0")}
+    pods = copied(list(cloud.pods.values()))
+    old, new = pods[0], {**copied(pods[0]), **_pending("node0")}
     new["metadata"] |= {
         "name": "new",
         "uid": "new",
@@ -645,7 +651,7 @@ def test_a_node_that_changes_its_group_waits_for_the_pod_before(cloud: Cloud, or
 
 def test_a_pod_that_waits_for_the_one_before_gets_the_corrected_change(cloud: Cloud) -> None:
     """It runs nowhere yet: it does not start with an older template first."""
-    old, new = cloud.pods["node0"], {**deepcopy(cloud.pods["node0"]), **_pending("node0")}
+    old, new = cloud.pods["node0"], {**copied(cloud.pods["node0"]), **_pending("node0")}
     new["metadata"] |= {"name": "new", "uid": "new"}
     old["metadata"] |= {"deletionTimestamp": f"{cloud.now:%Y-%m-%dT%H:%M:%SZ}"}
     changed = [kube.by_node(cloud.children["DaemonSet", DAEMONS], "another")]

@@ -29,6 +29,7 @@ from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from tests.cluster.test_refusals import CHANGED, GROWN, REFUSED, manifest
 from tests.operator_refusals import REFUSALS, Refusal, certificate
+from tests.searches import examples
 
 RULES = evaluator()
 CHECKER = Checker(RESOURCES, RULES)
@@ -591,7 +592,7 @@ VALUES = st.recursive(
     max_leaves=12,
 )
 QUIET = settings(
-    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    deadline=None, max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -631,7 +632,7 @@ SPECS = {
 
 @pytest.mark.security
 @given(st.data(), st.sampled_from(sorted(SPECS)))
-@settings(QUIET, max_examples=40)
+@settings(QUIET, max_examples=examples(40))
 def test_any_spec_is_judged(data: st.DataObject, kind: str) -> None:
     fields = st.sampled_from(sorted(SPECS[kind]["properties"]))
     spec = data.draw(st.dictionaries(fields, VALUES, max_size=4))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from oslo_config import cfg
 
 from openstack_operator import oslo
+from tests.searches import examples
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # An expression would say the same, and takes twice as long.
@@ -76,7 +77,7 @@ def read(path: Path, text: str, option: cfg.Opt, group: str = "g") -> Any:
 WORDS = st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "S"), exclude_characters="$"), min_size=1, max_size=20
 )
-QUICK = settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @QUICK

@@ -15,6 +15,7 @@ from oslo_config import cfg, types
 from images.list_options import describe, describe_type
 from openstack_operator import oslo
 from openstack_operator.oslo import values
+from tests.searches import examples
 
 NUMBERS = st.integers(-70_000, 70_000).map(str) | st.floats().map(str)
 WORDS = st.sampled_from(
@@ -148,7 +149,7 @@ def test_dictionaries_are_read_as_by_oslo_config(type_: Any, text: str) -> None:
 LINES = st.text("ab1,\"' \\$\t\n", max_size=8)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(60))
 @given(LINES)
 @example("a\n\nb")
 @example('"a"')

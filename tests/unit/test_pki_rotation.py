@@ -20,6 +20,7 @@ from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import is_replacing_authority, needs_served_certificates, plan
 from openstack_operator.testing import NOW, context, granted
 from tests.planning import objects
+from tests.searches import examples
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 Children = dict[tuple[str, str], Object]
@@ -167,7 +168,7 @@ def at_rest(cloud: Cloud) -> Plan:
 EVENTS = ["look", "look", "lose", "serve", "serve", "follow", "roll", "wait", "wait", "ask"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.sampled_from(EVENTS), min_size=80, max_size=120))
 @pytest.mark.seconds
 def test_clients_trust_every_certificate_that_a_server_may_show(events: list[str]) -> None:

@@ -24,6 +24,7 @@ from openstack_operator.plan.service import Service
 from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
+from tests.searches import IS_LONG, examples
 
 ROOT = Path(__file__).parent.parent.parent
 FILES = ReleaseFiles(ROOT / "releases")
@@ -157,15 +158,16 @@ def release(_: object) -> Release:
 
 
 @pytest.mark.seconds
+@pytest.mark.search
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.resource.handle)
 def test_every_spec_has_an_answer(service: Service) -> None:
     # What it refers to is planned once; each example has a name of its own.
     paper, numbers = OfflineCluster(SERVICES, ACTUATORS, release, password="drawn"), count()
 
     @settings(
-        max_examples=15,
+        max_examples=examples(15),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-        derandomize=True,
+        derandomize=not IS_LONG,
     )
     @given(values(structural(service.resource.spec)))
     def answered(spec: Object) -> None:

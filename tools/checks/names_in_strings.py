@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 _PAGE_PATH = re.compile(r"`((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|sh))`")
@@ -22,10 +23,10 @@ _OF_OTHERS = {"nova/console/websocketproxy.py"}
 def problems() -> Iterator[str]:
     """Yield each problem as `file:line: what it is`."""
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    trees = {name: ast.parse(text) for name in files if (text := _python(ROOT / name))}
-    names = {name for tree in trees.values() for name in _names(tree)} | set(dir(builtins))
-    for name, tree in trees.items():
-        yield from of_code(name, tree, names)
+    modules = {name: read(ast.parse(text)) for name in files if (text := _python(ROOT / name))}
+    names = set(dir(builtins)).union(*(module.names for module in modules.values()))
+    for name, module in modules.items():
+        yield from of_code(name, module, names)
     for name in files:
         # Evidence and changes speak of what was.
         if name.endswith(".md") and "evidence" not in name and name != "CHANGELOG.md":
@@ -40,40 +41,52 @@ def _python(path: Path) -> str:
     return text if path.suffix or text.startswith(('"""', "#!/usr/bin/python3")) else ""
 
 
-def of_code(file: str, tree: ast.AST, names: set[str]) -> Iterator[str]:
+class Module(NamedTuple):
+    """What a module says of names."""
+
+    names: set[str]
+    """Names that it gives to attributes, or reads as such."""
+    uses: set[tuple[int, str]]
+    """Names in strings by which it reads or replaces an attribute, with their lines."""
+
+
+def of_code(file: str, module: Module, names: set[str]) -> Iterator[str]:
     """Yield each `getattr` without a default, and each `setattr` of a test, whose name is no attribute anywhere."""
-    for line, name in sorted({*_literal(tree), *_iterated(tree)}):
+    for line, name in sorted(module.uses):
         if name not in names | _OF_LIBRARIES:
             yield f"{file}:{line}: nothing has an attribute {name!r}, which this reads by its name"
 
 
-def _literal(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def read(tree: ast.Module) -> Module:
+    """Return the names of a module. One walk, since a walk through all files takes seconds."""
+    module = Module(set(), set())
+    # Constants of a module, which tests replace.
+    targets = [target for each in tree.body if isinstance(each, ast.Assign) for target in each.targets]
+    module.names.update(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
     for node in ast.walk(tree):
         match node:
+            case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
+                module.names.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                module.names.add(name)
             case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name))]):
-                yield node.lineno, name
+                module.uses.add((node.lineno, name))
             # What a test replaces, as monkeypatch does it.
             case ast.Call(func=ast.Attribute(attr="setattr"), args=[_, ast.Constant(value=str(name)), _]):
-                yield node.lineno, name
-            case _:
-                pass
-
-
-def _iterated(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield names that a variable has one after the other, in a loop that reads an attribute by it."""
-    for node in ast.walk(tree):
-        match node:
+                module.uses.add((node.lineno, name))
             case ast.For(target=ast.Name(id=variable), iter=values):
-                yield from _read_by(node, variable, values)
+                module.uses.update(_read_by(node, variable, values))
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 for each in node.generators:
                     if isinstance(each.target, ast.Name):
-                        yield from _read_by(node, each.target.id, each.iter)
+                        module.uses.update(_read_by(node, each.target.id, each.iter))
             case _:
                 pass
+    return module
 
 
 def _read_by(loop: ast.AST, variable: str, values: ast.expr) -> Iterator[tuple[int, str]]:
+    """Yield names that a variable has one after the other, in a loop that reads an attribute by it."""
     if not isinstance(values, (ast.Tuple, ast.List)):
         return
     texts = [each.value for each in values.elts if isinstance(each, ast.Constant) and isinstance(each.value, str)]
@@ -81,23 +94,6 @@ def _read_by(loop: ast.AST, variable: str, values: ast.expr) -> Iterator[tuple[i
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Name(id=name)]) if name == variable:
                 yield from ((node.lineno, text) for text in texts)
-            case _:
-                pass
-
-
-def _names(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that a module gives to attributes, or reads as such."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(attr=name) | ast.AnnAssign(target=ast.Name(id=name)):
-                yield name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.Module(body=body):
-                # Constants of a module, which tests replace.
-                targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
-                names = [node for target in targets for node in ast.walk(target)]
-                yield from (node.id for node in names if isinstance(node, ast.Name))
             case _:
                 pass
 

@@ -37,11 +37,21 @@ WATCHED = "openstack.k8s.io/watched"
 
 def drop_none(value: Any) -> Any:
     """Return the value without map entries that are None, at every depth."""
+    # Most values are texts, and a call for each would be a tenth of a plan.
     if isinstance(value, dict):
-        return {k: drop_none(v) for k, v in cast("dict[str, Any]", value).items() if v is not None}
+        return {
+            k: drop_none(v) if isinstance(v, _COLLECTIONS) else v
+            for k, v in cast("dict[str, Any]", value).items()
+            if v is not None
+        }
     if isinstance(value, (list, tuple)):
-        return [drop_none(entry) for entry in cast("Sequence[Any]", value)]
+        return [
+            drop_none(entry) if isinstance(entry, _COLLECTIONS) else entry for entry in cast("Sequence[Any]", value)
+        ]
     return value
+
+
+_COLLECTIONS = (dict, list, tuple)
 
 
 def labels(ctx: Context[Any], component: str = "") -> dict[str, str]:

@@ -40,6 +40,8 @@ def overlap(
     """Return the options that both layers set, as `SECTION.option` in the spelling of the first, sorted. An old name
     that the catalog has is the option it stands for: a program ignores it beside the new name.
     """
+    if not layer or not other_layer:
+        return []
     new_names = dict(_new_names(catalog or {}))
     other_options = {_read_as(s, o, new_names) for s, options in other_layer.items() for o in options}
     return sorted(
