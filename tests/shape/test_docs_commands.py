@@ -265,7 +265,7 @@ def manifests(page: Path) -> Iterator[tuple[str, str, Any]]:
     for block in re.finditer(r"^( *)```yaml\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         text = "\n".join(line.removeprefix(block[1]) for line in block[2].splitlines())
         with contextlib.suppress(yaml.YAMLError):  # an ellipsis stands for something
-            for document in yaml.safe_load_all(text):
+            for document in yaml.load_all(text, yaml.CSafeLoader):
                 if isinstance(document, dict) and "kind" in document:
                     yield document.get("apiVersion", ""), document["kind"], document
                 elif text.startswith("# in the spec of the OpenStackControlPlane"):
@@ -402,7 +402,7 @@ def test_three_commands_lead_to_a_server(tmp_path: Path, capsys: pytest.CaptureF
     assert cloud[-2:] == ["-f", "cloud.yaml"]
     assert proof == ["make", "proof"]
     [values] = re.findall(r"^<!-- cloud.yaml -->\n```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    spec = CloudValues.model_validate(yaml.safe_load(values)).spec
+    spec = CloudValues.model_validate(yaml.load(values, yaml.CSafeLoader)).spec
     manifest = tmp_path / "cloud.yaml"
     kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "OpenStackControlPlane", "metadata": {"name": cloud[0]}}
     manifest.write_text(yaml.safe_dump({**kind, "spec": spec}), encoding="utf-8")

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pydantic import ValidationError
 
 from openstack_operator.api import AccessRule
 from openstack_operator.plan import Context, Release
 from openstack_operator.registry import RESOURCES, SERVICES
 from openstack_operator.testing import context
+from openstack_operator.yaml_text import load
 from tests.planning import objects
 
 SERVICES_FOLDER = Path(__file__).parents[2] / "src/openstack_operator/services"
@@ -33,7 +33,7 @@ TYPES = {
 
 def _sections(golden: Path) -> Iterator[Mapping[str, str]]:
     """Yield [keystone_authtoken] of each file of configuration in a golden."""
-    for obj in yaml.safe_load_all(golden.read_text(encoding="utf-8")):
+    for obj in load(golden):
         for text in (obj.get("stringData") or {}).values() if obj and obj["kind"] == "Secret" else ():
             if "\n[keystone_authtoken]\n" in f"\n{text}":
                 parser = RawConfigParser(strict=False)
@@ -47,9 +47,7 @@ def test_each_api_knows_its_type_in_the_catalog(service: str) -> None:
     golden = SERVICES_FOLDER / service / "cases/full.golden.yaml"
     found = [section.get("service_type", "") for section in _sections(golden)]
     assert set(found) == TYPES[service]
-    entries = [
-        obj for obj in yaml.safe_load_all(golden.read_text(encoding="utf-8")) if obj["kind"] == "KeystoneService"
-    ]
+    entries = [obj for obj in load(golden) if obj["kind"] == "KeystoneService"]
     assert TYPES[service] <= {entry["spec"]["type"] for entry in entries}
 
 
@@ -61,7 +59,7 @@ def test_all_services_that_check_tokens_are_tried() -> None:
 def test_the_two_apis_of_heat_have_types_of_their_own() -> None:
     """An action of CloudFormation is in the query, which no rule sees: GET there would allow all of them."""
     golden = SERVICES_FOLDER / "heat/cases/full.golden.yaml"
-    secrets = [obj for obj in yaml.safe_load_all(golden.read_text(encoding="utf-8")) if obj["kind"] == "Secret"]
+    secrets = [obj for obj in load(golden) if obj["kind"] == "Secret"]
     files = {obj["metadata"]["name"]: (obj.get("stringData") or {}).get("heat.conf", "") for obj in secrets}
     assert "service_type = orchestration" in files["heat-config"]
     assert "service_type = cloudformation" in files["heat-api-cfn-config"]

@@ -214,7 +214,7 @@ def test_monitors_of_the_documentation_exist(root: Any) -> None:
     page = (root / "docs" / "how-to" / "read-logs-and-metrics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     (text,) = (block for block in blocks if "kind: ServiceMonitor" in block)
-    found = {obj["kind"]: obj for obj in yaml.safe_load_all(text)}
+    found = {obj["kind"]: obj for obj in yaml.load_all(text, yaml.CSafeLoader)}
     deployed = {obj["kind"]: obj for obj in load(root / "deploy" / "operator.yaml")}
     deployment = deployed["Deployment"]["spec"]["template"]
     (port,) = found["Service"]["spec"]["ports"]

@@ -29,7 +29,8 @@ AUTHORITY = pki.authority("drawn", "operators", NOW)
 SERVING = pki.issue(AUTHORITY, pki.Request(common="webhooks", names=frozenset({"hook.toys.svc"})), "drawn", NOW)
 
 OBJECTS: list[dict[str, Any]] = list(
-    yaml.safe_load_all("""
+    yaml.load_all(
+        """
 apiVersion: v1
 kind: Service
 metadata: {name: hook, namespace: toys}
@@ -72,7 +73,9 @@ metadata: {name: toys}
 webhooks:
   - {name: one, clientConfig: {service: {name: hook, namespace: toys, path: /one}}}
   - {name: two, clientConfig: {service: {name: hook, namespace: toys, path: /two}}}
-""")
+""",
+        yaml.CSafeLoader,
+    )
 )
 TOYS = operator_manifests.Program("localhost/toys:1")
 ADAPTED = operator_manifests.adapted(
@@ -379,7 +382,7 @@ def test_a_chart_uses_neighbouring_charts_and_drops_others(tmp_path: Path) -> No
     (module / "library" / "Chart.yaml").chmod(0o444)
     shutil.copytree(module / "toys", rendering)
     charts.add_local_dependencies(rendering, module / "toys")
-    assert yaml.safe_load((rendering / "Chart.yaml").read_text()) == {"name": "toys"}
+    assert yaml.load((rendering / "Chart.yaml").read_text(), yaml.CSafeLoader) == {"name": "toys"}
     assert [path.name for path in (rendering / "charts").iterdir()] == ["library"]
     assert (rendering / "charts" / "library" / "Chart.yaml").read_text() == "name: library"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import functools
 import ipaddress
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -143,7 +144,8 @@ class Cloud:
     def _pods(self, template: Object, replicas: int) -> Pods:
         labels, spec = template["metadata"]["labels"], template["spec"]
         mounted = [volume["secret"]["secretName"] for volume in spec.get("volumes", ()) if "secret" in volume]
-        text = "\n".join([yaml.safe_dump(spec["containers"]), *(self._texts.get(name, "") for name in mounted)])
+        containers = json.dumps(spec["containers"]).replace(r"\n", "\n")
+        text = "\n".join([containers, *(self._texts.get(name, "") for name in mounted)])
         return Pods(labels[KIND], labels[INSTANCE], labels[COMPONENT], spec.get("hostNetwork", False), text, replicas)
 
     def uses(self, pods: Pods) -> set[tuple[str, str, str, int]]:
@@ -324,7 +326,7 @@ def test_unset_nodes_are_everybody_and_that_is_said() -> None:
 
 
 def test_the_operator_may_reach_everything_where_its_manifest_puts_it(cloud: Cloud) -> None:
-    manifest = yaml.safe_load_all((ROOT / "deploy" / "operator.yaml").read_text(encoding="utf-8"))
+    manifest = yaml.load_all((ROOT / "deploy" / "operator.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     operator = next(obj for obj in manifest if obj["kind"] == "Deployment")
     labels = operator["spec"]["template"]["metadata"]["labels"]
     namespace = {"kubernetes.io/metadata.name": operator["metadata"]["namespace"]}
@@ -588,7 +590,9 @@ def test_pods_reach_nodes_that_are_in_no_block(egress: Object) -> None:
 def test_a_users_policy_can_open_the_way_to_a_provider() -> None:
     """As docs/explanation/security.md shows it: policies add up, so that one for the pods that need it is enough."""
     page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
-    own = yaml.safe_load(page.partition("<!-- metadata for your own pods -->\n```yaml\n")[2].partition("```")[0])
+    own = yaml.load(
+        page.partition("<!-- metadata for your own pods -->\n```yaml\n")[2].partition("```")[0], yaml.CSafeLoader
+    )
     labels = own["spec"]["podSelector"]["matchLabels"]
     assert own["metadata"]["namespace"] == "openstack"
     templates = [template for obj in Cloud({}).objects for template in _templates(obj)]

@@ -22,7 +22,7 @@ IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
 
 def test_install_manifest_installs_the_operator_from_a_registry(root: Path) -> None:
     text = install_manifests.install(root / "deploy", IMAGE, {"2025.1.yaml": "name: '2025.1'\n"})
-    objects = list(yaml.safe_load_all(text))
+    objects = list(yaml.load_all(text, yaml.CSafeLoader))
     kinds = [each["kind"] for each in objects]
     assert set(kinds[: kinds.index("ClusterRole")]) <= {"Namespace", "CustomResourceDefinition", "ServiceAccount"}
     assert kinds[-1] == "Deployment"
@@ -36,7 +36,7 @@ def test_install_manifest_installs_the_operator_from_a_registry(root: Path) -> N
 
 def test_the_values_of_the_chart_name_the_image_by_its_digest() -> None:
     values = "image:\n  repository: openstack-operator\n  digest: ''\nreleases: {}\n"
-    filled = yaml.safe_load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\nb: 2\n"}))
+    filled = yaml.load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\nb: 2\n"}), yaml.CSafeLoader)
     assert filled["image"] == {
         "repository": "registry.example.org:5000/team/operator",
         "digest": "sha256:" + "a" * 64,
@@ -121,7 +121,7 @@ def test_notes_begin_with_the_entries_that_the_changelog_lacks() -> None:
 
 def test_the_chart_of_this_checkout_takes_the_image(root: Path) -> None:
     values = (root / "deploy/charts/openstack-operator/values.yaml").read_text()
-    filled = yaml.safe_load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}))
+    filled = yaml.load(install_manifests.chart_values(values, IMAGE, {"2025.1.yaml": "a: 1\n"}), yaml.CSafeLoader)
     assert filled["image"]["repository"] == "registry.example.org:5000/team/operator"
     assert filled["releases"] == {"2025.1.yaml": "a: 1\n"}
 

@@ -32,7 +32,7 @@ def files(root: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def service_version(files: dict[str, bytes]) -> dict[str, Any]:
-    return yaml.safe_load(files["manifests/openstack-operator.clusterserviceversion.yaml"])
+    return yaml.load(files["manifests/openstack-operator.clusterserviceversion.yaml"], yaml.CSafeLoader)
 
 
 def test_the_bundle_names_all_images_by_their_digests(service_version: dict[str, Any]) -> None:
@@ -53,14 +53,14 @@ def test_the_bundle_has_its_version_in_each_place(service_version: dict[str, Any
 def test_a_bundle_replaces_the_version_before(root: Path, service_version: dict[str, Any]) -> None:
     assert "replaces" not in service_version["spec"], "it is the first one"
     arguments = (REFERENCES, {}, "1.3.0", CREATED, ["1.1.0", "1.2.3"])
-    later = yaml.safe_load(
-        olm_bundle.files(root, *arguments)["manifests/openstack-operator.clusterserviceversion.yaml"]
+    later = yaml.load(
+        olm_bundle.files(root, *arguments)["manifests/openstack-operator.clusterserviceversion.yaml"], yaml.CSafeLoader
     )
     assert later["spec"]["replaces"] == service_version["metadata"]["name"]
 
 
 def test_a_channel_leads_from_each_version_to_the_last_one() -> None:
-    package, channel = yaml.safe_load_all(olm_bundle.channel("1.3.0", ["1.1.0", "1.2.3"]))
+    package, channel = yaml.load_all(olm_bundle.channel("1.3.0", ["1.1.0", "1.2.3"]), yaml.CSafeLoader)
     assert package["defaultChannel"] == channel["name"] == "alpha"
     assert channel["entries"] == [
         {"name": "openstack-operator.v1.1.0", "skipRange": "<1.1.0"},
@@ -83,14 +83,14 @@ def test_flux_installs_one_version_that_a_key_has_signed(root: Path) -> None:
 
 def test_the_bundle_has_what_it_owns(root: Path, files: dict[str, bytes], service_version: dict[str, Any]) -> None:
     owned = {each["name"] for each in service_version["spec"]["customresourcedefinitions"]["owned"]}
-    brought = [yaml.safe_load(text) for path, text in files.items() if path.endswith(".crd.yaml")]
+    brought = [yaml.load(text, yaml.CSafeLoader) for path, text in files.items() if path.endswith(".crd.yaml")]
     assert owned == {each["metadata"]["name"] for each in brought}
     assert len(brought) == len(list((root / "deploy" / "crds").glob("*.yaml")))
     assert b"a: 1" in files["manifests/openstack-operator-releases.configmap.yaml"]
 
 
 def test_no_object_of_the_bundle_names_a_namespace(files: dict[str, bytes]) -> None:
-    objects = [yaml.safe_load(text) for path, text in files.items() if path.startswith("manifests/")]
+    objects = [yaml.load(text, yaml.CSafeLoader) for path, text in files.items() if path.startswith("manifests/")]
     named = {each["kind"] for each in objects if "namespace" in each["metadata"]}
     assert named == {"ClusterServiceVersion"}, "OLM asks for one there alone"
 
@@ -194,6 +194,6 @@ def test_without_a_key_nothing_is_signed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_overlays_stand_beside_their_base() -> None:
     files = install_manifests.kustomizations("kind: List\n", {"a.yaml": "kind: A\n"})
     for path in (path for path in files if path.endswith("kustomization.yaml")):
-        for resource in yaml.safe_load(files[path])["resources"]:
+        for resource in yaml.load(files[path], yaml.CSafeLoader)["resources"]:
             target = (Path("/") / path).parent.joinpath(resource).resolve().relative_to("/")
             assert str(target) in files or f"{target}/kustomization.yaml" in files

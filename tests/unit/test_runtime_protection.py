@@ -91,9 +91,9 @@ def test_the_marks_are_those_that_the_programs_read():
 
 
 def test_argo_cd_knows_when_each_kind_is_healthy(root: Path):
-    settings = yaml.safe_load((root / "deploy" / "argo-cd" / "argocd-cm.yaml").read_text())["data"]
+    settings = yaml.load((root / "deploy" / "argo-cd" / "argocd-cm.yaml").read_text(), yaml.CSafeLoader)["data"]
     assert settings["application.resourceTrackingMethod"] == "annotation"
-    rules = yaml.safe_load(settings["resource.customizations"])
+    rules = yaml.load(settings["resource.customizations"], yaml.CSafeLoader)
     for resource in RESOURCES:
         assert any(fnmatch(f"{resource.group}/{resource.kind}", pattern) for pattern in rules), resource.kind
     programs = [rule["health.lua"] for rule in rules.values()]
@@ -107,7 +107,7 @@ def test_argo_cd_knows_when_each_kind_is_healthy(root: Path):
 def test_no_application_of_argo_cd_is_called_like_what_it_would_prune(root: Path):
     names = {resource.role.lower() for resource in RESOURCES}
     for path in (root / "deploy" / "argo-cd").glob("*.yaml"):
-        for manifest in yaml.safe_load_all(path.read_text()):
+        for manifest in yaml.load_all(path.read_text(), yaml.CSafeLoader):
             if manifest["kind"] == "Application":
                 assert manifest["metadata"]["name"] not in names
                 assert not manifest["spec"]["syncPolicy"]["automated"].get("prune")
