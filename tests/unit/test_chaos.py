@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import yaml
 from keystoneauth1.exceptions import ConnectTimeout, NotFound
 
 from openstack_operator.cli.offline.documents import read
@@ -333,7 +333,7 @@ def _with(spec: Any, path: Path) -> Path:
     documents = deploy.documents(bounded(SAMPLE, OPTIONAL, path))
     plane = next(doc for doc in documents if doc["kind"] == "OpenStackControlPlane")
     plane["spec"] = merge(plane["spec"], spec)
-    path.write_text(yaml.safe_dump_all(documents))
+    path.write_text("\n---\n".join(map(json.dumps, documents)))
     return path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, islice, product
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from openstack_operator.agents.mariadb.galera import (
     decide,
 )
 from openstack_operator.agents.mariadb.member import gives_data
+from tests.searches import IS_LONG
 
 OURS, THEIRS = "11111111-0000-0000-0000-000000000000", "22222222-0000-0000-0000-000000000000"
 LONG = 1000.0
@@ -95,7 +96,9 @@ def possible(world: World) -> bool:
 
 
 def worlds(count: int, alphabet: Sequence[State]) -> Iterator[dict[str, Member]]:
-    """Every possible combination; members of the same part of a split are interchangeable where there are five."""
+    """Every possible combination; of five members every fifth one, unless the run is a long one: members of the same
+    part of a split are interchangeable there.
+    """
     known, part = states(count), count // 2 + 1
     others = [state for state in alphabet if state not in IN_B]
     if count == 3:
@@ -104,7 +107,7 @@ def worlds(count: int, alphabet: Sequence[State]) -> Iterator[dict[str, Member]]
         first = combinations_with_replacement(alphabet, part)
         rest = list(combinations_with_replacement(others, count - part))
         chosen = ((*one, *two) for one in first for two in rest)
-    for combination in chosen:
+    for combination in islice(chosen, None, None, 1 if IS_LONG or count == 3 else 5):
         world = {n: replace(known[s], name=n) for n, s in zip(names(count), combination, strict=True)}
         if possible(world):
             yield world
