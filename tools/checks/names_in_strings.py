@@ -42,7 +42,7 @@ def _python(path: Path) -> str:
 
 
 class Module(NamedTuple):
-    """What a module says of names."""
+    """Names in a module."""
 
     names: set[str]
     """Names that it gives to attributes, or reads as such."""
