@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -26,50 +27,31 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     """Return everything that a MariaDB consists of; published: host, port, adminSecret (key `root`), and trustSecret
     (key `ca.crt`) if clients are to check its certificate.
     """
-    spec = ctx.spec
     if plan_of_provider := provided(ctx):
         return plan_of_provider
-    is_cluster = spec.replicas > 1
-    if is_cluster and spec.image_profile == "kolla":
-        raise UnsupportedError(
-            "spec.replicas", f"a cluster of {spec.replicas} members is not supported for kolla yet; use 1"
-        )
+    is_cluster = ctx.spec.replicas > 1
+    _refuse_unsupported(ctx.spec)
     # MariaDB sets the password when it makes the data directory.
-    creds = parts.credentials(ctx, "root", retain=spec.retention == "Retain", of_data=True)
+    creds = parts.credentials(ctx, "root", retain=ctx.spec.retention == "Retain", of_data=True)
     cluster = parts.cluster(ctx)
     certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], members=cluster.service, calls=is_cluster)
-    target = version(ctx, cluster, roles.members(ctx.facts) if is_cluster else {})
-    members = observed(ctx, cluster, certificate, is_upgrading=target.is_changing) if is_cluster else None
-    gate = target.gate(members.missing) if members else None
-    peer_tls = ""
-    if members and certificate.calls:
-        # While they roll for the first time, members with and without a certificate are one cluster.
-        peer_tls = TLS_ONLY if members.record.content.encrypted else TLS_OR_PLAIN
-    text = my_cnf(
-        spec.config, clustered=is_cluster, encrypted=bool(certificate), required=certificate.required, peer_tls=peer_tls
-    )
-    cnf = {"99-openstack.cnf": text}
-    conf = parts.written(ctx, {**cnf, **files()} if is_cluster else cnf, directory="/etc/mysql/mariadb.conf.d")
-    server = _server(ctx, cluster, creds, conf, members, certificate, target)
-    if gate:
-        server = replace(server, after=(*server.after, gate))
+    desired_version = version(ctx, cluster, roles.members(ctx.facts) if is_cluster else {})
+    galera = observed(ctx, cluster, certificate, is_upgrading=desired_version.is_changing) if is_cluster else None
+    conf = _config(ctx, certificate, galera)
+    server = _server(ctx, cluster, creds, conf, galera, certificate, desired_version)
     endpoint = cluster.endpoint(
         {"mysql": PORT},
-        labels=members.primary_labels if members else {},
+        labels=galera.primary_labels if galera else {},
         extra_objects=exporter.monitors(ctx, certificate),
     )
-    clustered = (members.record, *([gate] if gate else []), server, members.roles) if members else (server,)
-    upgrade = target.step(spec.replicas)
     return Plan(
-        *parts.policies(
-            ctx, *([parts.IngressRule("server", [*REPLICATION.values()], "members")] if is_cluster else [])
-        ),
+        *_policies(ctx),
         creds,
         *certificate.steps,
         conf,
-        *clustered,
+        *(_cluster_steps(galera, desired_version, server) if galera else [server]),
         endpoint,
-        *([upgrade] if upgrade else []),
+        *desired_version.progress(ctx.spec.replicas),
         endpoint=f"{cluster.host}:{PORT}",
         published={
             "host": cluster.host,
@@ -77,9 +59,46 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
             "adminSecret": creds.secret,
             **certificate.published,
         },
-        members=members.member_status if members else (),
-        wake=ctx.now + timedelta(seconds=5 if members.all_serving else 1) if members else None,
+        members=galera.member_status if galera else (),
+        wake=ctx.now + timedelta(seconds=5 if galera.all_serving else 1) if galera else None,
     )
+
+
+def _refuse_unsupported(spec: MariaDBSpec) -> None:
+    if spec.replicas > 1 and spec.image_profile == "kolla":
+        raise UnsupportedError(
+            "spec.replicas", f"a cluster of {spec.replicas} members is not supported for kolla yet; use 1"
+        )
+
+
+def _policies(ctx: Context[MariaDBSpec]) -> Sequence[Step]:
+    if ctx.spec.replicas == 1:
+        return parts.policies(ctx)
+    return parts.policies(ctx, parts.IngressRule("server", [*REPLICATION.values()], "members"))
+
+
+def _config(ctx: Context[MariaDBSpec], certificate: parts.Certified, galera: Galera | None) -> parts.Config:
+    """Return the server's options, and beside them the program of a member of a cluster."""
+    peer_tls = ""
+    if galera and certificate.calls:
+        # While they roll for the first time, members with and without a certificate are one cluster.
+        peer_tls = TLS_ONLY if galera.record.content.encrypted else TLS_OR_PLAIN
+    options = my_cnf(
+        ctx.spec.config,
+        clustered=galera is not None,
+        encrypted=bool(certificate),
+        required=certificate.required,
+        peer_tls=peer_tls,
+    )
+    program = files() if galera else {}
+    return parts.written(ctx, {"99-openstack.cnf": options, **program}, directory="/etc/mysql/mariadb.conf.d")
+
+
+def _cluster_steps(galera: Galera, desired_version: Version, server: Step) -> Sequence[Step]:
+    """Return the steps of a cluster: what members read, what holds an upgrade back, the members, and their roles."""
+    upgrade_gate = desired_version.gate(galera.missing)
+    gated_server = replace(server, after=(*server.after, *upgrade_gate))
+    return [galera.record, *upgrade_gate, gated_server, galera.roles]
 
 
 def _server(
@@ -87,12 +106,12 @@ def _server(
     cluster: parts.Cluster,
     creds: parts.Credentials,
     conf: parts.Config,
-    members: Galera | None,
+    galera: Galera | None,
     certificate: parts.Certified,
-    target: Version,
+    desired_version: Version,
 ) -> Step:
     """Return StatefulSet `<owner>-server`."""
-    entry = target.entry
+    entry = desired_version.entry
     main = kube.Container(
         entry=entry,
         # One malloc arena instead of eight a core halves its memory.
@@ -112,18 +131,18 @@ def _server(
         peak=kube.peak(pool_size(ctx.spec.config), 1.2),
         cpu="100m",
     )
-    main = container(cluster, main, conf, members.record) if members else main
-    main = _with_programs(main, ctx, certificate, is_single=members is None)
+    main = container(cluster, main, conf, galera.record) if galera else main
+    main = _with_programs(main, ctx, certificate, is_single=galera is None)
     sidecars = [exporter.exporter(ctx, certificate)] if exporter.has_exporter(ctx) else []
     # It writes what it holds in memory before it ends; killed, it would have to recover.
-    template = cluster.template(main, *sidecars, config=conf, grace=120, watched=members is not None)
+    template = cluster.template(main, *sidecars, config=conf, grace=120, watched=galera is not None)
     server = cluster.step(
         template,
-        ports={"mysql": PORT, **(REPLICATION if members else {})},
-        replicas=len(members.record.members) if members else 1,
-        after=(creds, conf, *certificate.steps, *((members.record,) if members else ())),
+        ports={"mysql": PORT, **(REPLICATION if galera else {})},
+        replicas=len(galera.record.members) if galera else 1,
+        after=(creds, conf, *certificate.steps, *((galera.record,) if galera else ())),
     )
-    return replace(server, verdict=members.verdict) if members else target.noted(server)
+    return replace(server, verdict=galera.verdict) if galera else desired_version.noted(server)
 
 
 def _with_programs(

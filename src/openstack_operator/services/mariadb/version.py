@@ -47,17 +47,17 @@ class Version:
         """True until all members have it."""
         return self.is_new or bool(self.members)
 
-    def gate(self, missing: Sequence[str]) -> Step | None:
+    def gate(self, missing: Sequence[str]) -> Sequence[Step]:
         """Return the step that holds members back from another version, as long as some are `missing`: each of them
-        receives from the others what it misses meanwhile. None if there is no other version.
+        receives from the others what it misses meanwhile. Empty if there is no other version.
         """
         if not self.is_new:
-            return None
+            return ()
         message = (
             f"the upgrade to MariaDB {self.entry.version} waits until all members serve, since it replaces them one by"
             f" one; not yet: {', '.join(missing)}. Bring them back, or set the earlier version again"
         )
-        return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)
+        return (Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY),)
 
     def noted(self, server: Step) -> Step:
         """Return the step of the servers, whose StatefulSet notes with which version a single one was ready last."""
@@ -67,20 +67,20 @@ class Version:
         objects = (kube.annotated(obj, note) if obj["kind"] == "StatefulSet" else obj for obj in server.objects)
         return replace(server, objects=tuple(objects))
 
-    def step(self, replicas: int) -> Step | None:
-        """Return the step that reports an upgrade that has begun; None once it is done."""
+    def progress(self, replicas: int) -> Sequence[Step]:
+        """Return the step that reports an upgrade that has begun; empty once it is done."""
         if replicas == 1 and major(self.served_version) < major(self.template_version) and not self.is_new:
             message = (
                 f"the server starts with MariaDB {self.template_version} and brings its system tables from"
                 f" {self.served_version} to it; it takes no client until then, see its log"
             )
-            return Step(name="Version", verdict=progressing(message))
+            return (Step(name="Version", verdict=progressing(message)),)
         if self.is_new or not self.members:
-            return None
+            return ()
         count = replicas - len(self.members)
         rest = "; ".join(f"{name} {text}" for name, text in self.members.items())
         message = f"{count} of {replicas} members have MariaDB {self.entry.version}; {rest}"
-        return Step(name="Version", verdict=changing(message))
+        return (Step(name="Version", verdict=changing(message)),)
 
 
 def version(ctx: Context[MariaDBSpec], cluster: parts.Cluster, reports: Mapping[str, Member]) -> Version:
