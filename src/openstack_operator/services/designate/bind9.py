@@ -81,7 +81,7 @@ def backend(
         ]
         if hosts
         else [],
-        needs=(file,),
+        prerequisites=(file,),
         mounts=kube.files(pool.prefixed(RNDC), file.secret, folder, *file.files),
         # Pods restart with another key.
         env={pool.variable("RNDC_DIGEST"): file.digest},

@@ -66,7 +66,7 @@ def backend(ctx: Context[DesignateSpec], pool: ServerPool, key: Tsig, addresses:
         steps=(file,),
         servers=listed,
         targets=targets,
-        needs=(file,),
+        prerequisites=(file,),
         authorities=authorities,
         mounts=kube.files(pool.prefixed(RNDC), file.secret, folder, *file.files),
         env={pool.variable("RNDC_DIGEST"): file.digest},

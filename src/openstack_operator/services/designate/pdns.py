@@ -91,7 +91,7 @@ def backend(
             )
             for address in hosts
         ],
-        needs=(servers,),
+        prerequisites=(servers,),
         authorities={folder: trust} if trust else {},
     )
 

@@ -48,7 +48,7 @@ class Backend:
     """Addresses at which Designate queries them."""
     targets: Sequence[Mapping[str, Any]]
     """Entries of the pool."""
-    needs: tuple[Step, ...] = ()
+    prerequisites: tuple[Step, ...] = ()
     """Steps before a program that commands them."""
     authorities: Mapping[str, str] = field(default_factory=dict[str, str])
     """Secrets with the authorities (`ca.crt`) that verify the APIs of PowerDNS, by the folder of their mount."""

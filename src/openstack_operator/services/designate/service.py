@@ -17,7 +17,8 @@ from .config import ServerPool, Tsig
 from .model import DesignateSpec
 
 _SERVICE_TYPE = "dns"
-_ALONE = ComponentSettings(replicas=1)
+_ONE_REPLICA = ComponentSettings(replicas=1)
+_ONE_POD = parts.ProgramSettings(alone=True, turn=HOSTS)
 _KINDS = {"bind9": bind9.keys, "pdns4": pdns.keys, "external": external.keys}
 """Names of keys to draw, by backend."""
 _API = parts.ProgramSettings(workers=parts.Workers(processes=2, threads=1))
@@ -39,25 +40,28 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         ctx, config.FILE, options, defaults=config.defaults(ctx.spec), extra_files=parts.policy_files(ctx)
     )
     sync = parts.schema(ctx, ["designate-manage", "database", "sync"], conf, after=base.schema)
-    after = (*base.steps, sync)
-    alone = parts.ProgramSettings(alone=True, turn=HOSTS)
-    central = parts.worker(ctx, "central", conf, settings=_ALONE, after=after, ready=base.connected, program=alone)
+    after_schema = (*base.steps, sync)
+    central = parts.worker(
+        ctx, "central", conf, settings=_ONE_REPLICA, after=after_schema, ready=base.connected, program=_ONE_POD
+    )
     addresses = servers.addresses(ctx, {pool.name: _services(ctx, pool) for pool in pools})
     tsigs = _tsigs(ctx, pools, keys)
     backends = [(pool, _backend(ctx, pool, base, keys, tsigs[pool.name], addresses)) for pool in pools]
-    trust, bundle = _trust(ctx, backends)
-    needs = (*chain.from_iterable(backend.needs for _, backend in backends), *bundle)
+    trust, trust_steps = _trust(ctx, backends)
+    before_commands = (*chain.from_iterable(backend.prerequisites for _, backend in backends), *trust_steps)
     files = _files(ctx, tsigs, addresses, backends)
-    written = files.job(ctx, conf, "pools", after=(central, addresses.step))
-    ready = (*after, written)
-    mdns = servers.mdns(ctx, options, ready)
-    producer = parts.worker(ctx, "producer", conf, settings=_ALONE, after=ready, ready=base.connected, program=alone)
+    pools_job = files.job(ctx, conf, "pools", after=(central, addresses.step))
+    after_pools = (*after_schema, pools_job)
+    mdns = servers.mdns(ctx, options, after_pools)
+    producer = parts.worker(
+        ctx, "producer", conf, settings=_ONE_REPLICA, after=after_pools, ready=base.connected, program=_ONE_POD
+    )
     worker = parts.worker(
         ctx,
         "worker",
         conf,
         settings=ctx.spec.worker.settings,
-        after=(*ready, *needs),
+        after=(*after_pools, *before_commands),
         ready=base.connected,
         # A worker reads the pools once.
         program=replace(
@@ -67,25 +71,8 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
             copied=True,
         ),
     )
-    zones = files.job(ctx, conf, "zones", trust.mounts, after=(written, *needs, worker))
-    retired = [files.job(ctx, conf, "retired", after=(written,), condition="RetiredPools")] if ctx.spec.pools else []
-    api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=ready, program=_API)
-    entry = parts.catalog(ctx, _SERVICE_TYPE, "DNS", api, after=(*base.steps, api))
-    resolvers = servers.resolvers(ctx, backends)
-    of_pools = chain.from_iterable(backend.steps for _, backend in backends)
-    steps = (
-        addresses.step,
-        *of_pools,
-        *bundle,
-        resolvers,
-        files.file,
-        written,
-        *mdns,
-        worker,
-        producer,
-        zones,
-        *retired,
-    )
+    zones_job = files.job(ctx, conf, "zones", trust.mounts, after=(pools_job, *before_commands, worker))
+    api = parts.api(ctx, "api", config.API_PORT, conf, settings=ctx.spec.api, after=after_pools, program=_API)
     return Plan(
         *parts.policies(ctx),
         *base.steps,
@@ -93,9 +80,19 @@ def plan(ctx: Context[DesignateSpec]) -> Plan:
         conf,
         sync,
         central,
-        *steps,
+        addresses.step,
+        *chain.from_iterable(backend.steps for _, backend in backends),
+        *trust_steps,
+        servers.resolvers(ctx, backends),
+        files.file,
+        pools_job,
+        *mdns,
+        worker,
+        producer,
+        zones_job,
+        *_retired_pools(ctx, conf, files, pools_job),
         api,
-        entry,
+        parts.catalog(ctx, _SERVICE_TYPE, "DNS", api, after=(*base.steps, api)),
         endpoint=api.public,
         published={**base.credentials.published, **api.published},
         preflight=parts.preflight(ctx, conf),
@@ -198,6 +195,13 @@ class _Files:
             env={"POOLS_FOLDER": config.FOLDER, **self.digest},
         )
         return parts.job(ctx, name, command, conf, after=(self.file, *after), condition=condition, program=program)
+
+
+def _retired_pools(ctx: Context[DesignateSpec], conf: parts.Config, files: _Files, pools_job: Step) -> Sequence[Step]:
+    """Return the job that removes pools which the spec no longer has; none as long as it names no pools."""
+    if not ctx.spec.pools:
+        return ()
+    return (files.job(ctx, conf, "retired", after=(pools_job,), condition="RetiredPools"),)
 
 
 def _files(
