@@ -59,7 +59,7 @@ class Plans:
 
     def forget(self, request: Request) -> None:
         """Forget the plan of a resource that is gone, unless it comes back."""
-        if not isinstance(self._recreator_of(request, frozenset()), Request):
+        if not isinstance(self._recreator_of_resource(request, frozenset()), Request):
             self._plans.pop(request, None)
 
     def recreates(self, kind: Kind, meta: Meta) -> bool | None:
@@ -74,7 +74,9 @@ class Plans:
         owner = meta.controller
         if owner is None or not self._cache.is_ours(owner.handle):
             return NoRecreator.NONE
-        return self._wants(Request(owner.handle, meta.namespace, owner.name), (kind.handle, meta.name), frozenset())
+        return self._recreator_of_child(
+            Request(owner.handle, meta.namespace, owner.name), (kind.handle, meta.name), frozenset()
+        )
 
     def paused_recreator(self, kind: Kind, meta: Meta) -> Request | None:
         """Return the resource that would bring an object back, if it is paused: it does not do so before it is resumed.
@@ -99,10 +101,15 @@ class Plans:
         plan has the object. Not `is_known` before that resource was planned.
         """
         owner = self._cache.owner(meta)
-        wants = self._wants(owner, (kind.handle, meta.name), frozenset()) if owner else NoRecreator.NONE
-        return Maker(None if wants is NoRecreator.NONE else owner, is_known=wants is not NoRecreator.UNKNOWN)
+        recreator: Request | NoRecreator = NoRecreator.NONE
+        if owner:
+            recreator = self._recreator_of_child(owner, (kind.handle, meta.name), frozenset())
+        return Maker(None if recreator is NoRecreator.NONE else owner, is_known=recreator is not NoRecreator.UNKNOWN)
 
-    def _wants(self, request: Request, child: Key, visited: frozenset[Request]) -> Request | NoRecreator:
+    def _recreator_of_child(self, request: Request, child: Key, visited: frozenset[Request]) -> Request | NoRecreator:
+        """Return the existing resource that brings back a child of `request`: that one, if its plan has the child. If
+        `request` is gone or being deleted, the resource that makes it again, and the child with it.
+        """
         if request in visited:
             # Users write owner references, in a circle if they like.
             return NoRecreator.NONE
@@ -111,24 +118,24 @@ class Plans:
             if not plan or plan.uid != live.meta.uid:
                 return NoRecreator.UNKNOWN
             return request if child in plan.keys else NoRecreator.NONE
-        recreator = self._recreator_of(request, visited | {request})
+        recreator = self._recreator_of_resource(request, visited | {request})
         # A resource that this process never planned makes again all that it had made.
         if isinstance(recreator, Request) and plan and child not in plan.keys:
             return NoRecreator.NONE
         return recreator
 
-    def _recreator_of(self, request: Request, visited: frozenset[Request]) -> Request | NoRecreator:
+    def _recreator_of_resource(self, request: Request, visited: frozenset[Request]) -> Request | NoRecreator:
         """Return the existing resource that makes a resource again which is gone or being deleted."""
         child = request.kind, request.name
         if live := self._cache.get(request):
             owner = live.meta.controller
             if owner is None or not self._cache.is_ours(owner.handle):
                 return NoRecreator.NONE
-            return self._wants(Request(owner.handle, request.namespace, owner.name), child, visited)
+            return self._recreator_of_child(Request(owner.handle, request.namespace, owner.name), child, visited)
         is_unknown = self._has_unplanned(request.namespace)
         for each, plan in self._plans.items():
             if each.namespace == request.namespace and child in plan.keys:
-                recreator = self._wants(each, child, visited)
+                recreator = self._recreator_of_child(each, child, visited)
                 if isinstance(recreator, Request):
                     return recreator
                 is_unknown = is_unknown or recreator is NoRecreator.UNKNOWN

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
@@ -17,6 +18,14 @@ from .plans import Plans
 from .references import References
 
 _REMEMBERED = SECRET, SERVICE
+
+
+@dataclass(frozen=True)
+class _DeletedResource:
+    kind: Kind
+    meta: Meta
+    published: Mapping[str, str]
+    """Its last published contract."""
 
 
 class World(Cache):
@@ -38,10 +47,8 @@ class World(Cache):
         self.is_pending, self._on_change = is_pending, notify
         self.references = References()
         self._published: dict[str, Mapping[str, str]] = {}
-        self._returning: set[OwnerLabels] = set()
-        """Resources that are gone, and come back: the resource that made them exists."""
-        self._awaiting_recreation: dict[OwnerLabels, tuple[Kind, Meta, Mapping[str, str]]] = {}
-        """Resources that are gone and come back, each with what it published last."""
+        self._awaiting_recreation: dict[OwnerLabels, _DeletedResource] = {}
+        """Resources that are gone and come back: the resource that made them exists."""
         self.finalizer_removals: dict[tuple[str, str], datetime] = {}
         """Time at which this operator last took off the finalizer of another operator, by namespace and operator."""
         self.epoch = 0
@@ -74,23 +81,18 @@ class World(Cache):
         if change.kind in self.catalog.resources:
             owner_labels = change.meta.namespace, change.kind.role.lower(), fitting(change.meta.name)
             if change.new is not None:
-                self._returning.discard(owner_labels)
-                if before := self._awaiting_recreation.pop(owner_labels, None):
-                    self._published.setdefault(change.new.meta.uid, before[2])
+                if predecessor := self._awaiting_recreation.pop(owner_labels, None):
+                    self._published.setdefault(change.new.meta.uid, predecessor.published)
             elif self.plans.recreates(change.kind, change.meta) is not False:
-                self._returning.add(owner_labels)
-                self._awaiting_recreation[owner_labels] = (
-                    change.kind,
-                    change.meta,
-                    self.published(cast("Cached", change.old)),
-                )
+                published = self.published(cast("Cached", change.old))
+                self._awaiting_recreation[owner_labels] = _DeletedResource(change.kind, change.meta, published)
             else:
                 self._awaiting_recreation.pop(owner_labels, None)
                 for kind in _REMEMBERED:
                     self.stores[kind].forget(owner_labels)
         elif change.kind in _REMEMBERED and change.new is None:
             owner_labels = change.meta.owner_labels
-            if owner_labels not in self._returning and self.labeled_owner(change.meta) is None:
+            if owner_labels not in self._awaiting_recreation and self.labeled_owner(change.meta) is None:
                 self.stores[change.kind].forget(owner_labels)
 
     def forget_all(self) -> None:
@@ -118,5 +120,7 @@ class World(Cache):
 
     def published_before(self, role: str, namespace: str, name: str) -> Mapping[str, str]:
         """Return what a resource that is gone and comes back published last; empty for other resources."""
-        kind, meta, contract = self._awaiting_recreation.get((namespace, role.lower(), fitting(name)), (None, None, {}))
-        return contract if kind and meta and self.plans.recreates(kind, meta) is not False else {}
+        deleted = self._awaiting_recreation.get((namespace, role.lower(), fitting(name)))
+        if deleted is None or self.plans.recreates(deleted.kind, deleted.meta) is False:
+            return {}
+        return deleted.published
