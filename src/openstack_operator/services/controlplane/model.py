@@ -237,6 +237,10 @@ OTHER_GROUPS = {
 _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rabbitmq.perService)"
 
 
+# The fields that users see are more than those written here: CONTROL_PLANE adds one for each service of
+# `cloud_services.py` without a field of its own here, such as Barbican, Heat and Octavia. These are
+# off by default, and their template in a cloud is the spec of the service alone. So a new service changes no file but
+# its own. A template with a field or a default of its own is written out.
 class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
@@ -328,7 +332,9 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
 
 
 def _with_templates(spec: type[ControlPlaneSpec]) -> type[ControlPlaneSpec]:
-    """Return the spec with a template for each service that it does not name itself, off by default."""
+    """Return the spec with a template for each service that it does not name itself. The name of the field and its
+    description come from the service's CloudTemplate; its fields are those of the service's spec, and `enabled`.
+    """
     records = [(template_of(service), service.resource) for service in CLOUD_SERVICES]
     models = {
         template: _template_model(resource) for template, resource in records if template.field not in spec.model_fields
