@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from tools.checks import alerts, olm_bundle, schemas
-from tools.checks.findings import OF_AGENTS, OF_ALL, OF_ONE, Finding, explained, unused
+from tools.checks.findings import AGENT_REASONS, COMMON_REASONS, OBJECT_REASONS, Finding, explained, unused
 
 PRIVILEGED = Finding(
     check="container-security-context-privileged", kind="DaemonSet", name="nova-libvirt", container="main", summary=""
 )
 EVERYTHING = [
-    *(replace(PRIVILEGED, check=check) for check in OF_AGENTS),
-    *(replace(PRIVILEGED, name="keystone-api", check=check) for check in OF_ALL),
-    *(replace(PRIVILEGED, name=name, check=check) for name, check in OF_ONE),
+    *(replace(PRIVILEGED, check=check) for check in AGENT_REASONS),
+    *(replace(PRIVILEGED, name="keystone-api", check=check) for check in COMMON_REASONS),
+    *(replace(PRIVILEGED, name=name, check=check) for name, check in OBJECT_REASONS),
 ]
 
 
@@ -29,7 +29,7 @@ def test_a_node_agent_may_be_privileged_and_an_api_may_not() -> None:
 
 
 def test_a_reason_for_one_object_is_none_for_another() -> None:
-    (name, check), *_ = OF_ONE
+    (name, check), *_ = OBJECT_REASONS
     assert explained(replace(PRIVILEGED, name=name, check=check))
     assert not explained(replace(PRIVILEGED, name="glance-api", check=check))
 

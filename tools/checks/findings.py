@@ -23,35 +23,35 @@ class Finding:
 AGENTS = frozenset(
     {"nova-libvirt", "nova-cell1-compute", "ovn-chassis", "ovn-gateway", "ovn-controller", "neutron-metadata-agent"}
 )
-"""Those that are root on their nodes (docs/explanation/security.md)."""
+"""DaemonSets whose pods are root on their nodes (docs/explanation/security.md)."""
 
-OF_AGENTS = {
-    "container-security-context-privileged": "they make devices, flows, namespaces and guests of their node",
-    "container-security-context-readonlyrootfilesystem": "their programs write where the node expects it",
-    "container-security-context-user-group-id": "what they do on the node takes its root",
+AGENT_REASONS = {
+    "container-security-context-privileged": "they create devices, flows, namespaces and virtual machines on the node",
+    "container-security-context-readonlyrootfilesystem": "their programs write to folders of the node",
+    "container-security-context-user-group-id": "their work on the node needs root",
 }
-OF_ALL = {
-    "container-image-pull-policy": "a tag of ours names one content for good; with Always a registry that is away keeps"
-    " pods from starting",
-    "pod-probes-identical": "both ask whether it takes connections; liveness gives up after three minutes",
-    "statefulset-has-servicename": "workers have no Service: nobody calls them, and the name of a pod needs none",
+COMMON_REASONS = {
+    "container-image-pull-policy": "images with our tags never change; with Always, no pod starts while the registry is"
+    " down",
+    "pod-probes-identical": "both probes ask whether the program takes connections; liveness fails after three minutes",
+    "statefulset-has-servicename": "workers need no Service: no program connects to them",
 }
-"""By check: why it stands."""
-_DATA = "their files belong to the user of Debian's package, whose number cannot change on a disk that has data"
-OF_ONE = {
+"""Reasons for findings in any object, by check."""
+_DATA = "files on existing volumes belong to the user id of Debian's package, which therefore cannot change"
+OBJECT_REASONS = {
     ("mariadb-server", "container-security-context-user-group-id"): _DATA,
     ("rabbitmq-server", "container-security-context-user-group-id"): _DATA,
-    ("mariadb", "service-targets-pod"): "the operator labels the member that takes clients",
-    ("ceph-mon-a", "service-targets-pod"): "Kubernetes labels each pod of a StatefulSet with its name",
+    ("mariadb", "service-targets-pod"): "the operator sets the label on the primary's pod",
+    ("ceph-mon-a", "service-targets-pod"): "Kubernetes sets the label on each pod of a StatefulSet",
 }
-"""By object and check."""
+"""Reasons for findings in one object, by its name and the check."""
 
 
 def explained(finding: Finding) -> str:
     """Return why the finding stands; empty if it must not."""
-    if finding.name in AGENTS and finding.check in OF_AGENTS:
-        return OF_AGENTS[finding.check]
-    return OF_ONE.get((finding.name, finding.check)) or OF_ALL.get(finding.check, "")
+    if finding.name in AGENTS and finding.check in AGENT_REASONS:
+        return AGENT_REASONS[finding.check]
+    return OBJECT_REASONS.get((finding.name, finding.check)) or COMMON_REASONS.get(finding.check, "")
 
 
 def unused(findings: Sequence[Finding]) -> list[str]:
@@ -60,7 +60,7 @@ def unused(findings: Sequence[Finding]) -> list[str]:
     of_others = {finding.check for finding in findings if finding.name not in AGENTS}
     of_one = {(finding.name, finding.check) for finding in findings}
     return [
-        *(check for check in OF_AGENTS if check not in of_agents),
-        *(check for check in OF_ALL if check not in of_others),
-        *(f"{check} of {name}" for name, check in OF_ONE if (name, check) not in of_one),
+        *(check for check in AGENT_REASONS if check not in of_agents),
+        *(check for check in COMMON_REASONS if check not in of_others),
+        *(f"{check} of {name}" for name, check in OBJECT_REASONS if (name, check) not in of_one),
     ]
