@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2 as httpx
 
-from openstack_operator.injector.shared_names import CONFIGURATION
+from openstack_operator.injector.object_names import CONFIGURATION
 from openstack_operator.kubeconfig import connection
 from openstack_operator.plan import Object
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES

@@ -17,9 +17,9 @@ import pytest
 from openstack_operator.generate.injector import labels_injector, webhook
 from openstack_operator.injector.certificate import certify
 from openstack_operator.injector.injector import Injector
+from openstack_operator.injector.object_names import CERTIFIER, CONFIGURATION, INJECTOR
 from openstack_operator.injector.review import Binding
 from openstack_operator.injector.serve import inject
-from openstack_operator.injector.shared_names import CERTIFIER, CONFIGURATION, INJECTOR
 from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import SpecError

@@ -11,7 +11,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.generate.injector import labels_injector
-from openstack_operator.injector.shared_names import INJECTOR
+from openstack_operator.injector.object_names import INJECTOR
 from openstack_operator.plan import Object
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import NotAdmitted

@@ -26,8 +26,8 @@ from openstack_operator.generate.injector import labels_injector
 from openstack_operator.injector.cached_pods import pod_facts, trimmed
 from openstack_operator.injector.certificate import certify, renew
 from openstack_operator.injector.labels import LABELS, NAME, change, of_node
+from openstack_operator.injector.object_names import CALLER, CONFIGURATION, HOST, INJECTOR, PORT, WEBHOOK
 from openstack_operator.injector.review import Binding, answered
-from openstack_operator.injector.shared_names import CALLER, CONFIGURATION, HOST, INJECTOR, PORT, WEBHOOK
 from openstack_operator.injector.webhook import Webhook
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Transient

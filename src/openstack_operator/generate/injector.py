@@ -8,7 +8,7 @@ from typing import Any
 from ..admission.pod_policies import pod_policy
 from ..admission.policy_names import OPERATOR
 from ..injector.labels import LABELS
-from ..injector.shared_names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
+from ..injector.object_names import CERTIFICATE, CERTIFIER, CONFIGURATION, HEALTH, INJECTOR, PORT, WEBHOOK
 from ..kube import NAME, Object
 from .deployment import CONFINED, POD_CONFINED, VERSIONED, pod_anti_affinity, policies, probe, resources
 from .permissions import WATCH, binding, role

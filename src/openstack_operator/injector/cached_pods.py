@@ -7,7 +7,7 @@ import msgspec
 from ..runtime.cache.entries import Cached, Meta
 from ..runtime.kubernetes.kinds import Kind
 from .labels import LABELS
-from .shared_names import INJECTOR
+from .object_names import INJECTOR
 
 
 class PodFacts(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from ..plan import Object, SpecError, Transient
 from ..runtime.kubernetes.client import Client
 from ..runtime.kubernetes.errors import Missing
 from ..runtime.kubernetes.kinds import SECRET
-from .shared_names import CALLER, CONFIGURATION, HOST, INJECTOR, WEBHOOK
+from .object_names import CALLER, CONFIGURATION, HOST, INJECTOR, WEBHOOK
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

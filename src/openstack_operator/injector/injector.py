@@ -21,8 +21,8 @@ from ..runtime.process import any_of
 from ..runtime.serve.queue import WorkQueue
 from . import labels
 from .cached_pods import pod_facts, trimmed
+from .object_names import INJECTOR
 from .review import Binding, Key
-from .shared_names import INJECTOR
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

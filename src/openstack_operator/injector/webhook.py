@@ -14,8 +14,8 @@ import structlog
 from ..plan import SpecError, Transient
 from ..runtime.process import any_of
 from ..runtime.serve.listener import Bounds, Listener
+from .object_names import CALLER
 from .review import Binding, answered
-from .shared_names import CALLER
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 

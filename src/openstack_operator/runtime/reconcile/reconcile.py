@@ -48,7 +48,7 @@ from .gather import Gathered, parse
 from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
-from .pod_endings import PodEndings
+from .pod_deletions import PodEndings
 from .report import Report
 from .teardown import FINALIZER, Teardown
 

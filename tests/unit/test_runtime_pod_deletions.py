@@ -15,7 +15,7 @@ from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.cache.trimmed_pods import seen_by_plans, trimmed
 from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, POD
-from openstack_operator.runtime.reconcile.pod_endings import PodEndings
+from openstack_operator.runtime.reconcile.pod_deletions import PodEndings
 
 NOVA = Request("Nova.openstack.k8s.io", "ns", "nova")
 
