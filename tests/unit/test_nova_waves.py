@@ -598,7 +598,7 @@ def test_a_restart_by_kubectl_is_in_waves_too(cloud: Cloud) -> None:
 
 def test_cells_share_the_limit(release: Release) -> None:
     """A pod of another cell that is not ready counts as well."""
-    rollout = kube.Waves(path="spec.compute.rollout", max_unavailable="2")
+    rollout = kube.RolloutLimits(path="spec.compute.rollout", max_unavailable="2")
     cloud = Cloud(release, ("a", "b", "c"))
     first = cloud.children["DaemonSet", DAEMONS]
     second = {**first, "metadata": {**first["metadata"], "name": "nova-cell2-compute"}}
@@ -638,7 +638,7 @@ def test_a_node_that_changes_its_group_waits_for_the_pod_before(cloud: Cloud, or
             nodes=cloud.nodes,
             now=cloud.now + timedelta(minutes=29),
         )
-        waves = kube.Waves(path="spec.compute.rollout", max_unavailable=limit)
+        waves = kube.RolloutLimits(path="spec.compute.rollout", max_unavailable=limit)
         return kube.node_rollout(ctx, "nova-compute", changed, waves)
 
     alone, others = rollout("1", old, new), rollout("3", new, old)
@@ -658,7 +658,7 @@ def test_a_pod_that_waits_for_the_one_before_gets_the_corrected_change(cloud: Cl
     live = {key(each): granted(each) for each in changed}
     pods = [old, new, *(each for name, each in cloud.pods.items() if name != "node0")]
     ctx = replace(context(NOVA, release=cloud.releases[OLD]), pods=pods, children=live, nodes=cloud.nodes)
-    rollout = kube.node_rollout(ctx, "nova-compute", changed, kube.Waves(path="spec.compute.rollout"))
+    rollout = kube.node_rollout(ctx, "nova-compute", changed, kube.RolloutLimits(path="spec.compute.rollout"))
     assert [each["metadata"]["name"] for each in rollout.ends] == ["new"]
     assert rollout.verdict.message.endswith("; waits for node node0 (nova-compute ends)")
 

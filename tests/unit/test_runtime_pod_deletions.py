@@ -15,7 +15,7 @@ from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.cache.trimmed_pods import seen_by_plans, trimmed
 from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, POD
-from openstack_operator.runtime.reconcile.pod_deletions import PodEndings
+from openstack_operator.runtime.reconcile.pod_deletions import PodDeleter
 
 NOVA = Request("Nova.openstack.k8s.io", "ns", "nova")
 
@@ -56,10 +56,10 @@ async def end(client: Server, live: Object, *planned: Object) -> tuple[Any, Stor
 
     applier: Any = SimpleNamespace(apply=apply, changes=[], is_forbidden=False)
     world: Any = SimpleNamespace(client=client, pods=store)
-    endings, step = PodEndings(world, NOVA, applier), Step(name="ComputeRollout", ends=planned)
+    pod_deleter, step = PodDeleter(world, NOVA, applier), Step(name="ComputeRollout", ends=planned)
     try:
-        await endings.apply(step)
-        await endings.apply(step)
+        await pod_deleter.apply(step)
+        await pod_deleter.apply(step)
     finally:
         client.deleted.sort()
     return applier, store

@@ -9,7 +9,7 @@ from .agents import NODES_FIELD, NodeSelection, agents, name_nodes
 from .egress import egress, may_be_server
 from .node_rollout import (
     NodeRollout,
-    Waves,
+    RolloutLimits,
     by_node,
     node_rollout,
     nodes_of_later_release,
@@ -146,7 +146,7 @@ __all__ = [
     "Object",
     "Probe",
     "Rollout",
-    "Waves",
+    "RolloutLimits",
     "agents",
     "amount",
     "annotated",

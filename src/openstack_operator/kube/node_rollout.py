@@ -49,7 +49,7 @@ _DEADLINE = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waves:
+class RolloutLimits:
     """Limits of a roll-out: the number of nodes that get a change at a time, and the nodes that come first."""
 
     path: str
@@ -154,7 +154,7 @@ def nodes_of_later_release(ctx: Context[Any]) -> list[str]:
     return sorted(pod.node for pod in later if not pod.is_silent)
 
 
-def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object], waves: Waves) -> NodeRollout:
+def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object], limits: RolloutLimits) -> NodeRollout:
     """Return the roll-out of DaemonSets that `by_node` made, over all their nodes together. `program` is what their
     pods run. No pod ends before the controller of its DaemonSet has seen the new template: the next one would be as the
     last.
@@ -162,7 +162,7 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     desired = {each["metadata"]["name"]: each for each in daemon_sets}
     live = {name: ctx.children.get(("DaemonSet", name)) for name in desired}
     names = {uid: name for name, each in live.items() if each and (uid := each["metadata"].get("uid"))}
-    pods = _pods(ctx, {uid: _version(live[name], desired[name]) for uid, name in names.items()}, waves)
+    pods = _pods(ctx, {uid: _version(live[name], desired[name]) for uid, name in names.items()}, limits)
     behind = sorted((pod for pod in pods if not pod.is_current), key=lambda pod: pod.node)
     nodes = max(sum(Rollout(each).desired for each in live.values()), len(pods))
     releases: dict[str, int] = {}
@@ -175,7 +175,7 @@ def node_rollout(ctx: Context[Any], program: str, daemon_sets: Iterable[Object],
     if not behind:
         return rollout
     observed = {uid for uid, name in names.items() if _is_observed(live[name], desired[name])}
-    return _plan_wave(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in observed], waves)
+    return _plan_wave(ctx, program, rollout, pods, [pod for pod in behind if _owner(pod.live) in observed], limits)
 
 
 def _plan_wave(
@@ -184,7 +184,7 @@ def _plan_wave(
     rollout: NodeRollout,
     pods: Sequence[_NodePod],
     behind: Sequence[_NodePod],
-    waves: Waves,
+    limits: RolloutLimits,
 ) -> NodeRollout:
     """Return the roll-out with its verdict and the pods to end. `behind` are those that may end."""
     answering = [pod for pod in pods if not pod.is_silent]
@@ -192,21 +192,21 @@ def _plan_wave(
     starting = [pod for pod in answering if pod.is_current and not pod.is_ready and pod not in ending]
     progress = _progress(ctx, rollout, pods)
     late = [pod for pod in starting if unready_since(pod.live) + _DEADLINE <= ctx.now]
-    if waves.paused:
-        text = f"{progress}; {waves.path}.paused: the other nodes do not change until it is false"
+    if limits.paused:
+        text = f"{progress}; {limits.path}.paused: the other nodes do not change until it is false"
         verdict = waiting(f"{text}; {_describe(program, late)}" if late else text, ROLLOUT_PAUSED)
         return replace(rollout, verdict=verdict, wake=_wake(pod for pod in starting if pod not in late))
     if late:
         return replace(rollout, verdict=_stopped(program, progress, late))
     candidates = [pod for pod in behind if not pod.is_silent and not pod.is_ending]
-    if waves.canaries is not None:
+    if limits.canaries is not None:
         canaries = [pod for pod in answering if pod.is_canary]
-        if text := _halt_after_canaries(waves, canaries, is_first=any(pod in candidates for pod in canaries)):
+        if text := _halt_after_canaries(limits, canaries, is_first=any(pod in candidates for pod in canaries)):
             return replace(rollout, verdict=waiting(f"{progress}; {text}", ROLLOUT_PAUSED))
         if not all(pod.is_current and pod.is_ready for pod in canaries):
             candidates = [pod for pod in candidates if pod.is_canary]
     missing = rollout.nodes - len(pods)
-    chosen = _choose(candidates, waves.limit(rollout.nodes) - len(starting) - len(ending) - missing)
+    chosen = _choose(candidates, limits.limit(rollout.nodes) - len(starting) - len(ending) - missing)
     waits = _describe_waits(program, starting, [*ending, *(pod for pod in chosen if pod not in ending)], missing)
     if silent := [pod.node for pod in pods if pod.is_silent and not pod.is_current]:
         waits.append(f"{name_nodes(silent)} cannot be reached: repair it, or delete the Node if it is removed")
@@ -229,7 +229,7 @@ def _wake(starting: Iterable[_NodePod]) -> datetime | None:
     return min((unready_since(pod.live) + _DEADLINE for pod in starting), default=None)
 
 
-def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], waves: Waves) -> list[_NodePod]:
+def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], limits: RolloutLimits) -> list[_NodePod]:
     """Return the pod of each node; while an older one ends beside it, the newer. One without a node stands alone.
     `versions` has the newest template of each DaemonSet, by uid.
     """
@@ -238,7 +238,7 @@ def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], waves: Wav
         version = template_digest(live), _restarted_at(live)
         if _owner(live) not in versions:
             continue
-        is_canary, is_node_away = _is_canary(ctx, live, waves), _is_node_away(ctx, live)
+        is_canary, is_node_away = _is_canary(ctx, live, limits), _is_node_away(ctx, live)
         has_predecessor = predecessor(live, ctx.pods) is not None
         pod = _NodePod(live, version == versions[_owner(live)], is_canary, is_node_away, has_predecessor)
         place = pod.node or live["metadata"]["uid"]
@@ -247,9 +247,9 @@ def _pods(ctx: Context[Any], versions: Mapping[str, tuple[str, str]], waves: Wav
     return list(by_node.values())
 
 
-def _is_canary(ctx: Context[Any], pod: Object, waves: Waves) -> bool:
+def _is_canary(ctx: Context[Any], pod: Object, limits: RolloutLimits) -> bool:
     node = ctx.nodes.get(node_of(pod))
-    return waves.canaries is not None and node is not None and node.selected(waves.canaries)
+    return limits.canaries is not None and node is not None and node.selected(limits.canaries)
 
 
 def _is_node_away(ctx: Context[Any], pod: Object) -> bool:
@@ -295,13 +295,13 @@ def _progress(ctx: Context[Any], rollout: NodeRollout, pods: Iterable[_NodePod])
     return f"{rollout.updated} of {rollout.nodes} nodes {f'run {release}' if is_upgrade else 'have the change'}"
 
 
-def _halt_after_canaries(waves: Waves, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
+def _halt_after_canaries(limits: RolloutLimits, canaries: Sequence[_NodePod], *, is_first: bool) -> str:
     """Return why no node gets the change after the canaries; empty if one may."""
-    labels = ",".join(f"{name}={value}" for name, value in sorted((waves.canaries or {}).items()))
+    labels = ",".join(f"{name}={value}" for name, value in sorted((limits.canaries or {}).items()))
     if not canaries:
-        return f"{waves.path}.canaries: no reachable node has the labels {labels}; label one, or remove the field"
-    if waves.canaries_only and not is_first and all(pod.is_current for pod in canaries):
-        return f"{waves.path}.canaries.only: only canaries change until it is false"
+        return f"{limits.path}.canaries: no reachable node has the labels {labels}; label one, or remove the field"
+    if limits.canaries_only and not is_first and all(pod.is_current for pod in canaries):
+        return f"{limits.path}.canaries.only: only canaries change until it is false"
     return ""
 
 

@@ -102,7 +102,7 @@ class Cluster:
         phase = (live["spec"]["template"]["metadata"].get("annotations") or {}).get(PEER_TLS_PHASE)
         return "only" if phase == "only" or (phase and not kube.Rollout(live).is_running) else "tls"
 
-    def record(self, suffix: str, data: Mapping[str, str]) -> Object:
+    def lasting_secret(self, suffix: str, data: Mapping[str, str]) -> Object:
         """Return Secret `<owner>-<suffix>` with what must be known as long as the volumes are there."""
         secret = kube.secret(self.ctx, self.ctx.name(suffix), data)
         return kube.retained(secret) if self.storage and self.storage.retention == "Retain" else secret

@@ -135,7 +135,7 @@ class Context(Generic[SpecT]):
     conflicting_fields: frozenset[str] = frozenset()
     """Fields of the spec that name what another resource owns on a server: to be left alone."""
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the service learned from its members or servers (`Service.observes`); empty for services without that."""
+    """Facts that the service learned from its members or servers (`Service.observes`); empty for others."""
     now: datetime = datetime(2026, 1, 1, tzinfo=UTC)
     draw: Callable[[], str] = field(default=lambda: "drawn")
     """A new random password, 32 URL-safe characters."""

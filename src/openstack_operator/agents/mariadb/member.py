@@ -228,8 +228,10 @@ class Supervisor:
         self.ready = takes_queries and self.tables.are_current(peers.values())
         self.size, self.local = int(wsrep.get("wsrep_cluster_size", 0)), wsrep.get("wsrep_local_state_comment", "")
         self.encrypted = wsrep.get("encrypted") == "1"
-        idle = status == galera.PRIMARY and not takes_queries and self.local.startswith("Donor") and not gives_data()
-        self.desynced_since = (self.desynced_since or time.monotonic()) if idle and self.size > 1 else None
+        is_idle_donor = (
+            status == galera.PRIMARY and not takes_queries and self.local.startswith("Donor") and not gives_data()
+        )
+        self.desynced_since = (self.desynced_since or time.monotonic()) if is_idle_donor and self.size > 1 else None
         uuid, seqno = wsrep.get("wsrep_local_state_uuid", galera.ZERO), int(wsrep.get("wsrep_last_committed", -1))
         self.me = replace(self.me, data=True, uuid=uuid, seqno=seqno, safe=False, tables=self.tables.noted)
 

@@ -42,8 +42,8 @@ def progress_of(live: Object) -> str:
     """
     condition = conditions(live).get("Progressing", {})
     count = _COUNT.match(condition.get("message", ""))
-    is_present = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
-    return count[0] if count and is_present else ""
+    is_current = condition.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
+    return count[0] if count and is_current else ""
 
 
 def is_ready(live: Object) -> bool:

@@ -136,7 +136,7 @@ class Applier:
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)
         elif child and kind is STATEFUL_SET:
-            desired, remaining = nudge(child, desired, self._apply_cache.short_since, self._steady)
+            desired, remaining = nudge(child, desired, self._apply_cache.lacks_pods_since, self._steady)
             if remaining:
                 self._recheck_in(remaining)
         body = self._body(kind, desired, child)

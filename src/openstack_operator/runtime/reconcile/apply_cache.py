@@ -27,7 +27,7 @@ class ApplyCache:
         """Content that the API server stores in another form than it was written, and when it was: `1000m` comes back
         as `1`, and a field that a definition does not have not at all."""
         self.rollouts = Rollouts()
-        self.short_since: dict[str, datetime] = {}
+        self.lacks_pods_since: dict[str, datetime] = {}
         """Time at which a StatefulSet was first seen to lack pods, or its controller was last nudged."""
         self.failed_since: dict[str, datetime] = {}
         """Time since which a Job is known to have failed."""
@@ -59,7 +59,7 @@ class ApplyCache:
         """Drop what is known of all objects, since they may have another content of the same generation. Roll-outs
         stay, which each change of a workload keeps up to date.
         """
-        of_objects = self._applied, self.short_since, self.failed_since, self.logs, self.examined_versions
+        of_objects = self._applied, self.lacks_pods_since, self.failed_since, self.logs, self.examined_versions
         for each in (*of_objects, self.removed_fields, self.endangered_volume_claims):
             each.clear()
         self.recreations = Recreations()
@@ -67,7 +67,7 @@ class ApplyCache:
 
     def forget(self, uid: str) -> None:
         """Drop what is known of an object that is gone."""
-        for each in (self._applied, self.short_since, self.failed_since, self.logs, self.examined_versions):
+        for each in (self._applied, self.lacks_pods_since, self.failed_since, self.logs, self.examined_versions):
             each.pop(uid, None)
         self.rollouts.forget(uid)
         self.announced_rollouts.discard(uid)

@@ -16,7 +16,7 @@ from ..process import gather_errors
 from .apply import Applier
 
 
-class PodEndings:
+class PodDeleter:
     """A writer of steps that also ends their pods, during one pass over one resource."""
 
     def __init__(self, world: World, request: Request, applier: Applier) -> None:

@@ -48,7 +48,7 @@ from .gather import Gathered, parse
 from .observers import Observer
 from .passes import Engine, Result
 from .planning import make_plan
-from .pod_deletions import PodEndings
+from .pod_deletions import PodDeleter
 from .report import Report
 from .teardown import FINALIZER, Teardown
 
@@ -162,11 +162,11 @@ class Reconciler:
     async def _apply(self, work: _PassContext, plan: Plan) -> Mapping[Step, Verdict]:
         """Carry out the plan as far as its steps are ready, and return how far each one is."""
         engine, request = self._engine, work.request
-        endings = PodEndings(engine.world, request, work.applier)
+        pod_deleter = PodDeleter(engine.world, request, work.applier)
         try:
             verdicts = await carry_out(
                 plan,
-                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(work.gate.apply, endings.apply)),
+                metrics.timed(metrics.STEP_SECONDS.labels(request.kind), partial(work.gate.apply, pod_deleter.apply)),
                 engine.node_claims.judge(request, work.diagnostician.judge),
                 work.applier.is_present,
                 work.gate.blocked_by,

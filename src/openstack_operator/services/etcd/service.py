@@ -123,7 +123,7 @@ def _record(cluster: parts.Cluster, stored: Mapping[str, str], urls: Sequence[st
     is_formed = stored.get("state") == "existing" or cluster.ready_replicas > 0
     founders = ",".join(f"{url.partition('//')[2].partition('.')[0]}={url}" for url in urls)
     data = {"state": "existing" if is_formed else "new", "founders": stored.get("founders") or founders}
-    return Step(name="Record", objects=(cluster.record("record", data),), guarded=True)
+    return Step(name="Record", objects=(cluster.lasting_secret("record", data),), guarded=True)
 
 
 def _server(

@@ -11,5 +11,5 @@ _OF_NODES = [f"compute.{info.alias}" for name, info in Compute.model_fields.item
 
 def ignored(ctx: Context[HypervisorClusterSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the plan does not use."""
-    idle = {} if ctx.spec.compute.enabled else dict.fromkeys(_OF_NODES, "compute.enabled is false; remove it")
-    return {"compute.rbd": "servers' disks in Ceph are not supported here; remove it", **idle}
+    without_effect = {} if ctx.spec.compute.enabled else dict.fromkeys(_OF_NODES, "compute.enabled is false; remove it")
+    return {"compute.rbd": "servers' disks in Ceph are not supported here; remove it", **without_effect}

@@ -63,7 +63,7 @@ def cluster_record(
         data["uuid"] = primary.uuid
     return ClusterRecord(
         name="Record",
-        objects=(cluster.record("galera", data),),
+        objects=(cluster.lasting_secret("galera", data),),
         guarded=True,
         barrier=True,
         secret=ctx.name("galera"),

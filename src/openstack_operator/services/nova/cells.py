@@ -214,6 +214,6 @@ def passwords(spec: NovaSpec) -> list[str]:
         servers = {"database": cell.database or spec.database, "messaging": cell.messaging or spec.messaging}
         kinds = [kind for kind, server in servers.items() if not server.secret_ref]
         names += [f"{part}-{kind}" for kind in kinds for part in (cell.name, f"{cell.name}--console")]
-        if cell.is_elsewhere and "messaging" in kinds:
+        if cell.has_remote_nodes and "messaging" in kinds:
             names.append(f"{cell.name}--elsewhere-messaging")
     return names

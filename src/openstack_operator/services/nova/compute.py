@@ -73,7 +73,7 @@ def plan_compute(
     discovery = [jobs.hosts(ctx, inputs.config, nodes, after=tuple(daemons))] if nodes else []
     # A cloud may begin without compute nodes, so that this is no failure.
     has_none = (
-        not nodes and all(each.is_observed for each in rollouts) and not any(c.is_elsewhere for c in ctx.spec.cells)
+        not nodes and all(each.is_observed for each in rollouts) and not any(c.has_remote_nodes for c in ctx.spec.cells)
     )
     note = [Step(name="Compute", verdict=Verdict(State.READY, _NO_NODE))] if has_none else []
     return Group("Compute", (user, *programs, *daemons, *discovery, *note))

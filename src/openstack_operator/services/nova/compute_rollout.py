@@ -46,13 +46,13 @@ def plan_rollout(ctx: Context[NovaSpec], steps: Iterable[Step | Group], *, after
         return RolloutPlan()
     settings = ctx.spec.compute.rollout
     canaries = settings.canaries
-    waves = kube.Waves(
+    limits = kube.RolloutLimits(
         path="spec.compute.rollout",
         max_unavailable=settings.max_unavailable,
         canaries=canaries.node_selector if canaries else None,
         canaries_only=canaries is not None and canaries.only,
         paused=settings.paused,
     )
-    rollout = kube.node_rollout(ctx, "nova-compute", [obj for each in daemons for obj in each.workloads], waves)
+    rollout = kube.node_rollout(ctx, "nova-compute", [obj for each in daemons for obj in each.workloads], limits)
     step = Step(name=CONDITION, ends=rollout.ends, verdict=rollout.verdict, wake=rollout.wake, after=tuple(after))
     return RolloutPlan((step,), {"compute": rollout.details})

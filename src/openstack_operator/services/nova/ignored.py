@@ -13,8 +13,12 @@ def ignored(ctx: Context[NovaSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the plan does not use."""
     compute, external = ctx.spec.compute, ctx.spec.scheduler.external_scheduler
     disks = unused("compute.storageType", {"ceph": ("compute.rbd",)}, compute.storage_type)
-    idle = {} if compute.enabled else dict.fromkeys(_OF_NODES, "there are no compute nodes; set compute.enabled")
+    without_effect = (
+        {} if compute.enabled else dict.fromkeys(_OF_NODES, "there are no compute nodes; set compute.enabled")
+    )
     if external and not external.enabled:
-        idle["scheduler.externalScheduler"] = "Nova asks no other scheduler; set scheduler.externalScheduler.enabled"
+        without_effect["scheduler.externalScheduler"] = (
+            "Nova asks no other scheduler; set scheduler.externalScheduler.enabled"
+        )
     moves = {} if compute.live_migration else {"compute.migrationNetwork": "no server moves; set compute.liveMigration"}
-    return disks | moves | idle
+    return disks | moves | without_effect

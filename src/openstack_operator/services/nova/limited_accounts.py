@@ -13,7 +13,7 @@ from ...parts.connect.sources import Database
 from ...parts.connect.transport import Messaging
 from ...plan import Context, Object, Step
 
-_LIMITED, ELSEWHERE = "_LIMITED", "_ELSEWHERE"
+_LIMITED_SUFFIX, REMOTE_SUFFIX = "_LIMITED", "_ELSEWHERE"
 """Suffixes of accounts' names. No Kubernetes name contains these characters, so no other resource uses the name."""
 
 
@@ -34,8 +34,8 @@ def reader(
         return base
     schema = urlsplit(base.url).path.removeprefix("/")
     spec = {"mariadbRef": _ref(base.server), "database": schema, "readableTables": [*tables]}
-    objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema + _LIMITED, spec)
-    url = _login(base.url, creds, password, schema + _LIMITED)
+    objects = _accounts(ctx, creds, password, "MariaDBDatabase", ctx.name(name), schema + _LIMITED_SUFFIX, spec)
+    url = _login(base.url, creds, password, schema + _LIMITED_SUFFIX)
     # A barrier: programs that run with another account keep it until this one exists.
     return replace(base, objects=objects, after=(creds, *after), url=url, barrier=True)
 
@@ -48,7 +48,7 @@ def caller(
     permissions: Mapping[str, Any] | None,
     *,
     name: str,
-    suffix: str = _LIMITED,
+    suffix: str = _LIMITED_SUFFIX,
 ) -> Messaging:
     """Return the virtual host of `base` by a user with those `permissions` of a RabbitMQVhost, or with all:
     RabbitMQVhost `<owner>-<name>`. If others make the users, `base` itself.

@@ -108,7 +108,7 @@ class Cell(Model):
     cluster with its name. Nodes that have servers stay in their cell: do not change this name later."""
 
     @property
-    def is_elsewhere(self) -> bool:
+    def has_remote_nodes(self) -> bool:
         """Return True if nodes of another Kubernetes cluster belong to this cell."""
         return self.compute_ref is not None and self.compute_ref.elsewhere
 
@@ -266,7 +266,7 @@ class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResu
     @property
     def has_nodes(self) -> bool:
         """Return True if there are compute nodes, in this Kubernetes cluster or in another one."""
-        return self.compute.enabled or any(cell.is_elsewhere for cell in self.cells)
+        return self.compute.enabled or any(cell.has_remote_nodes for cell in self.cells)
 
     @model_validator(mode="before")
     @classmethod

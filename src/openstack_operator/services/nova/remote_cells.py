@@ -26,7 +26,7 @@ def metadata_access(ctx: Context[NovaSpec], program: parts.ProgramSettings) -> p
     return replace(program, expose=Expose(**dict(at))) if at else program
 
 
-def plan_elsewhere(
+def hypervisor_secrets(
     ctx: Context[NovaSpec],
     cells: list[CellPlan],
     inputs: CellInputs,
@@ -34,7 +34,7 @@ def plan_elsewhere(
     metadata: parts.Api,
 ) -> list[Group]:
     """Return Secret `<owner>-<cell>-hypervisors` for each cell with nodes elsewhere. Raises SpecError without TLS."""
-    models = {cell.name: cell for cell in ctx.spec.cells if cell.is_elsewhere}
+    models = {cell.name: cell for cell in ctx.spec.cells if cell.has_remote_nodes}
     if user is None or not models:
         return []
     if ctx.spec.tls is None:
@@ -102,7 +102,7 @@ def _account(ctx: Context[NovaSpec], cell: CellPlan, creds: parts.Credentials) -
     """Return the cell's virtual host by an account of these nodes' own, if the operator makes accounts there."""
     password, name = f"{cell.name}--elsewhere-messaging", f"{cell.name}--elsewhere"
     return limited_accounts.caller(
-        ctx, creds, password, cell.nodes.messaging, None, name=name, suffix=limited_accounts.ELSEWHERE
+        ctx, creds, password, cell.nodes.messaging, None, name=name, suffix=limited_accounts.REMOTE_SUFFIX
     )
 
 

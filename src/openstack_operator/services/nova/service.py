@@ -21,7 +21,7 @@ from .compute_rollout import CONDITION, await_way_back, plan_rollout
 from .consoles import plan_consoles
 from .migration import plan_migration
 from .model import NovaSpec
-from .remote_cells import metadata_access, plan_elsewhere
+from .remote_cells import hypervisor_secrets, metadata_access
 
 # One thread each: with eventlet, a second one never stops waiting for answers to its RPC.
 _WORKERS = parts.Workers(processes=8, threads=1, cpu="20m")
@@ -99,7 +99,7 @@ def plan(ctx: Context[NovaSpec]) -> Plan:
         conductor,
         Group("Cells", [*consoles.steps, *chain.from_iterable(each.steps for each in cells)]),
         compute,
-        *plan_elsewhere(ctx, cells, inputs, node_login, metadata),
+        *hypervisor_secrets(ctx, cells, inputs, node_login, metadata),
         scheduler,
         api,
         metadata,

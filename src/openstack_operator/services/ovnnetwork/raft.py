@@ -111,7 +111,7 @@ def record(ctx: Context[OVNNetworkSpec], cluster: parts.Cluster, forced_pod: str
         verdict = observed.verdict
     return Record(
         name="Record",
-        objects=(cluster.record(suffix, data | state),),
+        objects=(cluster.lasting_secret(suffix, data | state),),
         guarded=True,
         barrier=True,
         secret=secret,
