@@ -56,7 +56,7 @@ class Reader(Protocol):
         """Hear that a resource waits for data that only a cluster has: (path, reference) of each."""
         ...
 
-    def lacking(self, id_: Id) -> None:
+    def lacks_secret(self, id_: Id) -> None:
         """Hear that a resource cannot be planned without the content of a Secret that is in none of the manifests."""
         ...
 
@@ -68,7 +68,7 @@ class Reader(Protocol):
         """Hear that a field needs a permission that may be missing; it is planned as if it were granted."""
         ...
 
-    def absent(self, id_: Id, path: str, reference: str) -> None:
+    def missing_object(self, id_: Id, path: str, reference: str) -> None:
         """Hear that a field names an object (`Secret/name`) that is in none of the manifests."""
         ...
 
@@ -90,7 +90,7 @@ class NullReader:
 
     def unplanned(self, id_: Id, refs: Sequence[tuple[str, Ref]]) -> None: ...
 
-    def lacking(self, id_: Id) -> None: ...
+    def lacks_secret(self, id_: Id) -> None: ...
 
     def authority(self, secret: str, key: str, now: datetime) -> str:
         """Return its name and key in angle brackets."""
@@ -98,7 +98,7 @@ class NullReader:
 
     def forbidden(self, id_: Id, path: str, message: str) -> None: ...
 
-    def absent(self, id_: Id, path: str, reference: str) -> None: ...
+    def missing_object(self, id_: Id, path: str, reference: str) -> None: ...
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
         return ()

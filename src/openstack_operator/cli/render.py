@@ -190,7 +190,7 @@ class OfflineCluster:
             if self._reader is None:
                 raise
             if isinstance(error, SpecError) and all(self._follows(id_, path) for path, _ in error.problems):
-                self._reader.lacking(id_)
+                self._reader.lacks_secret(id_)
             elif isinstance(error, SpecError):
                 self._reader.refused(id_, error.problems)
             else:
@@ -223,7 +223,7 @@ class OfflineCluster:
         for ref_path, (field, name) in self._fields_without_secret.get(id_, {}).items():
             if path == ref_path or path.startswith(f"{ref_path}."):
                 if self._reader:
-                    self._reader.absent(id_, f"{ref_path}{field}", f"Secret/{name}")
+                    self._reader.missing_object(id_, f"{ref_path}{field}", f"Secret/{name}")
                 return True
         return False
 
@@ -247,7 +247,7 @@ class OfflineCluster:
             if not ref.optional or (ref.kind in _INDEPENDENT and self.has_resource(ref.kind, id_.namespace, ref.name))
         }
         for path, dependency in dependencies(spec):
-            self._report_absent(id_, f"{path}.name", dependency.kind, dependency.name)
+            self._report_missing(id_, f"{path}.name", dependency.kind, dependency.name)
         return Context(
             kind=self._resources[id_.kind].role,
             owner=id_.name,
@@ -295,7 +295,7 @@ class OfflineCluster:
         candidates = [Id(handle, namespace, ref.name) for handle in handles]
         id_ = next((id_ for id_ in candidates if id_ in self._manifests), candidates[0])
         if namespace == user.namespace:
-            self._report_absent(user, f"{path}.name", ref.kind, ref.name)
+            self._report_missing(user, f"{path}.name", ref.kind, ref.name)
         else:
             self._report_not_allowed(user, path, id_)
         self._manifests.setdefault(id_, {"metadata": {"name": ref.name}})
@@ -322,9 +322,9 @@ class OfflineCluster:
                     self._secrets.setdefault((id_.namespace, obj["metadata"]["name"]), secret_data(obj))
         return self._defaults[id_]
 
-    def _report_absent(self, user: Id, path: str, kind: str, name: str) -> None:
+    def _report_missing(self, user: Id, path: str, kind: str, name: str) -> None:
         if self._reader and not self.has_resource(kind, user.namespace, name):
-            self._reader.absent(user, path, f"{kind}/{name}")
+            self._reader.missing_object(user, path, f"{kind}/{name}")
 
     def _report_not_allowed(self, user: Id, path: str, id_: Id) -> None:
         """Report a reference to a resource of another namespace whose manifest does not allow it, or is not here."""
@@ -372,5 +372,5 @@ class OfflineCluster:
         if self._reader and not self.has_secret(id_.namespace, name):
             self._fields_without_secret.setdefault(id_, {})[path] = field, name
             if not optional:
-                self._reader.absent(id_, f"{path}{field}", f"Secret/{name}")
+                self._reader.missing_object(id_, f"{path}{field}", f"Secret/{name}")
         return self._secrets.get((id_.namespace, name), {})

@@ -168,8 +168,8 @@ class _Reader:
         self._left_out: dict[Document, tuple[str, ...]] = {}
         """Fields that plans go without: what one says of them, and of what is around them, may be wrong; the rest may
         follow from it."""
-        self._absent: dict[tuple[Id, str], str] = {}
-        self._lacking = set[Id]()
+        self._missing_objects: dict[tuple[Id, str], str] = {}
+        self._lacks_secret = set[Id]()
         """Resources that are not planned, since an absent Secret has no stand-in."""
 
     def accept(self, documents: Iterable[Document]) -> list[Object]:
@@ -230,10 +230,10 @@ class _Reader:
             why = f"{id_} cannot be planned offline: it needs the values that {ref.kind}/{ref.name} publishes"
             self._tell(id_, path, why, warning=True)
 
-    def lacking(self, id_: Id) -> None:
+    def lacks_secret(self, id_: Id) -> None:
         """Record that a resource cannot be planned: an absent Secret, which is reported, has no stand-in."""
         self.waiting.add(id_)
-        self._lacking.add(id_)
+        self._lacks_secret.add(id_)
 
     def authority(self, secret: str, key: str, now: datetime) -> str:
         """Return a certificate. Words replace it in what is printed."""
@@ -243,9 +243,9 @@ class _Reader:
         """Add a warning: an administrator may allow it."""
         self._tell(id_, path, message, warning=True)
 
-    def absent(self, id_: Id, path: str, reference: str) -> None:
+    def missing_object(self, id_: Id, path: str, reference: str) -> None:
         """Record an absent object, to report it once all is planned: it may yet be made."""
-        self._absent[id_, path] = reference
+        self._missing_objects[id_, path] = reference
 
     def check(self, id_: Id, manifest: Object) -> Sequence[tuple[str, str]]:
         """Return path and message of each mistake that the API server would refuse."""
@@ -265,7 +265,7 @@ class _Reader:
         serve.
         """
         assert self.cluster
-        for (id_, path), reference in self._absent.items():
+        for (id_, path), reference in self._missing_objects.items():
             kind, _, name = reference.partition("/")
             is_planned = (
                 self.cluster.has_secret(id_.namespace, name)
@@ -274,7 +274,7 @@ class _Reader:
             )
             if not is_planned and not self._is_promised(planned, id_.namespace, reference):
                 text = "its values are shown as <…>" if kind == "Secret" else "planned as one with defaults"
-                if kind == "Secret" and id_ in self._lacking:
+                if kind == "Secret" and id_ in self._lacks_secret:
                     text = f"{self._name(id_)} cannot be planned without it"
                 self._tell(id_, path, f"{reference} is missing in the files; {text}", warning=True)
         for each in planned:
