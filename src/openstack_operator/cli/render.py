@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -189,10 +189,12 @@ class OfflineCluster:
         except Exception as error:
             if self._reader is None:
                 raise
-            if isinstance(error, SpecError) and all(self._follows(id_, path) for path, _ in error.problems):
-                self._reader.lacks_secret(id_)
-            elif isinstance(error, SpecError):
-                self._reader.refused(id_, error.problems)
+            if isinstance(error, SpecError):
+                self._report_missing_secrets(id_, error.problems)
+                if all(self._missing_secret(id_, path) for path, _ in error.problems):
+                    self._reader.lacks_secret(id_)
+                else:
+                    self._reader.refused(id_, error.problems)
             else:
                 self._reader.broken(id_, error)
             self._planned[id_] = None
@@ -210,22 +212,30 @@ class OfflineCluster:
                 self._reader.unplanned(id_, [(path, ref) for path, ref in references(context.spec) if ref in pending])
             return None, context
         plan = self._with_assumptions(id_, service, context)
-        problems = [(path, text) for path, text in failures(plan) if not self._follows(id_, path)]
-        if self._reader and problems:
-            self._reader.refused(id_, problems)
+        problems = failures(plan)
+        self._report_missing_secrets(id_, problems)
+        other_problems = [(path, text) for path, text in problems if not self._missing_secret(id_, path)]
+        if self._reader and other_problems:
+            self._reader.refused(id_, other_problems)
         for obj in plan.objects:
             if obj["kind"] == "Secret":
                 self._secrets[id_.namespace, obj["metadata"]["name"]] = secret_data(obj)
         return plan, context
 
-    def _follows(self, id_: Id, path: str) -> bool:
-        """Return True if what is said of a field follows from an absent Secret, which a cluster may have. Report it."""
+    def _missing_secret(self, id_: Id, path: str) -> tuple[str, str] | None:
+        """Return the Secret because of which a field has a problem, if it is nowhere: the path at which it is named,
+        and `Secret/name`. A cluster may have it. None for problems of the field itself.
+        """
         for ref_path, (field, name) in self._fields_without_secret.get(id_, {}).items():
             if path == ref_path or path.startswith(f"{ref_path}."):
-                if self._reader:
-                    self._reader.missing_object(id_, f"{ref_path}{field}", f"Secret/{name}")
-                return True
-        return False
+                return f"{ref_path}{field}", f"Secret/{name}"
+        return None
+
+    def _report_missing_secrets(self, id_: Id, problems: Sequence[tuple[str, str]]) -> None:
+        """Report the Secrets because of which fields have problems, also those that are optional."""
+        for path, _ in problems:
+            if self._reader and (missing := self._missing_secret(id_, path)):
+                self._reader.missing_object(id_, *missing)
 
     def _with_assumptions(self, id_: Id, service: Service, context: Context[Any]) -> Plan:
         """Return the plan, made again as long as other operators would add objects to the cluster that it waits for."""
