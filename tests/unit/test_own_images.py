@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.cli.preview.client import Address, Write
-from openstack_operator.cli.preview.images import missing_images
+from openstack_operator.cli.preview.images import fields_of_images, missing_images
 from openstack_operator.kube import as_owner_says, diagnose, judge, own_images
 from openstack_operator.plan import Key, Object, State, Verdict, image_fields
 from openstack_operator.runtime.kubernetes.kinds import JOB
@@ -176,6 +176,15 @@ def test_preview_names_a_mistyped_image_and_the_tags_of_nodes() -> None:
     assert text.endswith(f"no registry does; {place}: correct it, since nodes have {other}; or {COMMANDS}")
     (text,) = missing_images(written(LOADED), [node(ELSEWHERE)], {LOADED: place})
     assert text.endswith(f"no registry does; {place}: correct it, or {COMMANDS}")
+
+
+def test_preview_names_each_resource_that_sets_the_same_image() -> None:
+    resources = [
+        {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {"image": LOADED}}
+        for kind, name in (("Memcached", "a"), ("Memcached", "b"))
+    ]
+    changed = {Address(JOB, "x", live["metadata"]["name"]): Write(None, live) for live in resources}
+    assert fields_of_images(changed) == {LOADED: "spec.image of Memcached/a and spec.image of Memcached/b"}
 
 
 @pytest.mark.parametrize("name", ["a/b", "localhost:5000/a/b"])

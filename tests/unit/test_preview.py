@@ -17,7 +17,7 @@ from openstack_operator.cli.main import main
 from openstack_operator.cli.preview import commands, definitions
 from openstack_operator.cli.preview.changes import FieldChange, changes
 from openstack_operator.cli.preview.client import Address, Write
-from openstack_operator.cli.preview.edit import LastApply, apply_manifest, apply_note, last_apply
+from openstack_operator.cli.preview.edit import LastApply, apply_manifest, apply_note, conflict_note, last_apply
 from openstack_operator.cli.preview.outage import last_durations, outages
 from openstack_operator.cli.preview.running import RunningOperator, write_releases
 from openstack_operator.cli.preview.text import as_json, lines
@@ -321,6 +321,17 @@ def test_a_preview_says_which_apply_it_assumes() -> None:
     assert never == "Nova/nova: no file was applied before; fields missing in the file stay"
     assert "--server-side by kustomize-controller" in apply_note(
         LastApply(is_by_server=True, manager="kustomize-controller"), ["a"]
+    )
+
+
+def test_conflict_note_names_the_tool_that_applies() -> None:
+    by_kubectl, by_flux = (
+        conflict_note("conflict with a", LastApply(is_by_server=True, manager=manager))
+        for manager in ("kubectl", "kustomize-controller")
+    )
+    assert by_kubectl == "conflict with a; with --force-conflicts, kubectl takes these fields over, as shown here"
+    assert by_flux == (
+        "conflict with a; if its apply is forced, kustomize-controller takes these fields over, as shown here"
     )
 
 

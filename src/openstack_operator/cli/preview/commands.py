@@ -24,7 +24,6 @@ from ...release_files import ReleaseFiles, packaged
 from ...runtime.kubernetes.client import Client
 from ...runtime.kubernetes.errors import Forbidden, Missing
 from ...runtime.kubernetes.kinds import JOB, NODE, SECRET, Kind
-from ..inspection.deciding_fields import image_places, spec_of
 from ..inspection.redaction import masked_values
 from ..inspection.session import cloud_namespace
 from ..inspection.state import is_ready, printed, reason_of, remarks, subject
@@ -34,8 +33,8 @@ from ..offline.manifest import metadata_problems
 from .changes import ObjectChange, changes
 from .client import DryRunClient
 from .definitions import outdated
-from .edit import LastApply, apply_note
-from .images import missing_images
+from .edit import LastApply, apply_note, conflict_note
+from .images import fields_of_images, missing_images
 from .outage import REPLICA_SET, last_durations, outages
 from .previewed_cluster import Preview, PreviewError
 from .running import RunningOperator, read, write_releases
@@ -249,7 +248,7 @@ async def _apply(preview: Preview, manifests: _Manifests) -> list[str]:
         if last_apply:
             names.setdefault(last_apply, []).append(name)
         if conflict:
-            _warn(f"{name}: {conflict}; as with kubectl's --force-conflicts, these fields are taken over")
+            _warn(f"{name}: {conflict_note(conflict, last_apply)}")
     for last_apply, subjects in names.items():
         _warn(apply_note(last_apply, subjects))
     return refused
@@ -282,7 +281,7 @@ def _remarks(preview: Preview) -> Iterator[str]:
 async def _print(options: Options, client: DryRunClient, namespace: str, foreseen: _Foreseen) -> None:
     differences, problems, definitions = foreseen
     stops = outages(differences, client.written)
-    problems = [*problems, *missing_images(client.written, await _nodes(client), _image_places(client))]
+    problems = [*problems, *missing_images(client.written, await _nodes(client), fields_of_images(client.written))]
     replica_sets, jobs = [await _list(client, kind, namespace) for kind in (REPLICA_SET, JOB)]
     durations = last_durations(differences, client.written, replica_sets, jobs)
     if options.as_json:
@@ -296,13 +295,6 @@ async def _print(options: Options, client: DryRunClient, namespace: str, foresee
                 ("", f"Definitions to apply before version {__version__}:", *(f"  {each}" for each in definitions))
             )
         )
-
-
-def _image_places(client: DryRunClient) -> dict[str, str]:
-    """Return the fields of changed resources that set images, by the image."""
-    changed = [write.after for write in client.written.values() if write.after]
-    specs = [(live, spec) for live in changed if (spec := spec_of(live))]
-    return {image: place for live, spec in specs for image, place in image_places(live, spec).items()}
 
 
 async def _nodes(client: Client) -> list[Object]:

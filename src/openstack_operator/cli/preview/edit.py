@@ -41,6 +41,13 @@ def apply_note(apply: LastApply, names: Sequence[str]) -> str:
     return f"{objects}: no file was applied before; fields missing in the file stay"
 
 
+def conflict_note(conflict: str, apply: LastApply | None) -> str:
+    """Return how the tool that applies an object takes over fields that another manager has set."""
+    tool = apply.manager if apply else KUBECTL
+    how = "with --force-conflicts, kubectl" if tool == KUBECTL else f"if its apply is forced, {tool}"
+    return f"{conflict}; {how} takes these fields over, as shown here"
+
+
 def last_apply(live: Object) -> LastApply:
     """Return how an object was applied last. Only the server knows what a manifest applied there no longer has; for
     `kubectl apply`, an annotation of the object says it.

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...kube import own_images
 from ...plan import Object
+from ..inspection.deciding_fields import image_places, spec_of
 from .client import Address, Write
 
 _MOST = 50
@@ -34,6 +35,16 @@ def missing_images(written: Mapping[Address, Write], nodes: Sequence[Object], pl
         f" and no registry does; {remedy}"
         for remedy, images in lacking.items()
     ]
+
+
+def fields_of_images(written: Mapping[Address, Write]) -> dict[str, str]:
+    """Return the fields of changed resources that set images, by the image."""
+    fields: dict[str, list[str]] = {}
+    for live in (write.after for write in written.values() if write.after):
+        if spec := spec_of(live):
+            for image, place in image_places(live, spec).items():
+                fields.setdefault(image, []).append(place)
+    return {image: " and ".join(places) for image, places in fields.items()}
 
 
 def _correction(image: str, places: Mapping[str, str], reported: Iterable[Sequence[str]]) -> str:
