@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from .api import Ref
 from .kube import Object
-from .plan import Context, Plan, State
+from .plan import Context, Plan, State, key_placeholder
 
 
 class Id(NamedTuple):
@@ -94,7 +94,7 @@ class NullReader:
 
     def authority(self, secret: str, key: str, now: datetime) -> str:
         """Return its name and key in angle brackets."""
-        return f"<{secret}.{key}>"
+        return key_placeholder(secret, key)
 
     def forbidden(self, id_: Id, path: str, message: str) -> None: ...
 

@@ -39,6 +39,7 @@ from ..plan import (
     Service,
     SpecError,
     allows,
+    key_placeholder,
     with_entry,
 )
 from ..planned import Id, NullReader, Planned, Reader, failures
@@ -349,7 +350,10 @@ class OfflineCluster:
         contents: dict[str, Mapping[str, str]] = {}
         for path, ref in secret_references(spec):
             data = self._secret(id_, path, ref.field, ref.name)
-            contents[ref.name] = {**contents.get(ref.name, {}), ref.key: data.get(ref.key, f"<{ref.name}.{ref.key}>")}
+            contents[ref.name] = {
+                **contents.get(ref.name, {}),
+                ref.key: data.get(ref.key, key_placeholder(ref.name, ref.key)),
+            }
         for path, ref in whole_secrets(spec):
             optional = isinstance(ref, OptionalSecretRef)
             if data := self._secret(id_, path, ref.field, ref.name, optional=optional):
@@ -358,7 +362,7 @@ class OfflineCluster:
                 contents[ref.name] = {**files, **contents.get(ref.name, {})}
         for path, ref in logins(spec):
             self._secret(id_, path, ref.field, ref.name)
-            contents.setdefault(ref.name, {key: f"<{ref.name}.{key}>" for key in ref.keys})
+            contents.setdefault(ref.name, {key: key_placeholder(ref.name, key) for key in ref.keys})
         for resolved in refs.values():
             namespace, prefix = resolved.namespace or id_.namespace, resolved.namespace and f"{resolved.namespace}/"
             for field, name in resolved.published.items():
@@ -373,7 +377,9 @@ class OfflineCluster:
             return {}
         keys = [ref.file_key] if isinstance(ref, SecretFileRef) else sorted(ref.read_keys)
         return {
-            key: reader.authority(ref.name, key, self.now) if key in ref.certificate_keys else f"<{ref.name}.{key}>"
+            key: reader.authority(ref.name, key, self.now)
+            if key in ref.certificate_keys
+            else key_placeholder(ref.name, key)
             for key in keys
         }
 

@@ -14,7 +14,7 @@ from .allowed import (
 )
 from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions, progress_count
 from .condition_types import CONDITION_TYPES, condition_fault
-from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, secret_data
+from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, key_placeholder, secret_data
 from .errors import (
     CONFIG_VALID,
     MOST_NAMED,
@@ -187,6 +187,7 @@ __all__ = [
     "is_earlier",
     "is_own_service",
     "key",
+    "key_placeholder",
     "keyed_digest",
     "major",
     "out_of_service",

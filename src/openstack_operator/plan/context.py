@@ -23,6 +23,11 @@ PLACEHOLDER = "<drawn>"
 """Printed in place of each generated password and key."""
 
 
+def key_placeholder(secret: str, key: str) -> str:
+    """Return the text that plans without a cluster have in place of a key of a Secret that is in no manifest."""
+    return f"<{secret}.{key}>"
+
+
 @dataclass(frozen=True)
 class ResolvedRef:
     """Another resource as its contract shows it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import pki
 from ...kube import Object, labels, secret_data
-from ...plan import Context, Plan, key
+from ...plan import Context, Plan, key, key_placeholder
 
 _API = "cert-manager.io/v1"
 _TYPE = "kubernetes.io/tls"
@@ -53,7 +53,7 @@ class Issuers:
 
     def authority(self, secret: str, key: str, now: datetime) -> str:
         """Return a certificate that stands for the authorities in a Secret of the cluster."""
-        words = f"<{secret}.{key}>"
+        words = key_placeholder(secret, key)
         pem = pki.authority(f"stand-in for {words}", f"stand-in for {words}", now).cert
         # Files have it with other ends of lines.
         self._words[pem.strip()] = words

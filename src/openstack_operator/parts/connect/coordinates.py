@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ... import kube, oslo
 from ...api import AppCredentialRef, DatabaseSource, LoginSecretRef
-from ...plan import Context, Incomplete, MissingReference, SpecError
+from ...plan import Context, Incomplete, MissingReference, SpecError, key_placeholder
 from ..secrets.one_line import one_line
 from ..secrets.tls import authority, trust_in
 from .clouds_yaml import cloud_auth
@@ -93,8 +93,7 @@ def check_migration_reads(ctx: Context[Any]) -> None:
     data = ctx.secrets.get(ref.name, {})
     for key in ("username", "password"):
         value = data.get(key, "")
-        # In angle brackets stands what `render` has in place of a Secret.
-        if quote(value, safe="") != value and value != f"<{ref.name}.{key}>":
+        if quote(value, safe="") != value and value != key_placeholder(ref.name, key):
             text = (
                 f"key {key!r} of Secret {ref.name!r} has other characters than letters, digits and '-._~', which the"
                 f" migrations of {ctx.kind} cannot read; choose another one on the server, and write it there"

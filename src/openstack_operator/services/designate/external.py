@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ... import kube, parts
-from ...plan import Context, MissingReference, SpecError
+from ...plan import Context, MissingReference, SpecError, key_placeholder
 from . import config
 from .bind9 import RNDC, key_file
 from .config import ServerPool, Tsig
@@ -126,9 +126,8 @@ def _authority(ctx: Context[DesignateSpec], server: ExternalPdns4, path: str) ->
 
 def _hmac(ctx: Context[DesignateSpec], key: HmacKey, path: str) -> Tsig:
     secret = _value(ctx, key.key_ref)
-    # In angle brackets stands what `render` has in place of a Secret.
-    is_stand_in = secret == f"<{key.key_ref.name}.{key.key_ref.key}>"
-    if not secret or not (is_stand_in or _BASE64.fullmatch(secret)):
+    is_placeholder = secret == key_placeholder(key.key_ref.name, key.key_ref.key)
+    if not secret or not (is_placeholder or _BASE64.fullmatch(secret)):
         text = f"Secret {key.key_ref.name!r} has no key in base64 there; write what follows 'secret' in the key's file"
         raise SpecError(f"{path}.keyRef", text)
     return Tsig(name=key.name, algorithm=key.algorithm, secret=secret)
