@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.agents.ceph import keeper
+from openstack_operator.agents.cephstorage import keeper
 from openstack_operator.plan import Object, Release, key
 from openstack_operator.services.cephstorage import config
 from openstack_operator.services.cephstorage.model import CEPH_STORAGE

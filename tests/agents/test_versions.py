@@ -104,7 +104,7 @@ def test_only_a_schema_that_is_older_is_converted(machine: Machine, tmp_path: Pa
     machine.program("ovsdb-tool", "echo 7.11.0")
     words = ["OVN_Northbound", "tcp:nb:1,tcp:nb:2", "OVN_Southbound", "ssl:sb:1"]
     container = {
-        "command": agents.shell("ovn/convert.sh", words=words),
+        "command": agents.shell("ovnnetwork/convert.sh", words=words),
         "env": [{"name": "OPTIONS", "value": "--private-key=k --certificate=c"}, {"name": "SCHEMAS", "value": "/s"}],
     }
     ended = machine.run(container)

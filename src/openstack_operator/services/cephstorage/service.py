@@ -160,7 +160,7 @@ def _client(ctx: Context[CephStorageSpec], cluster: Cluster, use: str) -> parts.
 
 
 def _program() -> dict[str, str]:
-    return {"keeper.py": agents.text("ceph/keeper.py")}
+    return {"keeper.py": agents.text("cephstorage/keeper.py")}
 
 
 def _setup(

@@ -204,7 +204,7 @@ def _container(
     command, prepare, stop = entry.command, entry.commands.get("prepare"), entry.commands.get("stop")
     if prepare:
         # The last variable, since it may refer to the others.
-        command, env = agents.shell("ovn/prepare.sh", words=command), {**(env or {}), "PREPARE": shlex.join(prepare)}
+        command, env = agents.shell("ovnnetwork/prepare.sh", words=command), {**(env or {}), "PREPARE": shlex.join(prepare)}
     return kube.Container(
         entry=entry,
         name=name,

@@ -125,9 +125,9 @@ def record(ctx: Context[OVNNetworkSpec], cluster: parts.Cluster, forced_pod: str
 
 def ready(*words: str) -> list[str]:
     """Return the command of the probe of a member; `words` are the database's short name and its schema."""
-    return agents.shell("ovn/member.sh", "ovn/ready.sh", words=words, options="-c")
+    return agents.shell("ovnnetwork/member.sh", "ovnnetwork/ready.sh", words=words, options="-c")
 
 
 def stop(*words: str) -> list[str]:
     """Return the command of the hook before a member's end; the words of `ready`, then the command that stops it."""
-    return agents.shell("ovn/member.sh", "ovn/stop.sh", words=words, options="-c")
+    return agents.shell("ovnnetwork/member.sh", "ovnnetwork/stop.sh", words=words, options="-c")

@@ -39,7 +39,7 @@ class Upgrade:
         words = [word for schema, address in databases.items() for word in (schema, address)]
         main = kube.Container(
             entry=ctx.release["ovn-northd"],
-            command=agents.shell("ovn/convert.sh", words=words),
+            command=agents.shell("ovnnetwork/convert.sh", words=words),
             env={"OPTIONS": " ".join(tls.options)},
             mounts=(*kube.scratch("/run/ovn", "/tmp"), *tls.clients),  # noqa: S108
             memory="32Mi",
