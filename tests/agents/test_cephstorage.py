@@ -150,7 +150,7 @@ def test_the_job_restores_the_key_of_a_client_of_ours_alone(release: Release, tm
     (job.folder / "wanted.json").write_text(json.dumps({**job.desired, "owned": False}), encoding="utf-8")
     result = job.run()
     assert result.returncode == 1
-    assert "client.nova exists with a key that this operator did not make" in result.stderr
+    assert "client.nova exists with a key that this operator did not create" in result.stderr
     assert ceph["clients"] == foreign
 
 
