@@ -192,11 +192,7 @@ class Elapsed:
 
 
 def decide(
-    me: Member,
-    peers: Iterable[Member],
-    record: Record,
-    elapsed: Elapsed,
-    refusals: Mapping[str, int] | None = None,
+    me: Member, peers: Iterable[Member], record: Record, elapsed: Elapsed, refusals: Mapping[str, int] | None = None
 ) -> Decision:
     """Return what `me` does next. `peers` are the members that answer; `refusals` has, by voter, the ballot of the last
     vote that `me` gave back.
@@ -220,11 +216,7 @@ def decide(
 
 
 def _decide_running(  # noqa: PLR0911  (a table)
-    me: Member,
-    peers: Mapping[str, Member],
-    record: Record,
-    elapsed: Elapsed,
-    primary: str,
+    me: Member, peers: Mapping[str, Member], record: Record, elapsed: Elapsed, primary: str
 ) -> Decision:
     """Decide while mariadbd runs outside a primary component."""
     if me.stage is Stage.STARTING:
@@ -253,11 +245,7 @@ def _decide_running(  # noqa: PLR0911  (a table)
 
 
 def _decide_stopped(  # noqa: PLR0911  (a table)
-    me: Member,
-    peers: Mapping[str, Member],
-    record: Record,
-    elapsed: Elapsed,
-    refusals: Mapping[str, int],
+    me: Member, peers: Mapping[str, Member], record: Record, elapsed: Elapsed, refusals: Mapping[str, int]
 ) -> Decision:
     """Decide while mariadbd does not run and no member is known to be in a primary component."""
     if me.name not in record.members:

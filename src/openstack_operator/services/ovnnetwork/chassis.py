@@ -204,7 +204,8 @@ def _container(
     command, prepare, stop = entry.command, entry.commands.get("prepare"), entry.commands.get("stop")
     if prepare:
         # The last variable, since it may refer to the others.
-        command, env = agents.shell("ovnnetwork/prepare.sh", words=command), {**(env or {}), "PREPARE": shlex.join(prepare)}
+        command = agents.shell("ovnnetwork/prepare.sh", words=command)
+        env = {**(env or {}), "PREPARE": shlex.join(prepare)}
     return kube.Container(
         entry=entry,
         name=name,
