@@ -244,6 +244,16 @@ chaos: venv ## The highly available cloud, all that can go wrong with it, and wh
 chaos-services: venv ## The same cloud with each service that is off by default: their pods killed, owned objects deleted, all rolled
 	$(RECORD) $(PY) -m tools.chaos run --services --only 1,2,16,18
 
+MINUTES ?= 60
+# First servers that are known to break their promises: a search that finds nothing there proves nothing elsewhere.
+.PHONY: consistency
+consistency: venv ## Appends to lists in a MariaDB of three under crashes, partitions and power cuts, and what of its promises does not hold; MINUTES= for each isolation level
+	$(RECORD) sh -c '\
+	  $(PY) -m tools.consistency run --keep --minutes 5 --through members --unsafe-flush --must-find || exit; \
+	  $(PY) -m tools.consistency run --standing --minutes $(MINUTES) --isolation serializable; status=$$?; \
+	  $(PY) -m tools.consistency run --standing --minutes $(MINUTES) || status=$$?; \
+	  $(PY) -m tools.localcluster down; exit $$status'
+
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m tools.localcluster build --only apiserver

@@ -1,0 +1,165 @@
+"""A client of MariaDB that executes transactions of list appends, and says what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pymysql
+from msgspec.structs import replace
+from pymysql.constants import ER
+
+from .history import Append, Operation, Outcome, Read, Transaction
+
+ISOLATION = ("REPEATABLE READ", "SERIALIZABLE")
+_CONNECT, _ANSWER = 2, 10
+"""Seconds that a client waits for a connection, and for an answer."""
+_REFUSED = frozenset({ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.CHECKREAD})
+"""Errors of COMMIT by which the server says that it has rolled back: a deadlock is also what the certification of
+Galera answers. All others leave open what became of the transaction.
+"""
+_SCHEMA = (
+    "CREATE DATABASE IF NOT EXISTS consistency",
+    "DROP TABLE IF EXISTS consistency.lists",
+    "CREATE TABLE consistency.lists (name INT PRIMARY KEY, content TEXT NOT NULL) ENGINE=InnoDB",
+)
+_READ = "SELECT content FROM consistency.lists WHERE name = %s"
+_APPEND = (
+    "INSERT INTO consistency.lists VALUES (%s, %s) "
+    "ON DUPLICATE KEY UPDATE content = CONCAT(content, ' ', VALUES(content))"
+)
+_UNSAFE = "SET GLOBAL innodb_flush_log_at_trx_commit = 0"
+
+
+def now() -> int:
+    """Return microseconds of the clock of histories."""
+    return time.monotonic_ns() // 1000
+
+
+@dataclass(frozen=True)
+class Door:
+    """An address at which a server answers."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """Settings that all clients of a run share."""
+
+    doors: Sequence[Door]
+    password: str
+    isolation: str = ISOLATION[0]
+    has_unsafe_flush: bool = False
+    """True to let servers acknowledge commits that they have not written down yet."""
+
+    def connect(self, door: Door) -> Any:
+        """Return a connection. Raises pymysql.err.Error or OSError."""
+        connection = pymysql.connect(
+            host=door.host,
+            port=door.port,
+            user="root",
+            password=self.password,
+            connect_timeout=_CONNECT,
+            read_timeout=_ANSWER,
+            write_timeout=_ANSWER,
+            autocommit=True,
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {self.isolation}")
+            if self.has_unsafe_flush:
+                cursor.execute(_UNSAFE)
+        return connection
+
+    def prepare(self, door: Door) -> None:
+        """Create an empty table. Raises pymysql.err.Error or OSError."""
+        with contextlib.closing(self.connect(door)) as connection, connection.cursor() as cursor:
+            for statement in _SCHEMA:
+                cursor.execute(statement)
+
+    def read_all(self, door: Door, keys: int) -> Transaction:
+        """Return a final read of all keys, of what all members have committed. Raises pymysql.err.Error or OSError."""
+        start = now()
+        with contextlib.closing(self.connect(door)) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION wsrep_sync_wait = 1")
+            cursor.execute("SELECT name, content FROM consistency.lists")
+            lists = {int(name): _values(content) for name, content in cursor.fetchall()}
+        reads = tuple(Read(key, lists.get(key, ())) for key in range(keys))
+        return Transaction(-1, Outcome.OK, start, now(), reads, is_final=True, member=door.name)
+
+
+class Client:
+    """One client. It stays with a server until the connection fails, and takes the next one then."""
+
+    def __init__(self, access: Access, process: int) -> None:
+        self._access = access
+        self._process = process
+        self._turn = process
+        self._connection: Any = None
+        self.wait = 0.0
+        """Seconds to wait before the next transaction."""
+
+    def execute(self, operations: Sequence[Operation]) -> Transaction:
+        """Execute a transaction once, and return it with its outcome."""
+        start, door, is_sent, results, problem = now(), self._door, False, list(operations), ""
+        outcome = Outcome.FAILED
+        self.wait = 0.0
+        try:
+            connection = self._connection = self._connection or self._access.connect(door)
+            with connection.cursor() as cursor:
+                cursor.execute("START TRANSACTION")
+                for place, operation in enumerate(operations):
+                    results[place] = _executed(cursor, operation)
+                is_sent = True
+                cursor.execute("COMMIT")
+            outcome = Outcome.OK
+        except (pymysql.err.Error, OSError) as error:
+            code = error.args[0] if error.args else None
+            # Without COMMIT no server commits. All else that goes wrong after it was sent leaves the outcome open.
+            outcome = Outcome.UNKNOWN if is_sent and code not in _REFUSED else Outcome.FAILED
+            problem = f"{type(error).__name__} {error}"[:120]
+            self._recover(code)
+        if outcome is not Outcome.OK:
+            results = list(operations)
+        return Transaction(self._process, outcome, start, now(), tuple(results), error=problem, member=door.name)
+
+    @property
+    def _door(self) -> Door:
+        return self._access.doors[self._turn % len(self._access.doors)]
+
+    def _recover(self, code: object) -> None:
+        """Roll back after a refusal; after anything else, close the connection and take the next server."""
+        if code in _REFUSED:
+            try:
+                self._connection.rollback()
+            except (pymysql.err.Error, OSError):
+                self.close()
+            return
+        self.close()
+        self._turn += 1
+        self.wait = 0.2
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        connection, self._connection = self._connection, None
+        with contextlib.suppress(pymysql.err.Error, OSError):
+            if connection:
+                connection.close()
+
+
+def _executed(cursor: Any, operation: Operation) -> Operation:
+    if isinstance(operation, Append):
+        cursor.execute(_APPEND, (operation.key, str(operation.value)))
+        return operation
+    cursor.execute(_READ, (operation.key,))
+    row = cursor.fetchone()
+    return replace(operation, values=_values(row[0]) if row else ())
+
+
+def _values(content: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in content.split())
