@@ -62,7 +62,7 @@ class Figures:
     """All that is published of a run."""
 
     setup: Setup
-    facts: dict[str, Any]
+    facts: dict[str, str]
     seconds: float
     transactions: dict[str, int]
     acknowledged_appends: int
@@ -151,7 +151,7 @@ class Run:
                     raise KubeError(f"{member.name} does not answer at the end: {error}") from None
                 time.sleep(1)
 
-    def _figures(self, facts: dict[str, Any], seconds: float, broken: Counter[str]) -> Figures:
+    def _figures(self, facts: dict[str, str], seconds: float, broken: Counter[str]) -> Figures:
         start = time.process_time()
         history = load(self._path)
         verdict = checker.check(history)

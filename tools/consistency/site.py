@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -92,26 +91,13 @@ class Site:
         port = self.kubernetes.get("service", service, "-n", NAMESPACE)["spec"]["ports"][0]["nodePort"]
         return Door(name, self.kubernetes.address(), port)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, str]:
         """Return the version and the settings on which the result depends, by the first member. Raises KubeError."""
         names = ("version", "innodb_flush_log_at_trx_commit", "innodb_snapshot_isolation", "wsrep_sync_wait")
-        columns = ", ".join(f"'{name}', @@GLOBAL.{name}" for name in names)
+        statement = f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in names)}"
         pod = self.pods()[0]["metadata"]["name"]
-        words = (
-            "exec",
-            "-n",
-            NAMESPACE,
-            pod,
-            "-c",
-            "main",
-            "--",
-            "mariadb",
-            "-u",
-            "mysql",
-            "-Ne",
-            f"SELECT JSON_OBJECT({columns})",
-        )
-        return json.loads(self.kubernetes.kubectl(*words))
+        words = ("exec", "-n", NAMESPACE, pod, "-c", "main", "--", "mariadb", "-u", "mysql", "-Ne", statement)
+        return dict(zip(names, self.kubernetes.kubectl(*words).strip().split("\t"), strict=True))
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:
