@@ -9,9 +9,9 @@ from typing import cast
 
 import msgspec
 
-from ...kube import FIELD, LAST_FAILURE, RETAIN, annotated, failure, fitting
+from ...kube import LAST_FAILURE, RETAIN, annotated, failure, fitting
 from ...kube.objects import refused_of_owner
-from ...plan import Incomplete, Key, Object, Plan, SpecError, Step, Transient, key
+from ...plan import Key, Object, Plan, SpecError, Step, Transient, key
 from ...plan.steps import WORKLOADS
 from ..cache.entries import Cached, Request, entry
 from ..cache.trimmed_pods import trimmed
@@ -28,14 +28,13 @@ from .jobs import has_message, message, retry_pause
 from .live_fields import with_last_node_ports, with_live_volume_claims
 from .missing_pods import nudge
 from .owned import owned, stamp_of
+from .refused_writes import not_admitted, not_served
 
 APPLIED = "openstack.k8s.io/applied"
 """Annotation: digest of what was last applied, so that a pass without changes need not write."""
 
 _STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
-_GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
 _CLUSTER_IP = "ClusterIP"
-_INSTALL = "kubectl apply --server-side -f deploy/crds-"
 _UNWATCHED = 60.0
 """Seconds after which to look again at something without a watch."""
 
@@ -275,18 +274,18 @@ class Applier:
         # A StatefulSet may control the claims of its members; what is wanted of them is only that they grow.
         is_of_set = kind is VOLUME_CLAIM and controller is not None and controller.kind == STATEFUL_SET.kind
         if controller is not None and controller.uid != self._owner.meta.uid and not is_of_set:
-            ours = self._world.is_ours(controller.handle)
-            role = self._world.resource(controller.handle).role if ours else ""
+            is_resource = self._world.is_ours(controller.handle)
+            role = self._world.resource(controller.handle).role if is_resource else ""
             # Of another group, too: one that is still there would have kept this one from being planned.
             if (role, controller.name) == (self._owner_kind.role, self._request.name):
                 raise Transient(f"{name} of an earlier {controller.kind} of this name is not gone yet")
-            self._recheck_in(_UNWATCHED)
-            raise SpecError(name, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
-        # What stands for a Node may have been written before that came.
-        ahead = "ownerReferences" in desired["metadata"] and not existing.meta.owner_labels[1]
-        if controller is None and existing.meta.owner_labels != self._labels and not ahead:
-            self._recheck_in(_UNWATCHED)
-            raise SpecError(name, _STRANGER)
+            raise self._unwatched(
+                SpecError(name, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
+            )
+        # An object that stands for a Node may have been written before the Node came.
+        precedes_owner = "ownerReferences" in desired["metadata"] and not existing.meta.owner_labels[1]
+        if controller is None and existing.meta.owner_labels != self._labels and not precedes_owner:
+            raise self._unwatched(SpecError(name, _STRANGER))
         # A claim that is still mounted serves until its pod ends; its verdict warns of that.
         if existing.meta.deletion_timestamp is not None and kind is not VOLUME_CLAIM:
             raise Transient(f"{name} is being deleted")
@@ -299,26 +298,19 @@ class Applier:
                 await self._disown_replicas(body, child)
             return await self._apply_body(kind, body, child)
         except NotAdmitted as error:
-            field = body["metadata"]["annotations"].get(FIELD)
-            if kind in self._world.catalog.external and not field:
-                # Their webhooks look into caches that may not have yet what was made just before.
-                raise Transient(str(error)) from None
-            self._recheck_in(_UNWATCHED)
-            raise SpecError(field, f"{error}{_GROW if kind is VOLUME_CLAIM else ''}") if field else error from None
+            raise self._unwatched(not_admitted(self._world.catalog, kind, body, error)) from None
         except SpecError as error:
             raise refused_of_owner(body, error) if kind in self._world.catalog.resources else error from None
         except Missing as error:
-            if kind.optional and kind in self._world.catalog.resources:
-                self._recheck_in(_UNWATCHED)
-                reason = f"this cluster serves no {kind.full_name}; install them: {_INSTALL}{kind.project}"
-                raise Incomplete(f"{kind.kind}/{body['metadata']['name']}", reason) from error
-            field = body["metadata"]["annotations"].get(FIELD)
-            if not kind.optional or not field:
-                raise
+            raise self._unwatched(not_served(self._world.catalog, kind, body, error)) from None
+
+    def _unwatched(self, error: Exception) -> Exception:
+        """Return the error, and look again later: no watch tells when its cause is gone. A Transient one is tried again
+        soon anyway.
+        """
+        if not isinstance(error, Transient):
             self._recheck_in(_UNWATCHED)
-            reason = f"this cluster serves no {kind.full_name} of version {kind.version}"
-            choice = f"install {kind.operator}, or choose builtin" if kind.operator else ""
-            raise Incomplete(field, f"{reason}; {choice or 'install what does, or remove the field'}") from None
+        return error
 
     async def _apply_body(self, kind: Kind, body: Object, child: Cached | None) -> Object:
         """Apply the body. Where the server refuses that since a user added entries to a list beside ours, as a port
