@@ -354,3 +354,15 @@ def test_a_cloud_runs_one_if_it_is_enabled(release: Release) -> None:
     made = {key(obj): obj for obj in cloud(context(CONTROL_PLANE, spec, release=release)).objects}
     assert made["Designate", "designate"]["spec"]["nsRecords"] == ["ns1.example.org."]
     assert made["Designate", "designate"]["spec"]["tls"]["pkiRef"] == {"name": "internal"}
+
+
+def test_pools_stay_as_they_are_while_an_address_is_unknown(release: Release) -> None:
+    """A job that runs would write a pool without servers, which changes all zones on them."""
+    live = assigned(planned(release))
+    before = data(planned(release, live), "pools")
+    live |= {key(obj): granted(copy.deepcopy(obj)) for obj in planned(release, live).objects if obj["kind"] == "Secret"}
+    for obj in live.values():
+        if obj["kind"] == "Service":
+            obj["spec"].pop("clusterIP", None)
+    assert json.loads(before["pools.json"])[0]["targets"]
+    assert data(planned(release, live), "pools") == before

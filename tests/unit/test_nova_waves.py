@@ -284,6 +284,16 @@ def test_as_many_nodes_at_a_time_as_the_spec_says(cloud: Cloud, limit: Any, node
     assert cloud.wave() == list(TEN[:nodes])
 
 
+def test_a_node_without_a_pod_counts_as_one_that_changes(cloud: Cloud) -> None:
+    """Its nova-compute is away already: with it, more nodes than the limit would be without one."""
+    cloud.roll_out(maxUnavailable=3)
+    cloud.change()
+    cloud.reconcile()
+    del cloud.pods["node9"]
+    cloud.observe()
+    assert cloud.reconcile() == ["node0", "node1"]
+
+
 def test_a_paused_roll_out_goes_on_where_it_was(cloud: Cloud) -> None:
     cloud.roll_out(maxUnavailable=2)
     cloud.upgrade()
