@@ -11,7 +11,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 from . import build, components
@@ -82,6 +82,13 @@ def ready(url: str, authority: Path) -> bool:
         return False
 
 
+def ending_with_us(command: Sequence[str]) -> list[str]:
+    """Return a command whose process the kernel kills when the thread that starts it ends, however it ends: a test run
+    that is killed leaves no servers behind.
+    """
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
 def _config(home: Path, plane: components.ControlPlane, client: str) -> Path:
     return components.write_private(home / f"{client}.kubeconfig", components.kubeconfig(plane.pki, client, plane.url))
 
@@ -94,7 +101,7 @@ def _processes(home: Path) -> Generator[Callable[[str, list[str]], subprocess.Po
     def start(name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (home / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                command,
+                ending_with_us(command),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
