@@ -72,7 +72,7 @@ def _tls(name: str) -> Mapping[str, Any]:
 
 
 _PASSWORD = {"bootstrap": {"adminPasswordSecretRef": {"name": "line-break"}}}
-_OWN_LINE = "is no text of one line; write it without the line break at its end (printf, not echo)"
+_OWN_LINE = "is no text of one line; remove the final line break (printf, not echo)"
 _DAY = timedelta(days=1)
 
 _EXAMPLE = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"
@@ -133,7 +133,7 @@ REFUSALS = [
         "Keystone",
         {"bootstrap": {"adminPasswordSecretRef": {"name": "no-text"}}},
         "spec.bootstrap.adminPasswordSecretRef.key",
-        "'password' of Secret 'no-text' is no text of one line",
+        "'password' of Secret 'no-text' must be a single line",
         _secret(password=b"\x80hua\x80"),
     ),
     *(
@@ -142,12 +142,12 @@ REFUSALS = [
             kind,
             spec,
             field,
-            f"'{key}' of Secret '{name}' is no certificate in PEM, or one of several cannot be read; write all lines",
+            f"'{key}' of Secret '{name}' is not PEM, or has an unreadable certificate; store the whole PEM text",
             secret,
         )
         for name, kind, spec, field, key, secret in _PLACEHOLDERS
     ),
-    Refusal("no-backends", "Cinder", {}, "spec.backends", "there is none, so that nobody can create a volume; add one"),
+    Refusal("no-backends", "Cinder", {}, "spec.backends", "empty, so volumes cannot be created; add a backend"),
     Refusal(
         "misspelled",
         "Placement",
@@ -174,7 +174,7 @@ REFUSALS = [
         "Placement",
         {"config": {"oslo_messaging_rabbit": {"processname": "mine"}}},
         "spec.config.oslo_messaging_rabbit.processname",
-        "the operator sets oslo_messaging_rabbit.processname itself, where programs do not look into a file for it",
+        "the operator sets oslo_messaging_rabbit.processname in the environment",
     ),
     Refusal(
         "wrong-value",
@@ -188,7 +188,7 @@ REFUSALS = [
         "MariaDB",
         {"config": {"mysqld": {"loose-bind-address": "127.0.0.1"}}},
         "spec.config.mysqld.loose_bind_address",
-        "MariaDB reads it as bind_address, which the operator sets itself; remove it from config",
+        "it is an alias of bind_address, which the operator sets; remove it from config",
     ),
     Refusal(
         "expired",
@@ -216,7 +216,7 @@ REFUSALS = [
             }
         },
         "spec.keystone.appCredentialRef.secretName",
-        "Secret 'not-allowed' does not allow that it is sent to identity.example.org",
+        "Secret 'not-allowed' may not be sent to identity.example.org",
         _secret({ALLOWED_HOSTS: "elsewhere.example.org"}, id="1", secret="2"),
     ),
     Refusal(
@@ -232,7 +232,7 @@ REFUSALS = [
             }
         },
         "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
-        "a selector of namespaces would keep pods of other namespaces off the nodes of these",
+        "a selector of namespaces would keep pods of other namespaces off these nodes",
     ),
     Refusal(
         "preempts",

@@ -93,7 +93,7 @@ def read_error(pair: Pair) -> str:
         is_same = _read(pair.cert).public_key() == _loaded(pair.key).public_key()
     except (ValueError, TypeError) as error:
         return str(error) or type(error).__name__
-    return "" if is_same else "they do not belong together"
+    return "" if is_same else "the certificate and the key do not match"
 
 
 def issue(signer: Pair, request: Request, seed: str, now: datetime) -> Pair:
@@ -125,19 +125,19 @@ def fault(pair: Pair, request: Request, now: datetime, *, authorities: Iterable[
     except (ValueError, TypeError) as error:
         return f"cannot be read: {unreadable(error)}"
     if cert.public_key() != key.public_key():
-        return "does not belong to the key beside it"
+        return "does not match its key"
     if untimely := _untimely(cert, now):
         return untimely
     if missing := sorted({_canonical(name) for name in request.names} - _names(cert)):
         return f"lacks {', '.join(missing)}"
     if request.calls and not calls(pair.cert):
-        return "is for servers only; it is to bear the extended key usage clientAuth, too"
-    return "" if is_trusted(pair.cert, authorities) else "is by none of the authorities"
+        return "is for servers only; add the extended key usage clientAuth"
+    return "" if is_trusted(pair.cert, authorities) else "is not signed by any of the authorities"
 
 
 def unreadable(error: Exception) -> str:
     """Return why a text is no certificate and no key, without any part of it."""
-    return "it has bytes that are no text" if isinstance(error, UnicodeError) else str(error)
+    return "it has bytes that are not text" if isinstance(error, UnicodeError) else str(error)
 
 
 def calls(cert: str) -> bool:
@@ -278,7 +278,7 @@ def _signed(builder: x509.CertificateBuilder, key: Private) -> str:
 def _loaded(key: str) -> Private:
     private_key = serialization.load_pem_private_key(key.encode(), None)
     if not isinstance(private_key, ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | rsa.RSAPrivateKey):
-        raise ValueError("a key of this kind is not for TLS")
+        raise ValueError("this type of key does not work for TLS")
     return private_key
 
 

@@ -105,7 +105,7 @@ class ReleaseFiles:
             if cached_file is None:
                 raise SpecError("spec.release", f"{path.name} cannot be read: {why}") from None
             if cached_file.broken != version:
-                _log.error("release file is broken; the version before stays in use", path=str(path), error=why)
+                _log.error("release file is broken; its previous version stays in use", path=str(path), error=why)
             cached_file.broken = version
             return cached_file
         if cached_file:
@@ -160,5 +160,7 @@ def _content(path: Path, _: Version) -> dict[str, Any]:
         for profile in content["profiles"]:
             parse(content, profile)
     except (LookupError, TypeError, AttributeError, SpecError) as error:
-        raise ValueError(f"it is no release: {type(error).__name__} {error}; compare it with a packaged one") from None
+        raise ValueError(
+            f"not a release file: {type(error).__name__} {error}; compare it with a packaged one"
+        ) from None
     return content

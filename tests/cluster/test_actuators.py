@@ -26,7 +26,7 @@ async def test_an_account_is_made_and_mended(cluster: Cluster):
         async def told() -> list[str]:
             return [each["message"] for each in await listed(cluster, EVENT) if each["reason"] == "Recreated"]
 
-        assert await eventually(told) == ["recreated account app, which the server did not have any more"]
+        assert await eventually(told) == ["recreated account app, which were missing on the server"]
 
 
 async def test_ready_stays_when_the_remote_side_is_out_of_reach_later(cluster: Cluster):
@@ -114,8 +114,8 @@ async def test_an_account_of_another_resource_is_left_alone(cluster: Cluster):
         await cluster.create(toy.ACCOUNT, "thief", user="App")
         condition = await cluster.ready(toy.ACCOUNT, "thief", "InvalidSpec")
         assert condition["message"] == (
-            "spec.user: account 'App' of Server/server belongs to Account/account, which was here first;"
-            " choose another one, or delete this resource"
+            "spec.user: account 'App' of Server/server belongs to the older Account/account;"
+            " choose another name, or delete this resource"
         )
         assert set(cluster.remote.accounts) == {"app"}
         await cluster.delete(toy.ACCOUNT, "thief")

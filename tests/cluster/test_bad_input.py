@@ -468,7 +468,7 @@ async def test_a_login_to_an_external_server_is_named_while_it_lacks_keys(cluste
         await cluster.create(memcached, "cache")
         await cluster.ready(placement, "placement")
         told = await cluster.condition(placement, "placement", "EndpointReady")
-        assert (told["status"], "others have to make the catalog's entry 'placement'" in told["message"]) == (
+        assert (told["status"], "create the catalog's entry 'placement'" in told["message"]) == (
             "True",
             True,
         )

@@ -76,7 +76,7 @@ async def test_no_issuer_of_the_cluster_certifies_a_name_of_others(cluster: Clus
     async with operator(cluster, root):
         await cluster.create(PLACEMENT, "placement", **ELSEWHERE, expose=asked)
         condition = await cluster.ready(PLACEMENT, "placement", "InvalidSpec")
-        assert "may not have certificates for bank.example.org" in condition["message"]
+        assert "may not get certificates for bank.example.org" in condition["message"]
         assert await cluster.get(INGRESS, "placement-api") is None
     async with operator(cluster, root, Permissions(issuer_hosts=(f"{cluster.namespace}=*.example.org",))):
         await eventually(lambda: cluster.get(INGRESS, "placement-api"))

@@ -54,7 +54,7 @@ async def test_a_second_resource_of_a_name_takes_over_when_the_first_goes(cluste
         made = await cluster.get(DEPLOYMENT, "keystone-api") or {}
         await cluster.create(C5C3_KEYSTONE, "keystone", replicas=2)
         refused = await cluster.ready(C5C3_KEYSTONE, "keystone", "InvalidSpec")
-        assert "Keystone/keystone of openstack.k8s.io is called the same" in refused["message"]
+        assert "Keystone/keystone of openstack.k8s.io has the same name" in refused["message"]
         assert "rename or delete" in refused["message"]
         assert await cluster.get(DEPLOYMENT, "keystone-api") == made
         await cluster.ready(KEYSTONE, "keystone")

@@ -467,7 +467,7 @@ async def test_a_guarded_secret_of_somebody_else_is_not_overwritten(cluster: Clu
         await cluster.client.create(SECRET, secret)
         await cluster.create(toy.SERVER, "server")
         condition = await cluster.ready(toy.SERVER, "server", "InvalidSpec")
-        assert "Secret/server-password: exists and was not made by the operator" in condition["message"]
+        assert "Secret/server-password: exists but was not created by the operator" in condition["message"]
 
 
 @pytest.mark.security
@@ -499,7 +499,7 @@ async def test_a_user_object_with_a_name_of_ours_is_left_alone(
     async with cluster.simulator(), cluster.operator():
         await cluster.create(toy.STACK, "stack")
         condition = await cluster.ready(toy.APP, "app", "InvalidSpec")
-        assert f"{kind.kind}/{name}: exists and was not made by the operator" in condition["message"]
+        assert f"{kind.kind}/{name}: exists but was not created by the operator" in condition["message"]
         live = await cluster.get(kind, name)
         assert live
         assert "labels" not in live["metadata"]
@@ -582,7 +582,7 @@ async def test_a_resource_of_the_users_own_is_not_taken_over(cluster: Cluster):
         await cluster.create(toy.SERVER, "server", replicas=3)
         await cluster.create(toy.STACK, "stack")
         condition = await cluster.ready(toy.STACK, "stack", "InvalidSpec")
-        assert "Server/server: exists and was not made by the operator" in condition["message"]
+        assert "Server/server: exists but was not created by the operator" in condition["message"]
         server = await cluster.get(toy.SERVER, "server")
         assert server and server["spec"]["replicas"] == 3
 

@@ -281,7 +281,7 @@ async def test_a_field_that_no_plan_sets_goes_unless_its_annotation_keeps_it(clu
         await set_by_hand(server, "server", exposed=True)
 
         async def stays() -> bool:
-            return "stays, since the annotation" in await message()
+            return "stays, because the annotation" in await message()
 
         await eventually(stays)
         assert not await is_without(server, "server", "exposed")

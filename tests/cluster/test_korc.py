@@ -89,7 +89,7 @@ async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Pat
         await cluster.change(CONTROL_PLANE, "cloud", "/spec/korc/enabled", value=False)
         condition = await cluster.ready(CONTROL_PLANE, "cloud", "InvalidSpec")
         assert (
-            "spec.keystone.catalog.provider: users and services of this Keystone are kept by k-orc"
+            "spec.keystone.catalog.provider: k-orc manages the users and services of this Keystone"
             in condition["message"]
         )
         assert "korc.enabled true" in condition["message"]

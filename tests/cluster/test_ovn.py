@@ -234,7 +234,7 @@ async def test_a_name_has_one_owner_and_neutron_finds_either_kind(
         await asyncio.sleep(1)
         await cluster.create(OVN_NETWORK, "ovn")
         refused = await cluster.ready(OVN_NETWORK, "ovn", "InvalidSpec")
-        assert "OVNCluster/ovn of ovn.c5c3.io is called the same" in refused["message"]
+        assert "OVNCluster/ovn of ovn.c5c3.io has the same name" in refused["message"]
         await cluster.create(NEUTRON, "neutron", ovn={"clusterRef": {"name": "ovn"}})
 
         async def missing() -> str:

@@ -222,7 +222,7 @@ async def test_no_secret_goes_where_it_does_not_allow(cluster: Cluster, root: Pa
         await cluster.create(MARIADB, "mariadb", **external("evil.example.org", "theirs"))
         condition = await cluster.ready(MARIADB, "mariadb", "InvalidSpec")
         assert condition["message"].startswith("spec.external.secretRef: Secret 'theirs' does not allow")
-        assert condition["message"].endswith(f"adds evil.example.org to its annotation {ALLOWED_HOSTS}")
+        assert condition["message"].endswith(f"can add evil.example.org to the Secret's annotation {ALLOWED_HOSTS}")
         assert await cluster.get(SECRET, "mariadb-admin") is None
         await cluster.change(SECRET, "theirs", "/metadata/annotations", {ALLOWED_HOSTS: "evil.example.org"})
         await cluster.ready(MARIADB, "mariadb")

@@ -152,7 +152,7 @@ async def test_no_secret_of_the_operators_is_read_for_another_resource(cluster: 
             (PLACEMENT, "placement", "spec.database.secretRef.name"),
         ):
             condition = await cluster.ready(resource, name, "InvalidSpec")
-            text = f"{path}: the operator keeps Secret 'mariadb-credentials' for MariaDB/mariadb"
+            text = f"{path}: the operator manages Secret 'mariadb-credentials' for MariaDB/mariadb"
             assert text in condition["message"]
         assert await cluster.get(SECRET, "copy") is None
         assert await cluster.get(SECRET, "placement-config") is None

@@ -67,7 +67,7 @@ def test_every_field_is_taken(rest: Rest) -> None:
         ({"authUrl": "https://identity.example.org"}, "authUrl and appCredentialRef go together"),
         (
             {"keystoneRef": {"name": "a"}, "authUrl": "https://b", "appCredentialRef": {"name": "c"}},
-            "one cloud is tested",
+            "keystoneRef excludes authUrl",
         ),
     ],
 )

@@ -146,7 +146,7 @@ async def test_a_volume_that_cannot_grow_names_the_field_and_the_way_out(
         condition = await cluster.ready(MARIADB, "db", "InvalidSpec")
         assert "spec.storageSize: " in condition["message"]
         assert (
-            "must support resize; a volume grows where its StorageClass has allowVolumeExpansion: true"
+            "must support resize; to grow the volume, set allowVolumeExpansion: true in its StorageClass"
             in (condition["message"])
         )
         assert await size(cluster) == "10Gi"

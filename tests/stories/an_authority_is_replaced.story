@@ -10,16 +10,16 @@ Finished: everything that was applied.
 The user writes authorityGeneration: 2.
   ~ Secret/pki-authority
   ~ Secret/pki-bundle
-  RotationReady: True, Trusting, a new authority is trusted beside the one that signs, before certificates are by it
+  RotationReady: True, Trusting, programs trust the new authority before it signs certificates
   Ready: True
 
 A client runs that started before.
-  RotationReady: True, Trusting, a new authority is trusted beside the one that signs, before certificates are by it; waits for nova/nova (nova-api-1)
+  RotationReady: True, Trusting, programs trust the new authority before it signs certificates; waits for nova/nova (nova-api-1)
   Ready: True
 
 It was made anew since.
   ~ Secret/pki-authority
-  RotationReady: True, Renewing, certificates are by the new authority; the one before is trusted until no server shows one by it
+  RotationReady: True, Renewing, the new authority signs certificates; the old one stays trusted until no server uses its certificates
   Ready: True
 
 No Secret holds a certificate by the old authority, and no port shows one.

@@ -24,9 +24,9 @@ A CephStorage appears, with a Ceph of its own.
   OSDsReady: Waiting, waiting for Monitors
   PoolsReady: Waiting, waiting for Monitors, Manager, OSDs
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
-  CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  CephConnected: Progressing, the status pod has not reported yet
+  HealthReady: Progressing, unknown, because Ceph does not answer
+  Ready: Progressing, Monitors: cephstorage-mon: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: the status pod has not reported yet; Health: unknown, because Ceph does not answer
 
 Finished: StatefulSet.
   ~ Secret/cephstorage-record
@@ -39,32 +39,32 @@ Finished: StatefulSet.
   OSDsReady: Progressing, cephstorage-osd: 0/1 pods ready
   PoolsReady: Waiting, waiting for Manager, OSDs
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
-  CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  CephConnected: Progressing, the status pod has not reported yet
+  HealthReady: Progressing, unknown, because Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; OSDs: cephstorage-osd: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: the status pod has not reported yet; Health: unknown, because Ceph does not answer
 
 Finished: StatefulSet.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   ManagerReady: Progressing, cephstorage-mgr: 0/1 pods ready
   PoolsReady: Waiting, waiting for Manager
   StatusReady: Progressing, cephstorage-status: 0/1 pods ready
-  CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  CephConnected: Progressing, the status pod has not reported yet
+  HealthReady: Progressing, unknown, because Ceph does not answer
+  Ready: Progressing, Manager: cephstorage-mgr: 0/1 pods ready; cephstorage-status: 0/1 pods ready; CephConnected: the status pod has not reported yet; Health: unknown, because Ceph does not answer
 
 Finished: Deployment.
   + Job/cephstorage-pools-…
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   PoolsReady: Progressing, job cephstorage-pools-… is running
-  CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  CephConnected: Progressing, the status pod has not reported yet
+  HealthReady: Progressing, unknown, because Ceph does not answer
+  Ready: Progressing, Pools: job cephstorage-pools-… is running; CephConnected: the status pod has not reported yet; Health: unknown, because Ceph does not answer
 
 Finished: Job.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
-  CephConnected: Progressing, nothing was heard yet of what the status pod sees
-  HealthReady: Progressing, unknown while Ceph does not answer
-  Ready: Progressing, CephConnected: nothing was heard yet of what the status pod sees; Health: unknown while Ceph does not answer
+  CephConnected: Progressing, the status pod has not reported yet
+  HealthReady: Progressing, unknown, because Ceph does not answer
+  Ready: Progressing, CephConnected: the status pod has not reported yet; Health: unknown, because Ceph does not answer
 
 The pod that looks is heard.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

@@ -72,7 +72,7 @@ CinderBackend/cinder-ceph: status Down, message no cinder-volume reports for it.
 CinderBackend/cinder-ceph: status Ready, availableCapacity 100Gi, volumes 2.
 
 The user writes backends: [{'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['files.example:/volumes']}}].
-  InvalidSpec: spec.backends: backend 'ceph' still has 2 volumes; delete or migrate the volumes, put it back, or name it in spec.allowOrphans to leave its volumes behind
+  InvalidSpec: spec.backends: backend 'ceph' still has 2 volumes; delete or migrate the volumes, restore it, or list it in spec.allowOrphans to abandon its volumes
 
 The user writes backends: [{'name': 'ceph', 'type': 'ceph'}, {'name': 'files', 'type': 'nfs', 'nfs': {'shares': ['files.example:/volumes']}}].
 

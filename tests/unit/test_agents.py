@@ -124,7 +124,7 @@ def test_agents_that_run_keep_their_nodes(clusters: Clusters) -> None:
         claims.check(clusters.two, daemons())
     assert str(error.value) == (
         "spec.compute.nodeSelector: agents of another cloud run on node n1: OpenStackControlPlane one/cloud; choose "
-        "nodes without agents, take these from the other cloud, or remove it"
+        "nodes without agents, or remove the agents of the other cloud from these"
     )
     claims.check(clusters.one, daemons("nova-cell1-compute", {"rack": "1"}))
     claims.check(clusters.two, daemons(labels={"rack": "2"}))

@@ -114,7 +114,7 @@ def namespaces() -> Namespaces:
 async def test_a_message_does_not_tell_what_another_namespace_has(namespaces: Namespaces) -> None:
     absent = await namespaces.message()
     assert f"namespace 'ovn-system' has no OVNNetwork 'ovn' that allows {ENTRY}" in absent
-    assert absent.endswith(f"adds the entry to its annotation {ALLOWED_RESOURCES}")
+    assert absent.endswith(f"to the annotation {ALLOWED_RESOURCES}")
     namespaces.ovn("Neutron/neutron, openstack/Nova/nova, *")
     assert await namespaces.message() == absent
 

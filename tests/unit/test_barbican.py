@@ -124,7 +124,7 @@ def test_a_barbican_that_lost_its_key_gets_no_other_one(release: Release) -> Non
     first = rolled_out(planned(release, {}))
     for name in ("barbican-kek", "barbican-config"):
         first.pop(("Secret", name))
-    with pytest.raises(Incomplete, match="restore it from a copy"):
+    with pytest.raises(Incomplete, match="restore it from a backup"):
         planned(release, first)
 
 
@@ -270,5 +270,5 @@ def test_a_key_of_several_lines_is_refused(release: Release) -> None:
     children = objects(planned(release, {}))
     data = {"kek.1": "a\rhost_href = b", "active": "1"}
     children["Secret", "barbican-kek"] = kube.secret(context(BARBICAN, release=release), "barbican-kek", data)
-    with pytest.raises(Incomplete, match=r"'kek\.1' of Secret 'barbican-kek' is no text of one line; write back"):
+    with pytest.raises(Incomplete, match=r"'kek\.1' of Secret 'barbican-kek' must be a single line; write back"):
         planned(release, children)

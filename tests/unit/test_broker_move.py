@@ -362,7 +362,7 @@ def test_accounts_of_the_topology_operator_do_not_move(release: Release) -> None
     world = World("Heat", release, broker=GREEN)
     vhost = {"metadata": {"name": "heat-messaging"}, "spec": {"rabbitmqClusterReference": {"name": BLUE}}}
     world.children["Vhost.rabbitmq.com", "heat-messaging"] = vhost
-    with pytest.raises(SpecError, match=r"messaging topology operator makes accounts on RabbitMQ/rabbitmq"):
+    with pytest.raises(SpecError, match=r"messaging topology operator manages accounts on RabbitMQ/rabbitmq"):
         world.plan()
 
 

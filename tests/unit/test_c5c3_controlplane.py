@@ -284,7 +284,7 @@ MONITORED = (*EVERYWHERE, "rabbitmq", "mariadb", "memcached", "ovn")
             "monitoring.enabled",
             True,
             {child(name, "spec.monitoring.enabled"): True for name in MONITORED}
-            | {"MonitoringReady": re.compile("^APIs tell nothing: without tls.enabled")},
+            | {"MonitoringReady": re.compile("^APIs have no metrics without the TLS proxy")},
             "PodMonitor/",
             "PrometheusRule/",
         ),

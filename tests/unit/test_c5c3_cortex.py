@@ -162,11 +162,7 @@ def test_a_field_changes(kind: str, base: Any, path: str, value: Any, expected: 
             KIND,
             f"spec.{field}",
             value,
-            {
-                "DatasourcesReady": re.compile(
-                    f"learns nothing and reads no spec.{field}; name an image of Cortex itself"
-                )
-            },
+            {"DatasourcesReady": re.compile(f"does not use spec.{field}; set image to one of Cortex")},
             says="without an image does nothing",
         )
         for field, value in (

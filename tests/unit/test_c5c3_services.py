@@ -231,7 +231,7 @@ def identity(kind: str) -> ParameterSet:
         f"{place} application_credential_id": "<app.application_credential_id>",
         f"{place} application_credential_secret": "<app.application_credential_secret>",
         f"KeystoneUser/{low}-user ": None,
-        "EndpointReady": re.compile("others have to make the catalog's entry"),
+        "EndpointReady": re.compile("has no administrator: create the catalog's entry"),
         "uses Keystone/keystone": None,
     }
     also = ("KeystoneUser/", "KeystoneService/", f"Secret/{low}-", "published.", "uses Memcached/memcached")
@@ -449,7 +449,7 @@ def test_glance(kind: str, base: Any, path: str, value: Any, expected: Leaves, a
     [("Glance", IN_CEPH, "spec.storage.rbd.pool"), ("Cinder", BACKEND, "spec.backends[].rbd.pool")],
 )
 def test_a_cephstorage_says_itself_which_pool_it_has(kind: str, base: dict[str, Any], path: str) -> None:
-    with pytest.raises(SpecError, match=r"rbd\.pool: CephStorage 'ceph' keeps .*; write that, or leave the pool unset"):
+    with pytest.raises(SpecError, match=r"rbd\.pool: CephStorage 'ceph' keeps .*; set that pool, or remove the field"):
         resulting_leaves(kind, with_field(base, path, "another"))
 
 
@@ -479,9 +479,7 @@ def test_namespace_of_a_cephclient_has_no_effect(
     ("kind", "path", "value", "message"),
     [
         pytest.param(kind, path, value, message, marks=pytest.mark.proves(kind, path, says="not supported"), id=path)
-        for kind, path, value, message in (
-            ("Neutron", "spec.ovn.enabled", False, "nothing but OVN is supported; use true"),
-        )
+        for kind, path, value, message in (("Neutron", "spec.ovn.enabled", False, "only OVN is supported; use true"),)
     ],
 )
 def test_an_unsupported_field_of_a_service_is_refused(kind: str, path: str, value: Any, message: str) -> None:

@@ -72,7 +72,7 @@ def test_logins_and_pools_are_published(release: Release) -> None:
 
 def test_each_use_has_a_user_of_its_own(release: Release) -> None:
     users = {"volumes": {"user": "mq"}, "backups": {"user": "mq"}}
-    with pytest.raises(SpecError, match=r"spec\.pools\.backups\.user: 'mq' is the user of pools\.volumes, too"):
+    with pytest.raises(SpecError, match=r"spec\.pools\.backups\.user: 'mq' is already the user of pools\.volumes"):
         planned(release, {"pools": users})
 
 

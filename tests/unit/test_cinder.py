@@ -393,7 +393,11 @@ def test_a_backend_that_reports_nothing_is_named(release: Release) -> None:
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [({}, "not known yet whether backend 'fast'"), ({"volumes": 1}, "1 volume;"), ({"volumes": 2}, "2 volumes;")],
+    [
+        ({}, ("the volumes of backend 'fast' are not counted yet")),
+        ({"volumes": 1}, "1 volume;"),
+        ({"volumes": 2}, "2 volumes;"),
+    ],
 )
 def test_a_backend_with_volumes_does_not_go(release: Release, status: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError) as raised:

@@ -261,7 +261,7 @@ def test_an_option_that_only_the_release_before_had_is_refused(release: Release)
     service = BY_HANDLE["Placement"]
     config = {"DEFAULT": {"use-stderr": True, "debug": True}, "wsgi": {"keep_alive": True}}
     ctx: Context[Any] = context(service.resource, {"config": config}, release=renewed)
-    text = "Placement 2025.2 has this option no more; remove it"
+    text = "Placement 2025.2 no longer has this option; remove it"
     with pytest.raises(OptionsError) as error:
         service.make_plan(ctx)
     assert error.value.problems == (

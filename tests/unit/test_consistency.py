@@ -34,7 +34,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.fernet.maxActiveKeys",
         (
             "3 keys, rotated each 1 h (rotationSchedule), read a token for 1 h, and tokens last 3 d (token.expiration"
-            " 1 d and allow_expired_window 2 d): users and long work of services get 401; 74 are more than 32, rotate"
+            " 1 d and allow_expired_window 2 d): users and long operations get 401;  74 are more than 32, rotate"
             " each 3 d or less often, or let tokens end sooner"
         ),
     ),
@@ -44,7 +44,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.fernet.maxActiveKeys",
         (
             "read a token for 1 d, and tokens last 2 d 1 h (token.expiration 1 h and allow_expired_window 2 d): users"
-            " and long work of services get 401; set it to 5, rotate"
+            " and long operations get 401;  set it to 5, rotate"
         ),
     ),
     (
@@ -67,8 +67,8 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         {"config": {"DEFAULT": {"report_interval": 60}}},
         "spec.config.DEFAULT.report_interval",
         (
-            "DEFAULT.service_down_time is 60 s, and DEFAULT.report_interval 60 s: between two reports a running program"
-            " counts as down; make the first at least 120 s, or the second less"
+            "DEFAULT.service_down_time is 60 s, and DEFAULT.report_interval 60 s: a running program counts as"
+            " down between two reports; raise the first to at least 120 s, or lower the second"
         ),
     ),
     (
@@ -99,25 +99,25 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "Neutron",
         {"config": {"AGENT": {"report_interval": 60}}},
         "spec.config.AGENT.report_interval",
-        "make the first at least 120 s",
+        "raise the first to at least 120 s",
     ),
     (
         "Cinder",
         {"backends": [{"name": "a", "type": "lvm"}], "config": {"DEFAULT": {"service_down_time": 15}}},
         "spec.config.DEFAULT.service_down_time",
-        "make the first at least 20 s",
+        "raise the first to at least 20 s",
     ),
     (
         "Octavia",
         {"config": {"health_manager": {"heartbeat_timeout": 10}}},
         "spec.config.health_manager.heartbeat_timeout",
-        "running amphorae are replaced",
+        "healthy amphorae are failed over",
     ),
     (
         "Placement",
         {"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "512Mi"}}},
         "spec.resources.requests.memory",
-        "1Gi is more than limits.memory, 512Mi, so that Kubernetes refuses the pods; lower it",
+        "1Gi is more than limits.memory, 512Mi, and Kubernetes refuses the pods; lower it",
     ),
     (
         "Placement",
@@ -135,7 +135,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "MariaDB",
         {"storageSize": "1Gi", "config": {"mysqld": {"innodb_log_file_size": "1024M"}}},
         "spec.config.mysqld.innodb_log_file_size",
-        "the volume is full without data",
+        "these files alone fill the volume",
     ),
     ("Memcached", {**GIB, "memory": "1Gi"}, "spec.memory", "which has to be 1127Mi or more"),
     ("Valkey", {"memory": "2Gi"}, "spec.memory", "2Gi is too much for spec.storageSize 1Gi"),
@@ -149,13 +149,13 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "RabbitMQ",
         {**GIB, "config": {"vm_memory_high_watermark.absolute": "1GiB"}},
         "spec.config.vm_memory_high_watermark.absolute",
-        "the server ends before it slows its clients",
+        "the server is killed before it throttles clients",
     ),
     (
         "RabbitMQ",
         {"storageSize": "1Gi", "config": {"disk_free_limit.absolute": "2GB"}},
         "spec.config.disk_free_limit.absolute",
-        "the server takes no messages at all",
+        "the server blocks all publishers",
     ),
     (
         "PKI",

@@ -65,7 +65,7 @@ def test_the_spec_says_where_it_is_before_the_secret_does() -> None:
     [
         ({"password": "x"}, "spec.database.secretRef: key 'username' of Secret 'db-login' is missing"),
         ({"username": "x", "password": ""}, "spec.database.secretRef: key 'password' of Secret 'db-login' is empty"),
-        ({**LOGIN, "password": "a\nb"}, "key 'password' of Secret 'db-login' is no text of one line"),
+        ({**LOGIN, "password": "a\nb"}, "key 'password' of Secret 'db-login' must be a single line"),
         ({**LOGIN, "host": "a b"}, "key 'host' of Secret 'db-login' is not a DNS name"),
         ({**LOGIN, "port": "x"}, "key 'port' of Secret 'db-login' is not a number"),
         ({**LOGIN, "database": "a?b=c"}, "key 'database' of Secret 'db-login' is not a schema's name"),
@@ -264,7 +264,7 @@ def test_a_program_reads_the_password_that_a_user_chose(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("login", [{}, {"appCredentialRef": {}}])
 def test_an_external_keystone_without_a_login_is_refused(login: dict[str, Any]) -> None:
-    with pytest.raises(SpecError, match=r"spec\.keystone\.appCredentialRef: say how to log in at authUrl"):
+    with pytest.raises(SpecError, match=r"spec\.keystone\.appCredentialRef: authUrl needs a login"):
         parts.foundation(widget({"keystone": {"authUrl": "https://keystone:5000/v3", **login}}))
 
 
@@ -314,8 +314,8 @@ def test_a_keystone_is_checked_by_the_authority_beside_its_login(authority: str)
         ({"application_credential_name": "a"}, "key 'application_credential_secret' of Secret 'login' is missing"),
         ({**BY_NAME, "username": ""}, "key 'username' of Secret 'login' is empty"),
         ({"username": "a"}, "key 'password' of Secret 'login' is missing"),
-        ({"clouds.yaml": "s3cret: ["}, "key 'clouds.yaml' of Secret 'login' is not understood"),
-        ({"clouds.yaml": "clouds: {a: {}, b: {}}"}, "it needs one cloud, or `openstack`"),
+        ({"clouds.yaml": "s3cret: ["}, "key 'clouds.yaml' of Secret 'login' is not valid"),
+        ({"clouds.yaml": "clouds: {a: {}, b: {}}"}, "it needs one cloud, or a cloud `openstack`"),
         ({"clouds.yaml": "clouds: {a: {auth: {token: s3cret}}}"}, "holds no login"),
     ],
 )
@@ -417,7 +417,7 @@ def test_a_service_among_servers_of_others_makes_nothing_there(kind: str, root: 
     # Keystone is its own administrator.
     assert made == ({"KeystoneService"} if kind == "Keystone" else set())
     if kind != "Keystone":
-        assert "others have to make the catalog's entry" in told["Endpoint"]
+        assert "has no administrator: create the catalog's entry" in told["Endpoint"]
         logins = {name: value for name, value in options.items() if name.endswith(".auth_type")}
         assert "keystone_authtoken.auth_type" in logins
         assert set(logins.values()) == {"v3applicationcredential"}
@@ -442,7 +442,7 @@ def test_the_tables_and_virtual_hosts_of_nova_are_where_everybody_has_them(root:
 def test_volume_types_of_an_external_cinder_are_left_to_its_administrator(root: Path) -> None:
     _, told, _ = planned("Cinder", root)
     assert "the volume types a with volume_backend_name=a" in told["VolumeTypes"]
-    with pytest.raises(SpecError, match=r"spec\.quotas: an administrator sets them"):
+    with pytest.raises(SpecError, match=r"spec\.quotas: setting it needs an administrator"):
         planned("Cinder", root, quotas={"volumes": 1})
 
 

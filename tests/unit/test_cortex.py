@@ -68,7 +68,7 @@ def test_without_a_word_it_ranks_for_nova_by_memory_and_processors() -> None:
     ],
 )
 def test_a_filter_nobody_has_is_named(pipelines: Any, path: str) -> None:
-    with pytest.raises(SpecError, match=rf"spec\.pipelines\.{path}; choose from .*, or name an image that has it"):
+    with pytest.raises(SpecError, match=rf"spec\.pipelines\.{path}; choose from .*, or use an image with it"):
         planned({"pipelines": pipelines})
 
 

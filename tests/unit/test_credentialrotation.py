@@ -152,17 +152,17 @@ def test_nothing_is_ordered_of_who_is_not_there(release: Release) -> None:
     assert "at" not in cloud.order
     assert shown(made) == "Failed"
     assert not told(made)["Ready"].ready
-    assert "Glance/glance has nothing of its own to replace for 'database'" in str([step.verdict for step in made])
+    assert "Glance/glance has no generated credential for 'database'" in str([step.verdict for step in made])
 
 
 @pytest.mark.proves("CredentialRotation", "spec.keystoneService")
 def test_a_name_that_two_services_have_is_not_guessed(release: Release) -> None:
     cloud = Cloud(release)
     cloud.spec = {"target": "serviceAccountPassword", "keystoneService": "one"}
-    with pytest.raises(SpecError, match="Glance/one and Nova/one are called so; say in serviceRef"):
+    with pytest.raises(SpecError, match="Glance/one and Nova/one share this name; set serviceRef"):
         cloud.look(Glance="one", Nova="one")
     cloud.told = None
-    assert "Nova/one has nothing of its own to replace" in str([step.verdict for step in cloud.look(Nova="one")])
+    assert "Nova/one has no generated credential" in str([step.verdict for step in cloud.look(Nova="one")])
 
 
 @pytest.mark.proves("CredentialRotation", "spec.bootstrap", says="does nothing")
@@ -180,7 +180,9 @@ def test_an_application_credential_is_asked_of_a_keystone_that_has_one(release: 
     made = cloud.look(Keystone="keystone")
     assert list(cloud.children) == [("Secret", "keystone-application-rotation")]
     assert shown(made) == "Failed"
-    assert "Keystone/keystone has none; set bootstrap.applicationCredential" in str([step.verdict for step in made])
+    assert ("Keystone/keystone has no application credential; set its bootstrap.applicationCredential") in str(
+        [step.verdict for step in made]
+    )
 
 
 @pytest.mark.proves("CredentialRotation", "spec.target")

@@ -175,18 +175,18 @@ def test_disabled_federation_changes_no_object(release: Release) -> None:
 @pytest.mark.parametrize(
     ("providers", "path", "message"),
     [
-        ([], "identityProviders", "no identity provider"),
-        ([OPENID, changed(SAML, name="sso")], r"identityProviders\[1\].name", "'sso' is also that of number 0"),
-        ([changed(OPENID, protocol="saml2")], r"identityProviders\[0\].openid", "only then"),
+        ([], "identityProviders", "federation needs an identity provider"),
+        ([OPENID, changed(SAML, name="sso")], r"identityProviders\[1\].name", "'sso' is also the name of entry 0"),
+        ([changed(OPENID, protocol="saml2")], r"identityProviders\[0\].openid", "set both, or neither"),
         (
             [{k: v for k, v in OPENID.items() if k != "openid"}],
             r"identityProviders\[0\].openid",
-            "set it with protocol",
+            "goes with protocol",
         ),
         (
             [changed(OPENID, mapping=[RULE, {"remote": [{"type": "HTTP_OIDC_EMAIL"}], "local": []}])],
             r"identityProviders\[0\].mapping\[1\].remote",
-            "is what a client sends",
+            "clients can forge",
         ),
     ],
 )

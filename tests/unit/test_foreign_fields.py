@@ -159,8 +159,8 @@ async def test_a_field_set_by_hand_is_removed_and_named_with_a_remedy() -> None:
     assert cluster.patches[0][0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
     condition = fields.conditions()["ForeignFields"]
     assert condition.message == (
-        "Placement/placement spec.replicas, which kubectl-edit set, was removed; to set it, use"
-        " spec.placement.replicas of the resource that makes it, or name it in the annotation"
+        "Placement/placement spec.replicas, which kubectl-edit set, was removed; to set it,"
+        " use spec.placement.replicas of its resource, or list it in the annotation"
         " openstack.k8s.io/keep-fields"
     )
     assert condition.ready, "nothing that runs is worse"

@@ -110,7 +110,7 @@ def test_a_single_pod_runs_if_several_could_not_share_the_volume(
     assert next(obj for obj in made.objects if obj["kind"] == "Deployment")["spec"]["replicas"] == 1
     assert not [obj for obj in made.objects if obj["kind"] == "HorizontalPodAutoscaler"]
     said = made.outcome.extra_conditions[FIELDS_IGNORED].message
-    assert said.startswith(f"{field}: one pod runs, since pods on several nodes cannot share a ReadWriteOnce volume")
+    assert said.startswith(f"{field}: only one pod runs, since several cannot share a ReadWriteOnce volume")
     shared = {**spec, "storage": {"accessMode": "ReadWriteMany"}}
     made = SERVICE.make_plan(context(GLANCE, shared, release=release, published=CONTRACTS, owner="glance"))
     assert FIELDS_IGNORED not in made.outcome.extra_conditions

@@ -129,7 +129,7 @@ def test_a_setting_of_the_operators_is_refused_with_what_to_do(release: Release,
     ],
 )
 def test_a_setting_that_names_code_or_files_is_refused(release: Release, name: str) -> None:
-    with pytest.raises(SpecError, match=r"^spec\.config\.local_settings\..*not a setting that a spec may add"):
+    with pytest.raises(SpecError, match=r"^spec\.config\.local_settings\..*not a setting that config may have"):
         planned(release, local(**{name: "os.system"}))
 
 

@@ -34,7 +34,7 @@ def test_a_spec_whose_fields_all_act_has_no_such_condition(release: Release) -> 
         (
             "CephStorage",
             {"rook": {"failureDomain": "zone"}},
-            "spec.rook.failureDomain: only mode rook uses it; remove it, or choose that",
+            "spec.rook.failureDomain: only mode rook uses it; remove it, or set that",
         ),
         (
             "Memcached",
@@ -67,7 +67,7 @@ def test_monitoring_without_metrics_is_named_where_this_operator_runs_the_pods(r
 def test_a_broker_whose_volumes_go_with_it_says_so_though_nobody_asked(release: Release) -> None:
     """Retain is the default of `retention`, and the cluster operator of RabbitMQ keeps nothing."""
     spec, served = {"provider": "rabbitmq-cluster-operator"}, ["RabbitmqCluster.rabbitmq.com"]
-    text = "spec.retention: the cluster operator of RabbitMQ deletes the volumes with its RabbitmqCluster"
+    text = "spec.retention: RabbitMQ's cluster operator always deletes the volumes"
     assert message("RabbitMQ", spec, release, served=served).startswith(text)
     assert message("RabbitMQ", {**spec, "retention": "Retain"}, release, served=served).startswith(text)
     both = message("RabbitMQ", {**spec, "networkPolicies": {"enabled": True}}, release, served=served)
@@ -126,6 +126,6 @@ def test_a_cloud_tells_what_its_resources_ignore_by_its_own_fields(release: Rele
     children = {("CephStorage", "ceph"): ceph}
     own = {"expose": {"host": "cloud.example.org"}}
     assert message("OpenStackControlPlane", own, release, children=children) == (
-        "spec.expose.host: only expose.type NodePort or LoadBalancer or Ingress or Gateway uses it; remove it, "
-        "or choose that; spec.ceph.rook.failureDomain, spec.ceph.rook.monitors: only mode rook uses it; remove it"
+        "spec.expose.host: only expose.type NodePort or LoadBalancer or Ingress or Gateway uses it; remove "
+        "it, or set that; spec.ceph.rook.failureDomain, spec.ceph.rook.monitors: only mode rook uses it; remove it"
     )

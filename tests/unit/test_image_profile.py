@@ -45,8 +45,8 @@ def test_an_unknown_image_is_started_as_the_profile_says() -> None:
     assert found is not None
     assert (found.state, found.cause) == (State.READY, "ImageAssumed")
     assert found.message == (
-        "spec.image registry.example.org/own/keystone:28.0.0: started with the commands, files and users of profile "
-        "debian, and configured for release 2025.1; if an image has others, set another imageProfile, or remove them"
+        "spec.image registry.example.org/own/keystone:28.0.0: these images run with the commands, files and "
+        "users of profile debian and release 2025.1; if an image differs, set another imageProfile, or remove them"
     )
 
 

@@ -172,8 +172,8 @@ def test_the_log_is_that_of_the_container_that_failed(state: Any, container: Any
 
 
 KEY = (
-    "the key of client.glance is refused (RADOS permission denied); put the key that `ceph auth get client.glance`"
-    " shows into the Secret"
+    "the key of client.glance is refused (RADOS permission denied); copy the key from `ceph auth get"
+    " client.glance` into the Secret"
 )
 
 

@@ -118,7 +118,7 @@ def test_databases_and_relays_of_ovn_do_too(release: Release, six: bool, any_hos
 
 def test_an_ovn_of_kolla_listens_on_ipv4_alone_and_is_refused(release: Release) -> None:
     spec = {"imageProfile": "kolla"}
-    with pytest.raises(UnsupportedError, match=r"^spec\.imageProfile: kolla's OVN listens on IPv4 alone"):
+    with pytest.raises(UnsupportedError, match=r"^spec\.imageProfile: kolla's OVN supports only IPv4"):
         ovnnetwork(context(OVN_NETWORK, spec, release=release, is_ipv6=True))
 
 

@@ -112,7 +112,7 @@ def test_wired_options_are_refused_in_every_spelling_and_group(group: str, optio
     ],
 )
 def test_other_names_of_wired_options_are_refused(group: str, option: str, name: str) -> None:
-    with pytest.raises(SpecError, match=rf"MariaDB reads it as {name}, which the operator sets itself"):
+    with pytest.raises(SpecError, match=rf"it is an alias of {name}, which the operator sets"):
         my_cnf({group: {option: "x"}})
 
 
@@ -211,13 +211,15 @@ def test_a_filling_volume_is_reported_before_and_after_its_member_fails(release:
 
     assert server() is None
     facts[NAMES[2]] |= {"free": 100 << 20}
-    said = f"spec.storageSize: enlarge it, or remove data. {NAMES[2]}: 4 % of the 2048 MiB of its volume are free"
+    said = (
+        f"spec.storageSize: enlarge the volume, or delete data. {NAMES[2]}: 4 % of the 2048 MiB of its volume are free"
+    )
     assert server() == Verdict(State.READY, said)
     facts[NAMES[2]] |= {"free": 0, "status": "non-Primary", "ready": False}
     pods[2] = pod(NAMES[2], ready=False)
     found = server()
     assert found
-    assert found.message.startswith("spec.storageSize: enlarge it, or remove data")
+    assert found.message.startswith("spec.storageSize: enlarge the volume, or delete data")
     assert f"{NAMES[2]}: 0 % of the 2048 MiB of its volume are free" in found.message
     assert not found.ready
 

@@ -114,7 +114,7 @@ def test_servers_that_run_demand_a_certificate_once_all_clients_have_one(release
     verdict = next(step.verdict for step in waiting if step.name == "Clients")
     assert verdict
     assert verdict.ready
-    assert verdict.message.endswith("waits for those without one: Pod/placement-api-1")
+    assert verdict.message.endswith("clients without one: Pod/placement-api-1")
     assert waiting.outcome.wake == NOW + timedelta(seconds=15)
 
     over = plan(asked(release, tls, children=children, facts=facts(rolled)))

@@ -317,7 +317,7 @@ def test_a_missing_monitoring_kind_is_reported_and_the_rest_is_made(
     kind: str, path: str, served: tuple[str, ...], missing: str
 ) -> None:
     found = resulting_leaves(kind, with_field({}, f"{path}.monitoring.enabled", True), served=served)
-    assert found["MonitoringReady"] == f"the cluster does not have {missing}, of Prometheus' operator"
+    assert found["MonitoringReady"] == f"the cluster lacks {missing}; install Prometheus' operator"
     made = {f"{name.partition('/')[0]}.monitoring.coreos.com" for name in found if name.startswith(("PodM", "Prom"))}
     # PodMonitors are the services' own.
     assert made == set(served) - {MONITOR}

@@ -346,7 +346,7 @@ def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ({"ovn": {"enabled": False}}, UnsupportedError, r"spec\.ovn\.enabled: nothing but OVN"),
+        ({"ovn": {"enabled": False}}, UnsupportedError, r"spec\.ovn\.enabled: only OVN"),
         ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, UnsupportedError, "choose from ovn, logger"),
         ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
     ],

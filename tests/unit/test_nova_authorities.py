@@ -145,7 +145,7 @@ def test_an_authority_that_ended_is_replaced_and_told_of(cloud: Cloud, ready: bo
     for verdict, uses in zip(told(made), ("live migrations", "consoles"), strict=True):
         assert verdict.state is State.PROGRESSING
         assert f"the authority of {uses} ended at {first.ends:%Y-%m-%d %H:%M} UTC" in verdict.message
-        assert f"{uses} fail until all nodes have read the new one" in verdict.message
+        assert f"{uses} fail until all nodes have loaded the new one" in verdict.message
     assert made.outcome.wake == cloud.now + 5 * MINUTE
     again = cloud.look()
     assert [verdict.state for verdict in told(again)] == [State.PROGRESSING] * 2

@@ -281,11 +281,11 @@ REFUSED = [
     (with_groups({**GPU, "name": "x-y"}) | {"cells": [{"name": "a"}, {"name": "a-x"}]}, None),
     (
         with_groups(GPU) | {"cells": [{"name": "a"}, {"name": "a-gpu"}]},
-        r"spec\.compute\.groups\[0\]\.name: DaemonSet a-gpu-compute would be of two groups or cells",
+        r"spec\.compute\.groups\[0\]\.name: two groups or cells would share DaemonSet a-gpu-compute",
     ),
     (
         with_groups(GPU, {**PINNED, "name": "b-gpu"}) | {"cells": [{"name": "a"}, {"name": "a-b"}]},
-        r"spec\.compute\.groups\[0\]\.name: DaemonSet a-b-gpu-compute would be of two",
+        r"spec\.compute\.groups\[0\]\.name: two groups or cells would share DaemonSet a-b-gpu-compute",
     ),
     (
         with_groups(GPU, nodeSelector={"gpu": "false"}),
@@ -293,11 +293,11 @@ REFUSED = [
     ),
     (
         with_groups(GPU, {**GPU, "name": "more", "nodeSelector": {"gpu": "true", "zone": "a"}}),
-        r"spec\.compute\.groups\[1\]\.nodeSelector: group gpu goes before .*; move this one before it",
+        r"spec\.compute\.groups\[1\]\.nodeSelector: the earlier group gpu takes .*; move this group before it",
     ),
     (
         with_groups(*({"name": f"g{n}", "nodeSelector": {f"a{n}": "1", f"b{n}": "1"}} for n in range(6))),
-        r"spec\.compute\.groups: too many groups with several labels; give the nodes of each one label",
+        r"spec\.compute\.groups: too many groups with several labels; use one label for each group",
     ),
     (with_groups(*({"name": f"g{n}", "nodeSelector": {f"a{n}": "1"}} for n in range(16))), None),
 ]

@@ -111,7 +111,7 @@ def test_only_the_port_of_relays_with_tls_is_open(databases: Databases) -> None:
 
 
 def test_without_tls_no_node_of_another_cluster_joins(release: Release) -> None:
-    with pytest.raises(SpecError, match=r"spec\.tls: nodes of other clusters join by TLS alone"):
+    with pytest.raises(SpecError, match=r"spec\.tls: nodes of other clusters need TLS"):
         Databases(release).plan(tls=None)
 
 

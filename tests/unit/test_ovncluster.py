@@ -120,15 +120,15 @@ def test_database_addresses_are_published_and_made_if_different(release: Release
     [
         (
             {"controller": {"nodeSelector": {"a": "b"}}, "ovs": {"nodeSelector": {"a": "c"}}},
-            "spec.ovs.nodeSelector: a switch and its controller are on the same nodes",
+            "spec.ovs.nodeSelector: ovs and controller run on the same nodes",
         ),
         (
             {"neutronIntegration": {"nbConnection": {"service": {"name": "ovn-nb", "port": 7000}}}},
-            "spec.neutronIntegration.nbConnection.service.port: behind the Service ovn-nb are the members",
+            "spec.neutronIntegration.nbConnection.service.port: the members behind Service ovn-nb",
         ),
         (
             {"neutronIntegration": {"sbConnection": {"service": {"name": "ovn-relay", "port": 7000}}}},
-            "spec.neutronIntegration.sbConnection.service.name: the Service ovn-relay is another one's",
+            "spec.neutronIntegration.sbConnection.service.name: Service ovn-relay belongs to another owner",
         ),
         (
             {"tls": {"enabled": True, "certSecretRef": {"name": "mine"}}},

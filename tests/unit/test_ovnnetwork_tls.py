@@ -1,4 +1,4 @@
-"""OVN's databases whose members go over to TLS among each other: what the operator tells them, and when."""
+"""OVN's databases whose members switch to TLS between each other: what the operator tells them, and when."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_members_are_told_when_all_show_certificates(release: Release, plain: di
     going = planned(release, rolled, speak="ttt", announced=True)
     assert told(going) == "ssl,tcp"
     assert northbound(going) == Verdict(
-        State.READY, "members go over to TLS among each other, one by one: next ovn-nb-2"
+        State.READY, "members switch to TLS between each other, one by one: next ovn-nb-2"
     ), "the database serves all the while"
     assert rolled_out(going)["StatefulSet", "ovn-nb"]["spec"]["template"] == before, "nobody starts anew for it"
     for speak, left in (("tts", "ovn-nb-1"), ("tss", "ovn-nb-0")):
@@ -113,7 +113,7 @@ def test_members_do_not_go_over_while_they_roll(release: Release, plain: dict[Ke
 def test_members_that_speak_tls_need_their_certificates(release: Release) -> None:
     there = rolled_out(planned(release, rolled_out(planned(release, announced=True)), speak="sss", announced=True))
     for replicas in (3, 1):
-        with pytest.raises(SpecError, match=r"spec.tls: members of OVN's databases speak TLS"):
+        with pytest.raises(SpecError, match=r"spec.tls: database members need TLS"):
             planned(release, there, speak="sss", replicas=replicas)
     single = there
     for _ in range(6):
@@ -161,4 +161,4 @@ def test_a_cloud_without_relays_says_that_nodes_need_one(release: Release) -> No
     (note,) = [step for step in made if step.name == "Relay" and not step.objects]
     assert note.verdict is not None
     assert note.verdict.ready
-    assert note.verdict.message.startswith("spec.relay.replicas: 0 counts as 1")
+    assert note.verdict.message.startswith("spec.relay.replicas: 0 is used as 1")

@@ -177,9 +177,9 @@ def test_passwords_that_somebody_deletes_come_back() -> None:
 def test_a_password_of_several_lines_is_refused(key: str, value: str) -> None:
     stored = kube.secret(widget(), "widget-credentials", {"database": "old", "notes": "several\nlines", key: value})
     ctx = widget(children={("Secret", "widget-credentials"): stored})
-    with pytest.raises(Incomplete, match=f"key '{key}' of Secret 'widget-credentials' is no text of one line; remove"):
+    with pytest.raises(Incomplete, match=f"key '{key}' of Secret 'widget-credentials' must be a single line; remove"):
         parts.credentials(ctx, "database", rotates=True)
-    with pytest.raises(Incomplete, match="; write back what it was"):
+    with pytest.raises(Incomplete, match="; restore the previous value"):
         parts.credentials(ctx, "database", of_data=True)
     parts.credentials(ctx, "data")
 
@@ -245,18 +245,18 @@ def test_a_release_has_other_defaults_and_lacks_options() -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"a]\n[database": {"connection": "mine"}}, "not a section's name"),
-        ({"": {"x": 1}}, "not a section's name"),
-        ({" database": {"connection": "mine"}}, "not a section's name"),
-        ({"a": {"x\n[database]\nconnection": "mine"}}, "not an option's name"),
-        ({"a": {"x=y": "mine"}}, "not an option's name"),
+        ({"a]\n[database": {"connection": "mine"}}, "not a section name"),
+        ({"": {"x": 1}}, "not a section name"),
+        ({" database": {"connection": "mine"}}, "not a section name"),
+        ({"a": {"x\n[database]\nconnection": "mine"}}, "not an option name"),
+        ({"a": {"x=y": "mine"}}, "not an option name"),
         ({"a": {"x": {"y": 1}}}, r"spec\.config\.a\.x: not a value"),
         ({"a": {"x": [["y"]]}}, r"spec\.config\.a\.x: not a value"),
         ({"a": {"x": None}}, r"spec\.config\.a\.x: not a value"),
         ({"a": {"x": "1\r[database]\rconnection = mine"}}, r"spec\.config\.a\.x: holds a control character"),
         ({"a": {"x": ["1", "2\x85connection = mine"]}}, r"spec\.config\.a\.x: holds a control character"),
-        ({"a": {"x\x0b": 1}}, "not an option's name"),
-        ({"a\x1c[database": {"x": 1}}, "not a section's name"),
+        ({"a": {"x\x0b": 1}}, "not an option name"),
+        ({"a\x1c[database": {"x": 1}}, "not a section name"),
     ],
 )
 def test_unwritable_options_are_refused(config: dict[str, Any], message: str) -> None:

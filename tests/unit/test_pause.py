@@ -94,7 +94,7 @@ async def run(meta: Meta, fault: Exception | None = None) -> tuple[Result, Seque
 
 
 MESSAGE = (
-    "the operator changes nothing for this resource; to let it go on, run:"
+    "the operator changes nothing for this resource; to resume, run:"
     " openstack-operator resume Keystone/keystone -n openstack"
 )
 

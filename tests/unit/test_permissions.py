@@ -57,8 +57,9 @@ def test_an_issuer_of_the_cluster_certifies_no_name_of_others(release: Release) 
     with pytest.raises(SpecError) as refused:
         made(PLACEMENT, AT, release)
     assert str(refused.value) == (
-        "spec.tls.pkiRef: ClusterIssuer/company serves the whole cluster, and this namespace may not have certificates "
-        "for bank.example.org; the operator's administrator may allow it by --issuer-hosts 'openstack=bank.example.org'"
+        "spec.tls.pkiRef: ClusterIssuer/company is cluster-wide, and this namespace may not get "
+        "certificates for bank.example.org; the operator's administrator may allow it with --issuer-hosts "
+        "'openstack=bank.example.org'"
     )
 
 
@@ -155,7 +156,7 @@ def test_an_annotation_that_acts_on_others_is_refused(release: Release, name: st
         annotated(release, {name: value})
     ((path, text),) = refused.value.problems
     assert path == f"spec.expose.ingress.annotations.{name}"
-    assert text.endswith(f"may allow it by --ingress-annotations 'openstack={name}'")
+    assert text.endswith(f"may allow it with --ingress-annotations 'openstack={name}'")
     for entry in (name, f"openstack={name}", f"{name.partition('/')[0]}/*"):
         allowed = annotated(release, {name: value}, permissions=Permissions(ingress_annotations=(entry,)))
         assert allowed[name] == value
@@ -225,7 +226,7 @@ def pushed(release: Release, key_: str | None = None, kind: str = "ClusterSecret
 def test_no_key_of_others_is_written_or_read(release: Release, name: str) -> None:
     with pytest.raises(SpecError) as refused:
         pushed(release, name)
-    text = f"spec.catalog.secretStoreRef.key: ClusterSecretStore/vault serves the whole cluster, and {name!r} is not"
+    text = f"spec.catalog.secretStoreRef.key: ClusterSecretStore/vault is cluster-wide, and {name!r} is not"
     assert str(refused.value).startswith(text)
     assert str(refused.value).endswith(f"--secret-store-keys 'openstack={name}'")
     assert pushed(release, name, "SecretStore") == name, "a store of the namespace is its own affair"

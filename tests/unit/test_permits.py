@@ -331,8 +331,8 @@ def test_a_secret_that_does_not_allow_a_server_is_not_sent_there() -> None:
     assert not list(refusals(mariadb("db.example.org"), held))
     (text,) = refusals(mariadb("evil.org"), held)
     assert text == (
-        "spec.external.secretRef: Secret 'login' does not allow that it is sent to evil.org. An administrator who "
-        "knows who wrote this resource, and lets that server have the Secret, adds evil.org to its annotation "
+        "spec.external.secretRef: Secret 'login' may not be sent to evil.org. An administrator "
+        "who trusts the author of this resource and that server can add evil.org to the Secret's annotation "
         "openstack.k8s.io/allowed-hosts"
     )
 
@@ -340,7 +340,7 @@ def test_a_secret_that_does_not_allow_a_server_is_not_sent_there() -> None:
 def test_a_secret_without_the_annotation_goes_nowhere() -> None:
     held = {"login": secret("login", {"username": "a", "password": "b"})}
     (text,) = refusals(mariadb("evil.org"), held)
-    assert text.endswith("adds evil.org to its annotation openstack.k8s.io/allowed-hosts")
+    assert text.endswith("add evil.org to the Secret's annotation openstack.k8s.io/allowed-hosts")
 
 
 CLOUDS = json.dumps({"clouds": {"openstack": {"auth": {"auth_url": "https://keystone.example.org/v3"}}}})
@@ -366,8 +366,8 @@ def test_an_unknown_server_is_allowed_by_a_star_alone() -> None:
     cinder = KINDS["Cinder"].spec.model_validate(spec)
     assert not list(refusals(cinder, {"login": secret("login", {"password": "x"}, "*")}))
     (text,) = refusals(cinder, {"login": secret("login", {"password": "x"}, "a.org")})
-    assert "a server that the spec does not say plainly" in text
-    assert text.endswith("adds * to its annotation openstack.k8s.io/allowed-hosts")
+    assert "a server that the spec does not name literally" in text
+    assert text.endswith("add * to the Secret's annotation openstack.k8s.io/allowed-hosts")
 
 
 async def test_nothing_is_planned_with_a_secret_that_does_not_allow_it() -> None:
@@ -382,7 +382,7 @@ async def test_nothing_is_planned_with_a_secret_that_does_not_allow_it() -> None
     refused, accepted = verdicts
     assert refused
     assert (refused.state, refused.reason) == (State.FAILED, "InvalidSpec")
-    assert "Secret 'login' does not allow that it is sent to evil.org" in refused.message
+    assert "Secret 'login' may not be sent to evil.org" in refused.message
     assert accepted is None
 
 
@@ -421,7 +421,9 @@ def test_a_password_that_a_plan_makes_goes_with_the_account_it_makes() -> None:
     scene = Scene()
     account, password = scene.put(ACCOUNT, "account", "glance"), scene.put(SECRET, "password", "glance")
     assert scene.asked(account, password)[0] == []
-    assert "waiting for its owner" in scene.asked(account, password)[1][0], "the Glance was not planned yet"
+    assert ("waiting for the first pass over its owner") in scene.asked(account, password)[1][0], (
+        "the Glance was not planned yet"
+    )
     scene.plans((ACCOUNT, "account"), (SECRET, "password"))
     assert scene.asked(account, password) == ([], [])
 
@@ -434,7 +436,7 @@ def test_a_users_account_gets_no_password_that_does_not_allow_it() -> None:
     for owner in ("", "glance"):
         refused, waits_for = scene.asked(scene.put(ACCOUNT, "stolen", owner), password)
         assert refused
-        assert refused[0].startswith("spec.passwordSecretRef: Secret 'password' does not allow that it is sent to mq.")
+        assert refused[0].startswith("spec.passwordSecretRef: Secret 'password' may not be sent to mq.")
         assert not waits_for
 
 

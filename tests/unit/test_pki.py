@@ -58,11 +58,11 @@ def test_faults_of_a_certificate_are_named() -> None:
     more = Request(common="x", names=API.names | {"b.example", "a.example"})
     said = {
         "cannot be read": fault(Pair("no key", held.cert), API, NOW, authorities=[OURS.cert]),
-        "does not belong to the key beside it": fault(Pair(others.key, held.cert), API, NOW, authorities=[OURS.cert]),
+        "does not match its key": fault(Pair(others.key, held.cert), API, NOW, authorities=[OURS.cert]),
         "ended at 2027-01-01 00:00 UTC": fault(held, API, NOW + timedelta(days=365), authorities=[OURS.cert]),
         "begins at 2025-12-31 23:00 UTC": fault(held, API, NOW - WEEK, authorities=[OURS.cert]),
         "lacks a.example, b.example": fault(held, more, NOW, authorities=[OURS.cert]),
-        "is by none of the authorities": fault(others, API, NOW, authorities=[OURS.cert]),
+        "is not signed by any of the authorities": fault(others, API, NOW, authorities=[OURS.cert]),
         "": fault(others, API, NOW, authorities=[OURS.cert, THEIRS.cert]),
     }
     assert {want: found for want, found in said.items() if not found.startswith(want)} == {}

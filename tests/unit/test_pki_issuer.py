@@ -102,7 +102,7 @@ def test_a_certificate_is_ordered_as_it_is_wanted(release: Release) -> None:
 
 def test_a_lifetime_that_cert_manager_refuses_is_refused_by_its_field(release: Release) -> None:
     for lifetime in ("59m", "0h30m"):
-        with pytest.raises(SpecError, match=r"spec\.certificateLifetime: .* less than an hour; choose 1h or more"):
+        with pytest.raises(SpecError, match=r"spec\.certificateLifetime: .* an hour or more; choose 1h or more"):
             ordered(release, spec={"certificateLifetime": lifetime})
         assert plan(context(PKI, {"certificateLifetime": lifetime}, release=release)), "an authority of our own"
     least = first(release, certificateLifetime="1h")["spec"]
@@ -119,15 +119,15 @@ def test_nothing_is_published_before_the_issuer_was_seen_to_work(release: Releas
     del undated["status"]["conditions"][0]["observedGeneration"]
     cases: list[tuple[Children, State, str]] = [
         ({}, State.PROGRESSING, "not ordered from ClusterIssuer/internal yet"),
-        (silent, State.PROGRESSING, "does cert-manager run?"),
+        (silent, State.PROGRESSING, "check that it runs"),
         ({("Certificate.cert-manager.io", "pki-probe"): changed}, State.PROGRESSING, "ClusterIssuer/internal: because"),
         ({("Certificate.cert-manager.io", "pki-probe"): undated}, State.PROGRESSING, "ClusterIssuer/internal: because"),
         (
             waits,
             State.PROGRESSING,
             (
-                "ClusterIssuer/internal: because; if it stays so, see whether there is such an issuer:"
-                " kubectl get certificaterequests.cert-manager.io -n openstack"
+                "ClusterIssuer/internal: because; if this lasts, check the issuer and its"
+                " requests: kubectl get certificaterequests.cert-manager.io -n openstack"
             ),
         ),
         (refused, State.FAILED, "spec.issuerRef: ClusterIssuer/internal refused it: because"),
@@ -149,9 +149,9 @@ def test_an_issuer_that_cannot_be_trusted_is_told_apart(release: Release) -> Non
     order = first(release)
     itself = secret_data(issued(order)["Secret", "pki-probe-issued"])["tls.crt"]
     cases = {
-        "lets each certificate sign itself": issued(order, {"ca.crt": itself}),
-        "hands out no ca.crt; put its authority into a Secret": issued(order, {"ca.crt": ""}),
-        "does not belong to the key": issued(order, {"tls.key": THEIRS.key}),
+        "issues self-signed certificates": issued(order, {"ca.crt": itself}),
+        "provides no ca.crt; store its authority in a Secret": issued(order, {"ca.crt": ""}),
+        "does not match its key": issued(order, {"tls.key": THEIRS.key}),
     }
     for text, children in cases.items():
         made = ordered(release, children=children)
@@ -234,15 +234,15 @@ def test_the_last_good_certificate_stays_in_use(release: Release) -> None:
     good = secret_data(known["Secret", "mariadb-tls"])
     another = pki.authority("another", "another", NOW)
     cases = {
-        "is by none of the authorities": issued(order, by=another),
-        "does not belong to the key": issued(order, {"tls.key": another.key}),
+        "is not signed by any of the authorities": issued(order, by=another),
+        "does not match its key": issued(order, {"tls.key": another.key}),
         "cannot be read": issued(order, {"tls.crt": "none"}),
     }
     for text, found in cases.items():
         made = server(release, children={**known, **found})
         assert secret_data(objects(made)["Secret", "mariadb-tls"]) == good
         assert text in verdict(made, "Certificate").message
-        assert verdict(made, "Certificate").message.endswith("; the one before stays in use")
+        assert verdict(made, "Certificate").message.endswith("; the previous one stays in use")
     gone = {k: obj for k, obj in known.items() if k != ("Secret", "mariadb-tls-issued")}
     assert secret_data(objects(server(release, children=gone))["Secret", "mariadb-tls"]) == good
 
@@ -274,7 +274,7 @@ def test_a_public_authority_certifies_no_name_inside_the_cluster(release: Releas
     }
     said = verdict(made, "Issuer")
     assert said.ready
-    assert "ClusterIssuer/internal (ACME) certifies public names alone" in said.message
+    assert "ClusterIssuer/internal (ACME) certifies only public names" in said.message
 
 
 def test_an_authority_of_a_cluster_certifies_all_names(release: Release) -> None:

@@ -298,7 +298,7 @@ def test_nothing_is_done_in_the_dark(cloud: Cloud) -> None:
     cloud.spec["authorityGeneration"] = 2
     cloud.look()
     cloud.now += DAY
-    assert "waits for what the cluster says" in rotation(cloud.look(facts={})).message
+    assert "waits for the state of their users" in rotation(cloud.look(facts={})).message
     assert rotation(cloud.look(facts={})).cause == "Trusting"
 
 

@@ -83,8 +83,8 @@ def test_no_login_goes_by_http_to_a_server_of_others(kind: str, spec: dict[str, 
     assert found
     assert found[0].startswith(path)
     assert found[0].endswith(
-        "the login would go to a.org by http, where others read it; write https, or the operator's administrator may "
-        "allow it by --allow-plain-text-to 'openstack=a.org'"
+        "the login would go to a.org unencrypted; use https, or the operator's administrator may "
+        "allow it with --allow-plain-text-to 'openstack=a.org'"
     )
     assert not faults(kind, spec, "openstack=a.org", **{"ca.crt": "PEM"})
 
@@ -134,8 +134,8 @@ BARE: list[tuple[str, dict[str, Any], str]] = [
 def test_servers_outside_of_the_cluster_are_called_by_tls(kind: str, spec: dict[str, Any], path: str) -> None:
     (text,) = faults(kind, spec)
     assert text == (
-        f"{path}: the login would go to a.example.org without TLS, where others read it; put ca.crt into Secret 's', "
-        "or the operator's administrator may allow it by --allow-plain-text-to 'openstack=a.example.org'"
+        f"{path}: the login would go to a.example.org without TLS; add ca.crt to Secret 's', "
+        "or the operator's administrator may allow it with --allow-plain-text-to 'openstack=a.example.org'"
     )
     assert not faults(kind, spec, **{"ca.crt": "PEM"})
     assert not faults(kind, spec, "*.example.org")

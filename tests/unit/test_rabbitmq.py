@@ -192,11 +192,11 @@ def test_clients_outside_reach_the_port_with_tls_alone(release: Release) -> None
 
 @pytest.mark.security
 def test_without_tls_no_client_outside_reaches_it(release: Release) -> None:
-    with pytest.raises(SpecError, match=r"^spec\.tls: clients outside of the cluster use TLS alone"):
+    with pytest.raises(SpecError, match=r"^spec\.tls: clients outside the cluster need TLS"):
         planned(release, {"remoteAccess": {"host": "192.0.2.10"}})
 
 
 def test_a_broker_of_another_operator_has_no_access_from_outside(release: Release) -> None:
     spec = {"provider": "rabbitmq-cluster-operator"}
-    with pytest.raises(UnsupportedError, match=r"^spec\.remoteAccess: only a builtin broker has it"):
+    with pytest.raises(UnsupportedError, match=r"^spec\.remoteAccess: only provider builtin supports it"):
         outside(release, spec, installed_kinds=InstalledKinds([KIND]))

@@ -103,7 +103,7 @@ def test_all_members_stop_before_one_starts_that_encrypts(release: Release) -> N
     assert runs(first) == (0, True)
     verdict = next(step.verdict for step in first if step.name == "Server")
     assert verdict
-    assert verdict.message.startswith("all members stop, to go on encrypted among each other")
+    assert verdict.message.startswith("all members stop, then start again encrypted between each other")
     stopping = rolled_out(first)
     assert runs(planned(release, 3, REQUIRED, with_status(stopping, replicas=1))) == (0, True)
     started = planned(release, 3, REQUIRED, with_status(stopping, replicas=0))

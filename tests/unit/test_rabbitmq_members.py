@@ -96,7 +96,7 @@ def test_an_order_is_taken_while_nobody_serves_and_stays_the_same(release: Relea
     annotations = {FORCE: NAMES[0]}
     taken = planned(release, *down, annotations=annotations, draw=lambda: "one")
     assert order(taken) == {"member": NAMES[0], "token": "one"}
-    assert f"{NAMES[0]} is to begin alone when it starts, as ordered" in recovery(taken)
+    assert f"{NAMES[0]} starts alone, as ordered" in recovery(taken)
     (held,) = (obj for obj in taken.objects if key(obj) == ("Secret", "rabbitmq-orders"))
     children = {key(held): held}
     again = planned(release, *down, annotations=annotations, children=children, draw=lambda: "two")

@@ -62,8 +62,8 @@ def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
     assert step in server(waiting).after
     assert step.verdict
     assert step.verdict.message == (
-        "the upgrade to RabbitMQ 4.0 waits until all members serve, since it replaces them one by one;"
-        " rabbitmq-server-1 down. Bring them back, or set the earlier version again"
+        "the upgrade to RabbitMQ 4.0 waits until all members serve; rabbitmq-server-1"
+        " down. Repair them, or set the old version again"
     )
     begins = gate(made(release, THREE, "3.13", pods=pods(True, True, True)))
     assert begins
@@ -73,12 +73,14 @@ def test_an_upgrade_waits_until_all_members_serve(release: Release) -> None:
 
 @pytest.mark.parametrize("spec", [{}, THREE])
 def test_an_upgrade_that_rabbitmq_does_not_support_is_refused(release: Release, spec: dict[str, Any]) -> None:
-    message = r"spec.release: 3.12 runs, from which there is no upgrade to 4.0; begin with 3.13"
+    message = r"spec.release: 3.12 runs and cannot be upgraded to 4.0; upgrade to 3.13"
     with pytest.raises(SpecError, match=message):
         made(release, spec, "3.12")
-    with pytest.raises(SpecError, match=r"spec.release: 4.2 runs, whose data 4.0 cannot read; set that again"):
+    with pytest.raises(
+        SpecError, match=r"spec.release: 4.0 cannot read the data of the running 4.2; set the old version again"
+    ):
         made(release, spec, "4.2")
-    with pytest.raises(SpecError, match=r"spec.image: 4.0 runs, whose data 3.13.7 cannot read"):
+    with pytest.raises(SpecError, match=r"spec.image: 3.13.7 cannot read the data of the running 4.0"):
         made_with_image(release, spec)
 
 
@@ -113,7 +115,7 @@ def test_to_a_version_without_a_way_in_place_services_move(release: Release) -> 
     assert new.outcome.published["quorumOnly"] == "true"
     assert "quorumOnly" not in made(release, {}).outcome.published
     running = {key(obj): granted(obj) for obj in server(made(release, {})).workloads}
-    message = r"spec.version: 4.0 runs, .* make another RabbitMQ of it, and move the services"
+    message = r"spec.version: 4.0 cannot be upgraded .* create another RabbitMQ of that version, and move the services"
     with pytest.raises(SpecError, match=message):
         plan(context(RABBITMQ, {"version": "4.3"}, release=release, children=running))
 

@@ -64,7 +64,7 @@ def test_a_broken_file_changes_nothing_and_is_said_once(tmp_path: Path, broken: 
     with capture_logs() as logs:
         assert [image(files), image(files)] == ["one", "one"]
     assert [(entry["log_level"], entry["event"]) for entry in logs] == [
-        ("error", "release file is broken; the version before stays in use")
+        ("error", "release file is broken; its previous version stays in use")
     ]
     mounted(tmp_path, GOOD % "three", "..3")
     assert image(files) == "three"

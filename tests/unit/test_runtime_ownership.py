@@ -105,8 +105,8 @@ def test_the_schema_of_an_older_resource_is_its_own(scene: Scene, name: str) -> 
     mine = scene.add("glance-db", EARLY, database="glance", user="glance")
     thief = scene.add("a-thief", LATE, database=name, user="thief")
     assert scene.ownership.conflicts(thief).problems == {
-        "spec.database": f"schema {name!r} of MariaDB/mariadb belongs to MariaDBDatabase/glance-db,"
-        " which was here first; choose another one, or delete this resource"
+        "spec.database": f"schema {name!r} of MariaDB/mariadb belongs to the older"
+        " MariaDBDatabase/glance-db; choose another name, or delete this resource"
     }
     assert scene.taken(mine) == set()
     assert scene.taken(scene.add("b-thief", LATE, database="other", user=name)) == {"spec.user"}
@@ -175,8 +175,8 @@ def test_a_domain_belongs_to_its_service_and_both_administrators_share_it() -> N
     second = scene.add("a--b", LATER, (SERVICE, "heat"), domain="heat", administrator="heat_B")
     assert (scene.taken(first), scene.taken(second)) == (set(), set())
     assert scene.ownership.conflicts(thief).problems == {
-        "spec.domain": "domain 'Heat' of Keystone/keystone belongs to KeystoneDomain/a,"
-        " which was here first; choose another one, or delete this resource"
+        "spec.domain": "domain 'Heat' of Keystone/keystone belongs to the"
+        " older KeystoneDomain/a; choose another name, or delete this resource"
     }
 
 
@@ -211,8 +211,8 @@ def test_a_refusal_of_an_entry_of_the_catalog_says_where_it_is() -> None:
         for name, at in (("keystone-catalog", EARLY), ("thief", LATE))
     )
     assert scene.ownership.conflicts(thief).problems == {
-        "spec.type": "service type 'identity' in RegionOne of Keystone/keystone belongs to"
-        " KeystoneService/keystone-catalog, which was here first; choose another one, or delete this resource"
+        "spec.type": "service type 'identity' in RegionOne of Keystone/keystone"
+        " belongs to the older KeystoneService/keystone-catalog; choose another name, or delete this resource"
     }
 
 
@@ -222,8 +222,8 @@ def test_the_administrator_of_a_domain_is_no_user_of_a_younger_resource() -> Non
     scene.put(domains, "heat-domain", EARLY, spec={"domain": "heat", "administrator": "heat_domain_admin"})
     thief = scene.add("thief", LATE, domain="Heat", user="heat_domain_admin")
     assert scene.ownership.conflicts(thief).problems == {
-        "spec.user": "user 'heat_domain_admin' of Keystone/keystone belongs to KeystoneDomain/heat-domain,"
-        " which was here first; choose another one, or delete this resource"
+        "spec.user": "user 'heat_domain_admin' of Keystone/keystone belongs to the older"
+        " KeystoneDomain/heat-domain; choose another name, or delete this resource"
     }
 
 

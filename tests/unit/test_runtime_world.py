@@ -134,7 +134,7 @@ def test_a_hint_to_what_is_too_much_names_kinds_in_full(world: World) -> None:
     with pytest.raises(Transient) as caught:
         world.check_complete(cloud)
     assert str(caught.value) == (
-        "the namespace holds too many or too large pkis, secrets with the operator's labels, more than 32 MiB; delete "
+        "the pkis, secrets of this namespace with the operator's labels exceed 32 MiB; delete "
         "what is not the operator's: kubectl get pkis.openstack.k8s.io,secrets -n x "
         "-l app.kubernetes.io/managed-by=openstack-operator"
     )

@@ -48,13 +48,13 @@ def test_a_required_rule_selects_no_pods_of_other_namespaces() -> None:
     advice = "so that the rule selects pods of this namespace, or make it a preferred rule"
     (selector,) = repelled("Memcached", {"affinity": away(TERM, EVERYWHERE)})
     assert selector == (
-        f"{where}[1].namespaceSelector: a selector of namespaces would keep pods of other namespaces off the nodes of "
-        f"these; remove namespaceSelector, {advice}"
+        f"{where}[1].namespaceSelector: a selector of namespaces would keep pods of other namespaces off these "
+        f"nodes; remove namespaceSelector, {advice}"
     )
     (names,) = repelled("Memcached", {"affinity": away({**TERM, "namespaces": ["openstack", "bank"]})})
     assert names == (
-        f"{where}[0].namespaces: a list with other namespaces would keep pods of other namespaces off the nodes of "
-        f"these; remove namespaces, {advice}"
+        f"{where}[0].namespaces: a list with other namespaces would keep pods of other namespaces off these "
+        f"nodes; remove namespaces, {advice}"
     )
 
 
@@ -98,7 +98,7 @@ def test_classes_of_kubernetes_itself_need_the_administrator() -> None:
         assert fault == (
             f"spec.priorityClassName: '{name}' is for Kubernetes' own programs: to run such pods, it ends pods of "
             "other namespaces; choose a class that does not begin with 'system-', or the operator's administrator may "
-            f"allow it by --priority-classes 'openstack={name}'"
+            f"allow it with --priority-classes 'openstack={name}'"
         )
     for name in ("high", "my-system-class", "systemic"):
         assert preempting("Memcached", {"priorityClassName": name}) == []

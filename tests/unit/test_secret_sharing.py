@@ -263,9 +263,9 @@ async def test_no_field_reads_a_secret_of_another_resource(
 ) -> None:
     (text,) = await scene.refused(kind, spec)
     assert text == (
-        f"{path}: the operator keeps Secret 'glance-credentials' for Glance/glance; name a Secret of your own."
-        f" An administrator who knows who wrote {kind}/mine, and lets them read this Secret, adds {kind}/mine to its"
-        " annotation openstack.k8s.io/allowed-resources"
+        f"{path}: the operator manages Secret 'glance-credentials' for Glance/glance; use a Secret of your"
+        f" own. An administrator who trusts the author of {kind}/mine can add {kind}/mine to the"
+        " Secret's annotation openstack.k8s.io/allowed-resources"
     )
     assert "kubectl" not in text
 
@@ -338,7 +338,7 @@ async def test_every_secret_of_the_operators_is_its_own(
 ) -> None:
     scene.secret(name, owner, **changes)
     (text,) = await scene.refused("Placement", {"tls": {"secretRef": {"name": name}}})
-    assert f"the operator keeps Secret {name!r} for {owner or 'itself'}" in text
+    assert f"the operator manages Secret {name!r} for {owner or 'itself'}" in text
 
 
 @pytest.mark.security
@@ -346,7 +346,7 @@ async def test_labels_and_owner_references_of_a_resource_open_no_secret(scene: S
     spec = {"vhost": "a", "user": "a", "passwordSecretRef": STOLEN}
     forged = scene.resource("RabbitMQVhost", "forged", "Glance/glance")
     waiting = await scene.findings("RabbitMQVhost", forged, spec)
-    assert waiting.waiting == ["waiting for Glance/glance to be looked at"], "the Glance was not planned yet"
+    assert waiting.waiting == ["waiting for the first pass over Glance/glance"], "the Glance was not planned yet"
     scene.plans("Glance/glance", ("Secret", "glance-credentials"))
     assert (await scene.findings("RabbitMQVhost", forged, spec)).refused
 
@@ -360,7 +360,9 @@ async def test_a_copy_is_as_secret_as_what_it_is_a_copy_of(scene: Scene) -> None
     scene.secret("copy", "SecretAggregate/copies")
     of_copy = {"name": "copy"}
     (text,) = await scene.refused("RabbitMQVhost", {"vhost": "a", "user": "a", "passwordSecretRef": of_copy})
-    assert "SecretAggregate/copies copies it: the operator keeps Secret 'keystone-admin' for Keystone/keystone" in text
+    assert (
+        "SecretAggregate/copies copies it: the operator manages Secret 'keystone-admin' for Keystone/keystone"
+    ) in text
     assert not await scene.refused("Tempest", {"keystone": {**APP, "appCredentialRef": of_copy}})
 
 
@@ -461,7 +463,7 @@ async def test_an_account_that_waits_for_a_plan_is_looked_at_again(scene: Scene)
     gatherer = Gatherer(scene.world, services=SERVICES)
     gathered = await gatherer.gather(OWN["MariaDBDatabase"], account, spec, admin=True)
     assert gathered.missing
-    assert "waiting for Glance/glance to be looked at" in gathered.missing.message
+    assert "waiting for the first pass over Glance/glance" in gathered.missing.message
     assert Result(after=30).within(gathered.recheck_after) == Result(after=1)
     scene.plans("Glance/glance", ("Secret", "glance-credentials"), ("MariaDBDatabase", "glance-db"))
     gathered = await gatherer.gather(OWN["MariaDBDatabase"], account, spec, admin=True)

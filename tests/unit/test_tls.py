@@ -107,7 +107,7 @@ def test_a_certificate_that_is_brought_is_used_while_it_is_good(release: Release
     cases: list[tuple[dict[str, Any], str]] = [
         ({"names": {"db.example.org"}}, "the certificate lacks mariadb.openstack.svc.cluster.local"),
         ({"now": NOW + 60 * DAY}, "the certificate ended at 2026-01-30"),
-        ({"files": {"ca.crt": other}}, "the certificate is by none of the authorities"),
+        ({"files": {"ca.crt": other}}, "the certificate is not signed by any of the authorities"),
         ({"files": {"ca.crt": "none"}}, "ca.crt cannot be read"),
         ({"files": {"tls.key": "none"}}, "the certificate cannot be read"),
     ]
@@ -119,7 +119,7 @@ def test_a_certificate_that_is_brought_is_used_while_it_is_good(release: Release
         verdict = next(step.verdict for step in later if step.name == "Certificate")
         assert verdict
         assert verdict.message.startswith(f"spec.tls.secretRef: Secret 'mine': {text}")
-        assert verdict.message.endswith("; the one before stays in use")
+        assert verdict.message.endswith("; the previous one stays in use")
 
 
 def clustered(release: Release, **changes: Any) -> tuple[str, dict[str, str], dict[tuple[str, str], Object]]:

@@ -168,7 +168,7 @@ def test_a_success_of_a_day_ago_is_checked_again(releases: Mapping[str, Release]
     check = step(old, "Preflight")
     assert check is not None
     assert check.verdict is not None
-    assert check.verdict.message == "the check is older than a day, and is repeated"
+    assert check.verdict.message == "the check is older than a day, and runs again"
     assert old.outcome.wake
     assert jobs(planned(releases, live | ended(first, "a time of a user"), **spec)) == ["db-sync", "preflight"]
 
@@ -345,7 +345,9 @@ def test_a_field_that_the_new_release_refuses_leaves_the_old_one(
     assert check.verdict.state is State.FAILED
     assert check.verdict.message == f"not with release {NEW}: spec.config.DEFAULT.old: no such option"
     begun = rolled_out(planned(releases, running="", release="2025.2"))
-    with pytest.raises(SpecError, match=r"an upgrade to 2025\.2 is under way; set that until it is done, or 2025\.1"):
+    with pytest.raises(
+        SpecError, match=r"an upgrade to 2025\.2 is in progress; set that release until it is done, or 2025\.1"
+    ):
         planned(releases, begun)
 
 
@@ -440,7 +442,7 @@ def test_an_option_that_the_new_release_has_no_more_fails_its_check(releases: Ma
     assert check
     assert check.verdict
     assert check.verdict.state is State.FAILED
-    text = "spec.config.DEFAULT.old: Placement 2026.1 has this option no more; remove it"
+    text = "spec.config.DEFAULT.old: Placement 2026.1 no longer has this option; remove it"
     assert check.verdict.message == f"not with release {NEW}: {text}"
 
 

@@ -132,10 +132,10 @@ class Fault:
 
 _OF_MEMBER = {"namespace": NAMESPACE, "pod": "rabbitmq-server-0"}
 _OF_JOB = {"namespace": NAMESPACE, "job": f"{NAMESPACE}/keystone-api"}
-_BLOCKED = "rabbitmq-server-0 has no memory or no disk left: clients that publish wait, at all members"
+_BLOCKED = "rabbitmq-server-0 has no free memory or disk: publishers wait on all members"
 _NO_OPERATOR = (
-    "no openstack-operator acts, or Prometheus does not read its metrics: what fails may not be healed, and "
-    "certificates and keys may not be renewed"
+    "no openstack-operator is active, or Prometheus cannot scrape it: failures may not be repaired, "
+    "and certificates and keys not renewed"
 )
 _SILENT = "no pod of openstack/keystone-api answers Prometheus"
 _OF_RESOURCE = {"namespace": NAMESPACE, "kind": "Keystone", "name": "keystone"}
@@ -159,7 +159,7 @@ FAULTS = (
         "OpenStackAPIFails",
         {_FAILED: f"0+13x{LENGTH}"},
         _OF_JOB,
-        "of the requests to openstack/keystone-api, 12.5% are answered with 5xx",
+        "openstack/keystone-api answers 12.5% of requests with 5xx",
         first_minute=1,  # a rate needs two samples
     ),
     Fault("OpenStackSilent", {_UP: f"0x{LENGTH}"}, _OF_JOB, _SILENT),
@@ -182,7 +182,7 @@ FAULTS = (
         "OpenStackMemberMissing",
         {_READY["mariadb-server"]: f"2x{LENGTH}"},
         _of_workload("mariadb-server"),
-        "1 of the members of mariadb-server do not serve: it may not survive the next loss",
+        "1 of the members of mariadb-server do not serve: losing another one may stop it",
     ),
     Fault(
         "OpenStackServiceDown",
@@ -212,7 +212,7 @@ FAULTS = (
         "OpenStackDatabaseConnections",
         {_CONNECTED: f"90x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "mariadb-server-0"},
-        "mariadb-server-0 has 90% of the clients that it may have",
+        "mariadb-server-0 uses 90% of its allowed connections",
     ),
     Fault(
         "OpenStackOVNLeaderless",
@@ -243,13 +243,13 @@ FAULTS = (
         "OpenStackValkeyApart",
         {_COPY: f"0x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "valkey-server-1"},
-        "valkey-server-1 does not get what its primary writes: it is no copy to fall back on",
+        "valkey-server-1 does not replicate from its primary, and cannot replace it",
     ),
     Fault(
         "OpenStackMemcachedEvicts",
         {_EVICTED: f"0+180x{LENGTH}"},
         {"namespace": NAMESPACE, "pod": "memcached-server-0"},
-        "memcached-server-0 drops 3 items a second for which it has no memory: services ask Keystone again",
+        "memcached-server-0 drops 3 items a second for lack of memory: services query Keystone again",
         first_minute=2,  # a rate of five minutes
     ),
     *(
@@ -273,13 +273,13 @@ FAULTS = (
         "OpenStackOperatorStuck",
         {_PASSES: f"5x{LENGTH}"},
         {"namespace": "openstack-operator", "pod": "openstack-operator-0"},
-        "openstack-operator-0 has 2 resources to work on, and finishes none",
+        "openstack-operator-0 has 2 resources queued, and finishes none",
     ),
     Fault(
         "OpenStackOperatorFails",
         {_PANICS: f"0 1x{LENGTH - 1}"},
         {"namespace": "openstack-operator", "controller": "Keystone"},
-        "passes over resources of kind Keystone end with a fault of the operator",
+        "passes over resources of kind Keystone end with a bug of the operator",
         first_minute=1,
     ),
     Fault("OpenStackOperatorGone", {_LEADER: _NO_SAMPLE}, {}, _NO_OPERATOR),

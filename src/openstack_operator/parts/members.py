@@ -223,7 +223,7 @@ def ordered_member(ctx: Context[Any], annotation: str, pods: Sequence[str]) -> s
     """
     pod = ctx.annotations.get(annotation, "")
     if pod and pod not in pods:
-        choice = f"choose from {', '.join(pods)}" if pods else "with one member there is nothing to choose"
+        choice = f"choose from {', '.join(pods)}" if pods else "the service has one member only; remove this"
         raise SpecError(f"metadata.annotations[{annotation}]", f"there is no member {pod!r}; {choice}")
     return pod
 

@@ -22,7 +22,7 @@ def next_times(schedule: str, after: datetime, count: int = _SAMPLE) -> Sequence
     except CronSimError as error:
         raise ValueError(str(error)) from error
     if not times:
-        raise ValueError("no date has it")
+        raise ValueError("no date matches it")
     return times
 
 

@@ -114,4 +114,4 @@ def condition_fault(kind: str, condition: str) -> str:
         return ""
     nearest = difflib.get_close_matches(condition, sorted(types), n=1)
     meant = f"did you mean {nearest[0]}?" if nearest else "write Ready, or one of docs/reference/conditions.md"
-    return f"a {kind} never has the condition {condition!r}; {meant}"
+    return f"{kind} has no condition {condition!r}; {meant}"

@@ -33,7 +33,7 @@ def unused(field: str, uses: Mapping[str, Sequence[str]], *chosen: str) -> Ignor
         for each in fields:
             values.setdefault(each, []).append(value)
     return {
-        each: f"only {field} {' or '.join(users)} uses it; remove it, or choose that"
+        each: f"only {field} {' or '.join(users)} uses it; remove it, or set that"
         for each, users in values.items()
         if not set(users) & set(chosen)
     }

@@ -33,8 +33,8 @@ def image_verdict(ctx: Context[Model]) -> dict[str, Verdict]:
         advice = f"set imageProfile: {min(families)}"
     fields = ", ".join(f"{path} {image}" for path, image in list(images.items())[:_LIST_LIMIT])
     text = (
-        f"{fields}: started with the commands, files and users of profile {profile}, and configured for release "
-        f"{ctx.release.name}; if an image has others, {advice}"
+        f"{fields}: these images run with the commands, files and users of profile {profile} and "
+        f"release {ctx.release.name}; if an image differs, {advice}"
     )
     return {IMAGE_PROFILE: Verdict(State.READY, text, "ImageMismatch" if families else "ImageAssumed")}
 

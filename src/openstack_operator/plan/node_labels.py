@@ -62,7 +62,7 @@ def unused_labels(nodes: Mapping[str, Mapping[str, str]]) -> dict[str, Verdict]:
         f"{label} of {', '.join(names[:_MOST])}{f' and {len(names) - _MOST} more' if len(names) > _MOST else ''}"
         for label, names in sorted(names_by_label.items())
     ]
-    advice = f"a kubelet may set such a label of its own node; give it the same label below {PREFIX}"
+    advice = f"a kubelet may set this label on its own node; use the same label below {PREFIX}"
     return {CONDITION: Verdict(State.READY, f"{'; '.join(texts)}: {advice}", "NotRestricted")} if texts else {}
 
 

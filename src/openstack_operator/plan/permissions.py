@@ -48,7 +48,7 @@ class Permissions:
     def check_issuer_hosts(self, path: str, namespace: str, domain: str, issuer: str, hosts: Iterable[str]) -> None:
         """Refuse names that an issuer of the whole cluster may not certify for this namespace."""
         if lacking := sorted(host for host in hosts if not self._is_certifiable(host, namespace, domain)):
-            text = f"{issuer} serves the whole cluster, and this namespace may not have certificates for"
+            text = f"{issuer} is cluster-wide, and this namespace may not get certificates for"
             self._lacks(path, f"{text} {', '.join(lacking)}", "issuer-hosts", namespace, lacking[0])
 
     def check_store_key(self, path: str, namespace: str, store: str, key: str) -> None:
@@ -60,19 +60,19 @@ class Permissions:
             return
         if {key, f"{namespace}={key}"} & set(self.secret_store_keys):
             return
-        text = f"{store} serves the whole cluster, and {key!r} is not below {namespace!r}; choose a key such as"
+        text = f"{store} is cluster-wide, and {key!r} is not below {namespace!r}; choose a key such as"
         self._lacks(path, f"{text} {namespace}/k-orc", "secret-store-keys", namespace, key)
 
     def check_annotation(self, path: str, namespace: str, name: str) -> None:
         """Refuse an annotation of an Ingress that is not on the list."""
         if not _allows(self.ingress_annotations, namespace, name):
-            text = "a controller of the whole cluster obeys it; remove it, or write a value that everybody may write"
+            text = "a cluster-wide controller acts on it; remove it, or use one of the allowed values"
             self._lacks(path, text, "ingress-annotations", namespace, name)
 
     def check_service_annotation(self, path: str, namespace: str, name: str) -> None:
         """Refuse an annotation of a Service or a route that is not on the list."""
         if not _allows(self.service_annotations, namespace, name):
-            text = "it may be an order to a proxy of the whole cluster; remove it"
+            text = "it may configure a cluster-wide proxy; remove it"
             self._lacks(path, text, "service-annotations", namespace, name)
 
     def check_pod_metadata(self, path: str, namespace: str, name: str, reason: str) -> None:
@@ -105,7 +105,7 @@ NO_PERMISSIONS = Permissions()
 
 def whom_to_ask(flag: str, namespace: str, entry: str) -> str:
     """Advise a user who needs more than is allowed."""
-    return f"the operator's administrator may allow it by --{flag} '{namespace}={entry}'"
+    return f"the operator's administrator may allow it with --{flag} '{namespace}={entry}'"
 
 
 def is_own_service(host: str, namespace: str, domain: str) -> bool:

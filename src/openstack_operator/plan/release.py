@@ -76,7 +76,7 @@ class Release:
             return entry
         if version not in entry.versions:
             choices = ", ".join(sorted({entry.version, *entry.versions}, key=major))
-            remedy = f"choose from {choices}" if entry.versions else f"remove it; there is only {entry.version}"
+            remedy = f"choose from {choices}" if entry.versions else f"remove it; only {entry.version} is available"
             raise SpecError("spec.version", f"release {self.name} has no {component} {version}; {remedy}")
         return entry.versions[version]
 
@@ -123,10 +123,12 @@ def check_version(entry: ReleaseEntry, running_version: str, version: str, path:
     if not old or not new or old == new:
         return False
     if new < old:
-        raise SpecError(path, f"{running_version} runs, whose data {version} cannot read; {way_back}")
+        raise SpecError(path, f"{version} cannot read the data of the running {running_version}; {way_back}")
     if new == major(entry.version) and old not in {major(each) for each in entry.upgrades_from}:
-        choices = f"begin with {' or '.join(entry.upgrades_from)}" if entry.upgrades_from else f"keep {running_version}"
-        raise SpecError(path, f"{running_version} runs, from which there is no upgrade to {version}; {choices}")
+        choices = (
+            f"upgrade to {' or '.join(entry.upgrades_from)} first" if entry.upgrades_from else f"keep {running_version}"
+        )
+        raise SpecError(path, f"{running_version} runs and cannot be upgraded to {version}; {choices}")
     return True
 
 

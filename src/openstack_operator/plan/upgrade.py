@@ -41,7 +41,7 @@ def check_hop(running_release: str, target: str) -> None:
     if old is None or new is None or new - old <= 1 or (new - old == 2 and target.endswith(".1")):
         return
     year = int(running_release.partition(".")[0])
-    message = f"{running_release} runs, from which OpenStack has no upgrade to {target}; upgrade to {year + 1}.1 first"
+    message = f"{running_release} runs, and OpenStack has no direct upgrade to {target}; upgrade to {year + 1}.1 first"
     raise SpecError("spec.release", message)
 
 
@@ -58,7 +58,10 @@ def plan_upgrade(ctx: Context[Any], make: Make) -> Plan:
         return make(ctx).with_steps(_check(ctx, checked, make)) if checked and not begun else make(ctx)
     check_hop(ctx.upgrades_from, target)
     if begun and begun != target:
-        message = f"an upgrade to {begun} is under way; set that until it is done, or {ctx.upgrades_from} to go back"
+        message = (
+            f"an upgrade to {begun} is in progress; set that release until it is done, or {ctx.upgrades_from} to "
+            f"go back"
+        )
         raise SpecError("spec.release", message)
     if begun:
         return _with_hold(ctx, make(ctx))
@@ -83,9 +86,9 @@ def _with_hold(ctx: Context[Any], plan: Plan) -> Plan:
     if ctx.spec.upgrade.complete:
         return plan.with_last(_is_completion)
     message = (
-        f"waits until spec.upgrade.complete is true. A cloud sets it in its services once all their programs are new,"
-        f" unless it is false in the spec of the cloud. Until then you"
-        f" can go back to {ctx.upgrades_from}"
+        f"waits until spec.upgrade.complete is true. The control plane sets it once all programs are new,"
+        f" unless its own spec says false. Before that"
+        f" you can go back to {ctx.upgrades_from}"
     )
     return plan.with_steps(Step(name=UPGRADE, verdict=waiting(message, UPGRADE_HELD)))
 
@@ -104,7 +107,8 @@ def check_way_back(ctx: Context[Any]) -> None:
     if begun := next((job for job in _later(ctx, target) if _component(job).endswith(COMPLETION)), None):
         release_of_job = _annotation(begun)
         message = (
-            f"the last step of the upgrade to {release_of_job} has begun; set that, or restore a backup of {target}"
+            f"the last step of the upgrade to {release_of_job} has begun; set that release, or restore a "
+            f"backup of {target}"
         )
         raise SpecError("spec.release", message)
 
@@ -138,7 +142,7 @@ def _recent(ctx: Context[Any], check: Step) -> Step:
     if (expires := min(begins) + CHECK_AGE) > ctx.now:
         return replace(check, wake=expires)
     without_job = tuple(obj for obj in check.objects if obj["kind"] != "Job")
-    verdict = progressing("the check is older than a day, and is repeated")
+    verdict = progressing("the check is older than a day, and runs again")
     return replace(check, objects=without_job, verdict=verdict, wake=ctx.now)
 
 

@@ -20,5 +20,5 @@ def object_segment(name: str, field: str) -> str:
     one that is no name there: the API server reads an escaped slash as a slash.
     """
     if name in _DOTS or "/" in name or "%" in name or not name.isprintable():
-        raise SpecError(field, f"{name!r} is no name of an object; use lower case letters, digits, dashes and dots")
+        raise SpecError(field, f"{name!r} is not an object name; use lower case letters, digits, dashes and dots")
     return segment(name)

@@ -49,15 +49,12 @@ def _faults(
     """Yield (host, what is wrong) of each address that is spoken to as plain text and is not near."""
     for address in addresses:
         host = host_of(address)
-        at = host or "a server that the spec does not say plainly"
+        at = host or "a server that the spec does not name literally"
         if address.lower().startswith("http://"):
             if not _is_own(host, namespace, domain):
-                yield host, f"the login would go to {at} by http, where others read it; write https"
+                yield host, f"the login would go to {at} unencrypted; use https"
         elif is_bare and "://" not in address and not _is_near(host, domain):
-            yield (
-                host,
-                f"the login would go to {at} without TLS, where others read it; put ca.crt into Secret {secret!r}",
-            )
+            yield host, f"the login would go to {at} without TLS; add ca.crt to Secret {secret!r}"
 
 
 def _is_own(host: str, namespace: str, domain: str) -> bool:

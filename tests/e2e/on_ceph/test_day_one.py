@@ -251,7 +251,7 @@ def test_a_ceph_of_others_gets_pools_and_clients(cluster: Kubernetes, cloud: Clo
     [
         ("wrong-key", {"key": "AQAAAAAAAAAAABAA" + "A" * 22 + "=="}, "the key of client.cinder is refused"),
         ("no-monitor", {"monitor": "127.0.0.1:3300"}, "the monitors cannot be reached"),
-        ("no-pool", {"pool": "nowhere"}, "there is no pool 'nowhere' for client.cinder"),
+        ("no-pool", {"pool": "nowhere"}, "the pool 'nowhere' of client.cinder is missing"),
     ],
 )
 def test_problems_of_an_external_ceph_are_named(

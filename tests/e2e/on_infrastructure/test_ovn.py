@@ -252,7 +252,7 @@ def _check_order(watch: Watch) -> None:
         # The highest number first, and each after the one before it served.
         times = [(served([pod])[0], created([pod])[0]) for pod in reversed(members)]
         assert all(one[0] <= other[1] for one, other in pairwise(times))
-    assert any("come after ovn-controller on all nodes" in message for message in watch.said)
+    assert any("after ovn-controller on all nodes" in message for message in watch.said)
 
 
 def test_a_new_server_is_reached(stood: tuple[Session, Cloud], guest: Guest) -> None:
@@ -263,7 +263,7 @@ def test_a_new_server_is_reached(stood: tuple[Session, Cloud], guest: Guest) -> 
 def test_ovn_refuses_to_go_back_a_version(watch: Watch) -> None:
     before = {pod["metadata"]["uid"] for component in CONTROL for pod in watch.pods(component)}
     watch.patch(version=OLD)
-    message = f"spec.version: {NEW} runs, whose data {OLD} cannot read; set that again, or restore a backup"
+    message = f"spec.version: {OLD} cannot read the data of the running {NEW}; set that again, or restore a backup"
 
     def is_refused() -> bool:
         condition = conditions(watch.network())["Ready"]

@@ -100,7 +100,7 @@ def test_a_pki_uses_the_private_issuer_and_public_names_the_public_one(cluster: 
         until("the PKI to be Ready", lambda: view.ready(found("private")), 120, 1)
         issuer = lambda: view.conditions(found("public")).get("IssuerReady", {})  # noqa: E731
         until("the issuer to be named", lambda: PUBLIC in issuer().get("message", ""), 120, 1)
-        assert "certifies public names alone" in issuer()["message"]
+        assert "certifies only public names" in issuer()["message"]
         report.add(pki_of_a_public_issuer=issuer()["message"])
         # Names inside the cluster are by an authority of its own.
         until("the PKI to be Ready", lambda: view.ready(found("public")), 120, 1)

@@ -88,7 +88,7 @@ def plan_move(ctx: Context[Any], plan: Plan) -> Plan:
     if not (old_accounts := _left_accounts(ctx, plan)):
         return plan
     if len(brokers := sorted({broker_of(live) for live in old_accounts})) > 1:
-        text = f"the service moves between {' and '.join(brokers)}; set one of these until that is done"
+        text = f"the service moves between {' and '.join(brokers)}; keep one of these until the move is done"
         raise SpecError("spec.messaging.rabbitmqRef", text)
     vhosts_by_address = _vhosts_by_address(plan, {live["spec"]["vhost"] for live in old_accounts})
     vhosts_by_secret = _vhosts_by_secret(plan, vhosts_by_address)

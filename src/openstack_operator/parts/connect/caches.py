@@ -33,7 +33,7 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
     if trust and ctx.spec.image_profile == "kolla":
         raise UnsupportedError(
             "spec.cache.memcachedRef",
-            f"Memcached/{ref.name} has tls, of which the libraries in kolla's images know nothing; take tls away there",
+            f"Memcached/{ref.name} has tls, which kolla's images do not support; remove tls there",
         )
     return oslo.options.Memcached(at["servers"], trust, CACHE_CERTIFICATE if CACHE_CLIENT in at.published else "")
 
@@ -41,7 +41,7 @@ def memcached(ctx: Context[Any]) -> oslo.options.Memcached:
 def check_servers(path: str, servers: Iterable[str]) -> None:
     """Raise UnsupportedError for an address of IPv6, for which the clients of OpenStack have a spelling each."""
     if wrong := next((server for server in servers if server.startswith("[")), ""):
-        raise UnsupportedError(path, f"{wrong}: Memcached is called by a DNS name or an IPv4 address; write one")
+        raise UnsupportedError(path, f"{wrong}: clients of Memcached need a DNS name or an IPv4 address; write one")
 
 
 def cache(ctx: Context[Any]) -> Sections:

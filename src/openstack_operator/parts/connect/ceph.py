@@ -87,7 +87,7 @@ def ceph_client(
         message = f"CephStorage {source.storage.name!r} has no client for {use}; add it to its pools"
         raise MissingReference(f"{path}.cephStorageRef", message) from None
     if source.pool not in (None, pool):
-        message = f"CephStorage {source.storage.name!r} keeps {use} in {pool!r}; write that, or leave the pool unset"
+        message = f"CephStorage {source.storage.name!r} keeps {use} in {pool!r}; set that pool, or remove the field"
         raise Incomplete(f"{path}.pool", message)
     return Ceph(
         name="CephConnected",
@@ -249,6 +249,6 @@ def ignored_clients(ctx: Context[Any], plan: Plan) -> IgnoredFields:
         place = path.removeprefix("spec.").replace("[", ".").replace("]", "")
         field = f"{place}.cephClientRef"
         if source.storage:
-            advice[field] = "the CephStorage names the client; remove it"
-        advice[f"{field}.namespace"] = "the operator reads the Secret in this namespace alone; remove it"
+            advice[field] = "the CephStorage sets the client; remove it"
+        advice[f"{field}.namespace"] = "the operator reads only the Secret in this namespace; remove it"
     return advice

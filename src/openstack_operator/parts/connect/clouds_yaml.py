@@ -24,7 +24,7 @@ def cloud_auth(text: str) -> Mapping[str, str]:
         chosen = clouds["openstack"] if "openstack" in clouds or len(clouds) != 1 else next(iter(clouds.values()))
         return {str(name): value for name, value in chosen["auth"].items() if isinstance(value, str)}
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, UnicodeError):
-        raise ValueError("is not understood; it needs one cloud, or `openstack`, with auth") from None
+        raise ValueError("is not valid; it needs one cloud, or a cloud `openstack`, with auth") from None
 
 
 def credential_identity(entries: Mapping[str, str]) -> dict[str, Any]:
@@ -49,12 +49,12 @@ _ID, _NAME, _SECRET = (f"{_PREFIX}{name}" for name in ("id", "name", "secret"))
 def _check(text: str) -> None:
     """Raise ValueError for a text that costs more to read than its length suggests."""
     if len(text) > _MOST:
-        raise ValueError(f"is longer than {_MOST >> 10} KiB; keep the cloud alone that is used")
+        raise ValueError(f"is longer than {_MOST >> 10} KiB; keep only the cloud in use")
     depth = 0
     for event in yaml.parse(text, _LOADER):
         if isinstance(event, yaml.AliasEvent):
             # A few of them, each of the one before, stand for gigabytes.
-            raise ValueError("has an alias (`*name`); write what it stands for")
+            raise ValueError("has an alias (`*name`); write its value instead")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise ValueError(f"is nested deeper than {_DEEPEST} levels")

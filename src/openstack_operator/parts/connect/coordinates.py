@@ -68,7 +68,7 @@ _HOST = r"[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*"
 
 def address(at: Login, host: str | None, port: int | None, otherwise: tuple[str, int]) -> tuple[str, int]:
     """Return host and port of the spec, or else of the Secret, or else `otherwise`. Raises SpecError."""
-    port_text = at.matching("port", "[0-9]{1,5}", "a number of a port")
+    port_text = at.matching("port", "[0-9]{1,5}", "a port number")
     return (
         host or at.matching("host", _HOST, "a DNS name or an address") or otherwise[0],
         port or int(port_text or otherwise[1]),
@@ -95,8 +95,8 @@ def check_migration_reads(ctx: Context[Any]) -> None:
         value = data.get(key, "")
         if quote(value, safe="") != value and value != key_placeholder(ref.name, key):
             text = (
-                f"key {key!r} of Secret {ref.name!r} has other characters than letters, digits and '-._~', which the"
-                f" migrations of {ctx.kind} cannot read; choose another one on the server, and write it there"
+                f"key {key!r} of Secret {ref.name!r} may only have letters, digits and '-._~'"
+                f" for the migrations of {ctx.kind}; change it on the server and in the Secret"
             )
             raise Incomplete("spec.database.secretRef", text)
 
@@ -110,8 +110,8 @@ def remembered(ctx: Context[Any], name: str, server: str, path: str) -> kube.Obj
     stored_server = kube.secret_data(ctx.children.get(("Secret", secret_name))).get("server", server)
     if stored_server != server:
         text = (
-            f"the tables are on {stored_server}, and this is {server}; "
-            f"move them and delete Secret {secret_name!r}, or take it back"
+            f"the tables are on {stored_server}, not {server}; "
+            f"move them and delete Secret {secret_name!r}, or undo the change"
         )
         raise SpecError(path, text)
     return secret
@@ -126,7 +126,7 @@ def keystone_login(ctx: Context[Any], ref: AppCredentialRef | None) -> tuple[dic
     MissingReference if it holds none.
     """
     if not (secrets := ref.default_refs() if ref else {}):
-        raise SpecError("spec.keystone.appCredentialRef", "say how to log in at authUrl; set secretName")
+        raise SpecError("spec.keystone.appCredentialRef", "authUrl needs a login; set secretName")
     name, secret = next(iter(secrets.items()))
     at = login(ctx, secret, f"spec.keystone.appCredentialRef.{name}")
     credentials = at if at.data.keys() & {_ID, "username"} or _CLOUDS not in at.data else _cloud(at)

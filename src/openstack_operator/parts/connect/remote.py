@@ -120,7 +120,7 @@ def vhost(
     topology = ctx.children.get((_TOPOLOGY_VHOST, fitting(ctx.name(name))))
     cluster_name = topology["spec"]["rabbitmqClusterReference"]["name"] if topology else broker.name
     if cluster_name != broker.name or (cluster and old_brokers):
-        text = f"the messaging topology operator makes accounts on RabbitMQ/{cluster_name}, and these do not move"
+        text = f"the messaging topology operator manages accounts on RabbitMQ/{cluster_name}, which cannot move"
         raise SpecError("spec.messaging.rabbitmqRef", text)
     if cluster:
         return _by_topology_operator(ctx, cluster, called, name, creds, creds.of(password), limit)

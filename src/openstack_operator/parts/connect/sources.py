@@ -296,7 +296,7 @@ def catalog(
 
 def manual_step(name: str, task: str, after: Sequence[Step] = ()) -> Step:
     """Return a step that is always ready, and names a task for the administrator of an external Keystone."""
-    text = f"spec.keystone.authUrl comes without an administrator, so others have to make {task}"
+    text = f"spec.keystone.authUrl has no administrator: create {task} yourself"
     return Step(name=name, verdict=Verdict(State.READY, text), after=tuple(after))
 
 

@@ -59,9 +59,9 @@ def _provider(ctx: Context[Any], operator: str, kind: str, has_more: Mapping[str
     if name == AUTO:
         return BUILTIN if ctx.installed_kinds.missing(kind) else operator
     if owners and name not in owners:
-        fault = f"{ctx.kind}/{ctx.owner} is run by {owners[0]}, and what it holds does not move"
+        fault = f"{ctx.kind}/{ctx.owner} is run by {owners[0]}, and its data cannot move"
         raise SpecError(
-            _PROVIDER, f"{fault}; set {owners[0]} again, or make a {ctx.kind} of another name and move the data there"
+            _PROVIDER, f"{fault}; set {owners[0]} again, or create a {ctx.kind} of another name and move the data"
         )
     return name
 
@@ -78,7 +78,7 @@ def reject_unsupported(ctx: Context[Any], by: str, *fields: str) -> None:
     for field in fields:
         info = type(ctx.spec).model_fields[field]
         if getattr(ctx.spec, field) != info.get_default(call_default_factory=True):
-            text = f"{by} has nothing like it; remove the field, or choose provider builtin"
+            text = f"{by} does not support it; remove the field, or choose provider builtin"
             raise SpecError(f"spec.{info.alias or field}", text)
 
 
@@ -97,8 +97,8 @@ def ignored_when_delegated(plan: Plan, operator: str, kind: str, **advice: str) 
     """
     if not any(key(obj)[0] == kind for obj in plan.objects):
         return {}
-    text = f"no policy of this operator selects the pods of {operator}; write a NetworkPolicy for them"
-    pods = f"the pods are those of {operator}; set resources in place of defaultResources, or choose provider builtin"
+    text = f"this operator's policies do not apply to pods of {operator}; write a NetworkPolicy for them"
+    pods = f"{operator} creates the pods; set resources instead of defaultResources, or choose provider builtin"
     ignored = {"networkPolicies": text, **dict.fromkeys(("podAnnotations", "podLabels", "defaultResources"), pods)}
     return {**ignored, **{name.replace("_", "."): advice[name] for name in advice}}
 
@@ -150,7 +150,7 @@ def declared_server(server: ServerT | None) -> ServerT:
     stored before the API server checked that.
     """
     if server is None:
-        raise SpecError("spec.external", "provider external needs it; write where the server is")
+        raise SpecError("spec.external", "provider external needs the address of the server; set it")
     return server
 
 
@@ -159,7 +159,7 @@ def external(ctx: Context[Any], server: ExternalServer, user: str, password: str
     `password`. Raises SpecError if it lacks one, or if the spec asks for a certificate.
     """
     if isinstance(ctx.spec, UsesTLS) and ctx.spec.tls:
-        raise SpecError("spec.tls", "the server has a certificate or not; put its ca.crt into external.secretRef's")
+        raise SpecError("spec.tls", "provider external takes TLS from its Secret; add ca.crt to external.secretRef's")
     at = login(ctx, server.secret_ref, "spec.external.secretRef")
     admin = kube.secret(ctx, ctx.name("admin"), {user: at["username"], password: at["password"]})
     hosts = ",".join(dict.fromkeys(host_of(address) for address in server.addresses))

@@ -132,7 +132,7 @@ def public_endpoint(
 def _name(component: str, expose: Expose) -> str:
     """Return `host` for the API; for other components a sibling of it, which the same wildcard certificate covers."""
     if not expose.host:
-        raise SpecError("spec.expose.host", f"type {expose.type} needs the name by which clients outside come")
+        raise SpecError("spec.expose.host", f"type {expose.type} needs a host name for clients outside the cluster")
     label, dot, rest = expose.host.partition(".")
     return expose.host if component == "api" else f"{label}-{component}{dot}{rest}"
 
@@ -219,9 +219,7 @@ def _encrypted(ctx: Context[Any], service: str, certificate: Certified) -> Mappi
 
 def _route(ctx: Context[Any], component: str, port: int, expose: Expose, certificate: Certified) -> tuple[Object, ...]:
     if expose.gateway is None:
-        raise SpecError(
-            "spec.expose.gateway", "type Gateway needs the Gateway that clients outside call; set parentRefs"
-        )
+        raise SpecError("spec.expose.gateway", "type Gateway needs a Gateway; set parentRefs")
     name, gateway = ctx.name(component), expose.gateway
     check_service_annotations(ctx, "spec.expose.gateway.annotations", gateway.annotations)
     route = kube.obj(

@@ -36,7 +36,7 @@ def ignored_proxy(ctx: Context[Any], plan: Plan) -> IgnoredFields:
     spec = ctx.spec
     if not isinstance(spec, UsesEnvironment) or spec.env_secret_ref or has_proxy(spec):
         return {}
-    return {"proxy.noProxy": "no proxy is set; set proxy.httpProxy or proxy.httpsProxy"}
+    return {"proxy.noProxy": "it has no effect without a proxy; set proxy.httpProxy or proxy.httpsProxy"}
 
 
 def ignored_monitoring(ctx: Context[Any], plan: Plan) -> IgnoredFields:

@@ -248,5 +248,5 @@ def _verdict(settings: NetworkPolicies, open_to_nodes: Sequence[str], wrong_entr
     messages = [_APPLIED, *([wrong_entries] if wrong_entries else [])]
     if not settings.nodes and open_to_nodes:
         ports = ", ".join(open_to_nodes)
-        messages.append(f"spec.networkPolicies.nodes: unset, so that what nodes use is open to everybody: {ports}")
+        messages.append(f"spec.networkPolicies.nodes: unset, so any address may connect to: {ports}")
     return Verdict(State.READY, "; ".join(messages))

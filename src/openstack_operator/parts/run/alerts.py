@@ -59,7 +59,7 @@ def _broker(cloud: str) -> Iterator[Alert]:
         expression=f"max by (namespace, pod) (rabbitmq_alarms_memory_used_watermark{{{cloud}}}) > 0"
         f" or max by (namespace, pod) (rabbitmq_alarms_free_disk_space_watermark{{{cloud}}}) > 0",
         minutes=2,
-        summary="{{ $labels.pod }} has no memory or no disk left: clients that publish wait, at all members",
+        summary="{{ $labels.pod }} has no free memory or disk: publishers wait on all members",
     )
     yield Alert(
         name="OpenStackBrokerApart",
@@ -86,7 +86,7 @@ def _database(cloud: str) -> Iterator[Alert]:
         name="OpenStackDatabaseConnections",
         expression=f"{clients} / {allowed} > 0.8",
         minutes=10,
-        summary="{{ $labels.pod }} has {{ $value | humanizePercentage }} of the clients that it may have",
+        summary="{{ $labels.pod }} uses {{ $value | humanizePercentage }} of its allowed connections",
         severity="warning",
     )
     yield Alert(
@@ -108,7 +108,7 @@ def _apis(cloud: str, namespace: str) -> Iterator[Alert]:
         name="OpenStackAPIFails",
         expression=f"{failed} / {all_} > 0.1",
         minutes=10,
-        summary="of the requests to {{ $labels.job }}, {{ $value | humanizePercentage }} are answered with 5xx",
+        summary="{{ $labels.job }} answers {{ $value | humanizePercentage }} of requests with 5xx",
     )
     # The time until Glance answers is that of the upload of an image. Without requests, the average stays as it is.
     average = f'haproxy_backend_response_time_average_seconds{{{api}, job!~".+/glance.*"}}'
@@ -156,7 +156,7 @@ def _pods(cloud: str) -> Iterator[Alert]:
         expression=f"({_missing(members)})"
         f" and max by ({_WHERE}) (openstack_operator_workload_pods_ready{{{members}}}) > 0",
         minutes=15,
-        summary="{{ $value }} of the members of {{ $labels.workload }} do not serve: it may not survive the next loss",
+        summary="{{ $value }} of the members of {{ $labels.workload }} do not serve: losing another one may stop it",
         severity="warning",
     )
 
@@ -195,15 +195,15 @@ def _caches(cloud: str) -> Iterator[Alert]:
         name="OpenStackValkeyApart",
         expression=f"max by (namespace, pod) (redis_master_link_up{{{cloud}}}) == 0",
         minutes=5,
-        summary="{{ $labels.pod }} does not get what its primary writes: it is no copy to fall back on",
+        summary="{{ $labels.pod }} does not replicate from its primary, and cannot replace it",
         severity="warning",
     )
     yield Alert(
         name="OpenStackMemcachedEvicts",
         expression=f"sum by (namespace, pod) (rate(memcached_items_evicted_total{{{cloud}}}[5m])) > 1",
         minutes=15,
-        summary="{{ $labels.pod }} drops {{ $value | humanize }} items a second for which it has no memory: services"
-        " ask Keystone again",
+        summary="{{ $labels.pod }} drops {{ $value | humanize }} items a second for lack of memory: services"
+        " query Keystone again",
         severity="warning",
     )
 
@@ -256,8 +256,8 @@ def _operator(operator: str) -> Iterator[Alert]:
         name="OpenStackOperatorGone",
         expression=f"(sum(leader_election_master_status{{{operator}}}) or vector(0)) == 0",
         minutes=10,
-        summary="no openstack-operator acts, or Prometheus does not read its metrics: what fails may not be healed, "
-        "and certificates and keys may not be renewed",
+        summary="no openstack-operator is active, or Prometheus cannot scrape it: failures may not be "
+        "repaired, and certificates and keys not renewed",
     )
     pod = "namespace, pod"
     yield Alert(
@@ -267,13 +267,13 @@ def _operator(operator: str) -> Iterator[Alert]:
         f" and sum by ({pod}) (leader_election_master_status{{{operator}}}) == 1"
         f" unless sum by ({pod}) (increase(controller_runtime_reconcile_total{{{operator}}}[5m])) > 0",
         minutes=10,
-        summary="{{ $labels.pod }} has {{ $value }} resources to work on, and finishes none",
+        summary="{{ $labels.pod }} has {{ $value }} resources queued, and finishes none",
     )
     panics = f"controller_runtime_reconcile_panics_total{{{operator}}}"
     yield Alert(
         name="OpenStackOperatorFails",
         expression=f"sum by (namespace, controller) (increase({panics}[1h])) > 0",
         minutes=5,
-        summary="passes over resources of kind {{ $labels.controller }} end with a fault of the operator",
+        summary="passes over resources of kind {{ $labels.controller }} end with a bug of the operator",
         severity="warning",
     )

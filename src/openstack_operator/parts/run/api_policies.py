@@ -28,7 +28,7 @@ def _problems(ctx: Context[Any], own_rules: Mapping[str, str]) -> Iterator[tuple
     """Yield what is wrong with the rules of the user, with the path of each."""
     rules: Mapping[str, str] = ctx.spec.policies
     if rules and "policy_file" in ctx.spec.config.get("oslo_policy", {}):
-        yield "spec.config.oslo_policy.policy_file", "spec.policies is the file of rules; remove one of the two"
+        yield "spec.config.oslo_policy.policy_file", "spec.policies replaces this file; remove one of the two"
     checks = dict[str, list[str]]()
     for name, rule in rules.items():
         path = f"spec.policies.{kube.quote(name, _LONGEST)}"
@@ -37,10 +37,10 @@ def _problems(ctx: Context[Any], own_rules: Mapping[str, str]) -> Iterator[tuple
         try:
             checks[name] = policies.checks(rule)
         except policies.RuleError as error:
-            yield path, f"oslo.policy does not understand the rule: {kube.quote(str(error), _LONGEST)}"
+            yield path, f"oslo.policy cannot parse the rule: {kube.quote(str(error), _LONGEST)}"
     yield from _names(ctx, checks)
     if names := policies.cycle(checks):
-        yield f"spec.policies.{kube.quote(names[0], _LONGEST)}", f"the rule needs itself: {' → '.join(names[:10])}"
+        yield f"spec.policies.{kube.quote(names[0], _LONGEST)}", f"the rule refers to itself: {' → '.join(names[:10])}"
 
 
 def _names(ctx: Context[Any], checks: Mapping[str, list[str]]) -> Iterator[tuple[str, str]]:

@@ -73,7 +73,7 @@ def layered(
     """
     for section, values in user.items():
         if not _SECTION.fullmatch(section):
-            raise OptionsError(f"{path}.{section!r}", "not a section's name; leave out brackets and spaces around it")
+            raise OptionsError(f"{path}.{section!r}", "not a section name; remove brackets and spaces around it")
         for option, value in values.items():
             _check(f"{path}.{section}", option, value, multiline=multiline)
     if clashes := oslo.overlap(user, fixed_options, catalog):
@@ -97,7 +97,7 @@ def is_one_line(value: Any) -> bool:
 
 def _check(section: str, option: str, value: Any, *, multiline: bool) -> None:
     if not _OPTION.fullmatch(option):
-        raise OptionsError(f"{section}.{option!r}", "not an option's name; leave out spaces, brackets, = and :")
+        raise OptionsError(f"{section}.{option!r}", "not an option name; remove spaces, brackets, = and :")
     entries: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(entry, (str, int, float)) for entry in entries):
         raise OptionsError(f"{section}.{option}", "not a value; write text, a number, true, false or a list of these")
@@ -105,9 +105,9 @@ def _check(section: str, option: str, value: Any, *, multiline: bool) -> None:
         raise OptionsError(f"{section}.{option}", "holds a control character, such as a carriage return; remove it")
     if any(oslo.has_gap(str(entry)) for entry in entries):
         # oslo.config takes it for the end of the value, and does not read a file with an indented line behind it.
-        raise OptionsError(f"{section}.{option}", "has an empty line; remove that")
+        raise OptionsError(f"{section}.{option}", "has an empty line; remove the line")
     if not multiline and not all(map(is_one_line, entries)):
-        raise OptionsError(f"{section}.{option}", "has several lines; write it on one")
+        raise OptionsError(f"{section}.{option}", "has several lines; write it on one line")
 
 
 def config(

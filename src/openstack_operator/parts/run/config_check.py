@@ -64,7 +64,7 @@ def remarks(ctx: Context[Any]) -> Iterator[Remark]:
                 case "invalid":
                     yield Remark("wrong", place, _problem(options[finding.option], finding))
                 case "removed":
-                    yield Remark("wrong", place, f"{kind} {release} has this option no more; remove it")
+                    yield Remark("wrong", place, f"{kind} {release} no longer has this option; remove it")
                 case "unknown":
                     yield Remark("unknown", place, f"{kind} {release} ignores it: {finding.text}")
                 case "unresolved":

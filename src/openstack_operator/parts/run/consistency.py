@@ -45,7 +45,7 @@ class _Pair(NamedTuple):
     effect: str
 
 
-_DOWN = "between two reports a running program counts as down"
+_DOWN = "a running program counts as down between two reports"
 _PAIRS: Mapping[str, tuple[_Pair, ...]] = {
     "Nova": (
         _Pair(("DEFAULT", "report_interval"), 10, ("DEFAULT", "service_down_time"), 60, 2, _DOWN),
@@ -55,7 +55,7 @@ _PAIRS: Mapping[str, tuple[_Pair, ...]] = {
             ("DEFAULT", "long_rpc_timeout"),
             1800,
             1,
-            "long calls end before their program has to answer that it is alive",
+            "long calls time out before the heartbeat",
         ),
     ),
     "Cinder": (_Pair(("DEFAULT", "report_interval"), 10, ("DEFAULT", "service_down_time"), 60, 2, _DOWN),),
@@ -67,7 +67,7 @@ _PAIRS: Mapping[str, tuple[_Pair, ...]] = {
             ("health_manager", "heartbeat_timeout"),
             60,
             2,
-            "running amphorae are replaced between two of their reports",
+            "healthy amphorae are failed over between two heartbeats",
         ),
     ),
 }
@@ -89,7 +89,10 @@ def inconsistent_options(ctx: Context[Any], plan: Plan) -> IgnoredFields:
             path = upper_path or lower_path
             if path and lower is not None and upper is not None and upper < pair.factor * lower:
                 names = f"{'.'.join(pair.upper)} is {upper:g} s, and {'.'.join(pair.lower)} {lower:g} s"
-                text = f"{names}: {pair.effect}; make the first at least {pair.factor * lower:g} s, or the second less"
+                text = (
+                    f"{names}: {pair.effect}; raise the first to at least {pair.factor * lower:g} s, or lower the "
+                    f"second"
+                )
                 faults.setdefault(path, text)
     return faults
 
@@ -129,7 +132,7 @@ def inconsistent_resources(ctx: Context[Any], plan: Plan) -> IgnoredFields:
         for name, request in values.get("requests", {}).items():
             limit = values.get("limits", {}).get(name)
             if limit is not None and kube.amount(str(request)) > kube.amount(str(limit)):
-                text = f"{request} is more than limits.{name}, {limit}, so that Kubernetes refuses the pods; lower it"
+                text = f"{request} is more than limits.{name}, {limit}, and Kubernetes refuses the pods; lower it"
                 faults[f"{path}.resources.requests.{name}"] = text
     return faults
 
@@ -147,7 +150,7 @@ class _Space(NamedTuple):
     effect: str
 
 
-_ENDED = "the kernel ends the server when it uses what it may"
+_ENDED = "the kernel kills the server when it reaches that size"
 
 
 def inconsistent_sizes(ctx: Context[Any], plan: Plan) -> IgnoredFields:
@@ -164,7 +167,7 @@ def inconsistent_sizes(ctx: Context[Any], plan: Plan) -> IgnoredFields:
         needs, has = _bytes(space.size) * space.factor, _bytes(wholes[space.whole])
         if has and needs > has:
             text = (
-                f"{space.size} is too much for {space.whole} {wholes[space.whole]}, which has to be"
+                f"{space.size} is too much for {space.whole} {wholes[space.whole]}, which needs"
                 f" {_mebibytes(needs)} or more: {space.effect}"
             )
             faults.setdefault(space.path, text)
@@ -181,7 +184,7 @@ def _of_mariadb(spec: Any) -> Iterator[_Space]:
                 case "innodb_buffer_pool_size":
                     yield _Space(f"{path}.{name}", _binary(value), 1.2, _MEMORY, _ENDED)
                 case "innodb_log_file_size":
-                    yield _Space(f"{path}.{name}", _binary(value), 1.5, _STORAGE, "the volume is full without data")
+                    yield _Space(f"{path}.{name}", _binary(value), 1.5, _STORAGE, "these files alone fill the volume")
                 case _:
                     pass
 
@@ -192,7 +195,7 @@ def _of_memcached(spec: Any) -> Iterator[_Space]:
 
 def _of_valkey(spec: Any) -> Iterator[_Space]:
     yield _Space("spec.memory", spec.memory, 1.2, _MEMORY, _ENDED)
-    yield _Space("spec.memory", spec.memory, 1, _STORAGE, "the log of changes does not fit")
+    yield _Space("spec.memory", spec.memory, 1, _STORAGE, "the write-ahead log does not fit")
 
 
 def _of_etcd(spec: Any) -> Iterator[_Space]:
@@ -202,8 +205,8 @@ def _of_etcd(spec: Any) -> Iterator[_Space]:
 
 def _of_rabbitmq(spec: Any) -> Iterator[_Space]:
     effects = {
-        "vm_memory_high_watermark.absolute": (_MEMORY, "the server ends before it slows its clients"),
-        "disk_free_limit.absolute": (_STORAGE, "the server takes no messages at all"),
+        "vm_memory_high_watermark.absolute": (_MEMORY, "the server is killed before it throttles clients"),
+        "disk_free_limit.absolute": (_STORAGE, "the server blocks all publishers"),
     }
     for name, (whole, effect) in effects.items():
         if name in spec.config:
@@ -246,8 +249,8 @@ def inconsistent_periods(ctx: Context[Any], plan: Plan) -> IgnoredFields:
             old, every = ("keepOldFor", "replaceEvery") if is_ours else ("gracePeriodDays", "intervalDays")
             if spec.interval and 0 < spec.interval.days <= spec.grace_days:
                 faults[f"spec.{old}"] = (
-                    f"the old account stays for {spec.grace_days} days, and the next replacement is due after"
-                    f" {spec.interval.days} ({every}): it comes late; choose fewer days than {every}"
+                    f"the old account stays for {spec.grace_days} days, at least as long as {every} "
+                    f"({spec.interval.days}), and delays the next replacement; choose fewer days than {every}"
                 )
         case "PKI":
             authority, certificate = seconds(spec.authority_lifetime), seconds(spec.certificate_lifetime)
@@ -256,12 +259,13 @@ def inconsistent_periods(ctx: Context[Any], plan: Plan) -> IgnoredFields:
                 faults["spec.certificateLifetime"] = (
                     f"an authority of {spec.authority_lifetime} (authorityLifetime) is replaced when"
                     f" {duration_text(authority / 3)} of it are left, and certificates of {spec.certificate_lifetime}"
-                    " end with it, so sooner than you say; choose a third of authorityLifetime or less"
+                    " end with it, earlier than set; choose a third of authorityLifetime or less"
                 )
             if seconds(spec.overlap) > authority / 6:
                 faults["spec.overlap"] = (
                     f"{spec.overlap} is more than a sixth of authorityLifetime, {spec.authority_lifetime}: programs"
-                    f" trust a new authority for {duration_text(authority / 6)} before it signs; choose that"
+                    f" trust a new authority for at most {duration_text(authority / 6)} before it signs; choose "
+                    f"that or less"
                 )
         case _:
             pass

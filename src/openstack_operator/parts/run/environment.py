@@ -39,7 +39,7 @@ def check_environment(ctx: Context[Any], plan: Plan, *, internal_overrides: Sect
     return {}
 
 
-_TEXT = "the operator sets {} itself, where programs do not look into a file for it; remove it from config"
+_TEXT = "the operator sets {} in the environment; remove it from config"
 
 
 def environment(plan: Plan) -> Sections:

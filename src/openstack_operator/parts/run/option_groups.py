@@ -23,7 +23,7 @@ def merge_groups(defaults: Sections, user: Sections, server: dict[str, Any]) -> 
     for group in sorted(groups):
         for option in sorted(by_group[group].keys() - server.keys()):
             if (fixed := next((each for each in server if _is_read_as(option, each)), None)) is not None:
-                text = f"MariaDB reads it as {fixed}, which the operator sets itself; remove it from config"
+                text = f"it is an alias of {fixed}, which the operator sets; remove it from config"
                 raise OptionsError(f"spec.config.{group}.{option}", text)
     return layered(defaults, by_group, dict.fromkeys(groups | {"mysqld"}, server), multiline=False)
 

@@ -281,7 +281,7 @@ def _command(
     setting = settings.processes if isinstance(settings, HttpApi) else None
     takes = any("{processes}" in word for word in words)
     if setting and not takes:
-        message = "the program of this image serves by itself; set its workers in spec.config"
+        message = "this image has its own server; set its workers in spec.config"
         raise UnsupportedError(f"spec.{component}.processes", message)
     processes = _processes(workers, settings)
     command = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]

@@ -187,10 +187,10 @@ def _progress(state: Authorities, operation: str, readers: Verdict, now: datetim
     if has_ended and now < state.phase_began + SECRET_PROPAGATION:
         ended = max(pki.ends(cert) for cert in pki.split(state.predecessors))
         cause = f"the authority of {operation} ended at {ended:%Y-%m-%d %H:%M} UTC, before another could replace it"
-        effect = f"{operation} fail until all nodes have read the new one, in 5 minutes"
+        effect = f"{operation} fail until all nodes have loaded the new one, in 5 minutes"
         return out_of_service(f"{cause}; {effect}")
     if state.successor:
         rest = "" if readers.ready else f"; waits for {readers.message}"
-        text = f"nodes are given a new authority of {operation} before certificates are by it{rest}"
+        text = f"nodes receive a new authority of {operation} before it signs certificates{rest}"
         return Verdict(State.READY, text, "Trusting")
     return Verdict(State.READY, f"the authority of {operation} is replaced from {state.signer.due:%Y-%m-%d} on")

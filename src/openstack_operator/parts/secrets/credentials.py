@@ -19,8 +19,8 @@ REDRAWN_AT = "openstack.k8s.io/redrawn-at"
 follow within seconds, and refuse programs that run with the removed one."""
 NAMES = "openstack.k8s.io/drawn"
 """Annotation of a Secret: the names of the passwords in it, by which a removed one differs from a new one."""
-_REMOVE = "remove the key, and the operator writes a new one"
-_RESTORE = "write back what it was"
+_REMOVE = "remove the key, and the operator writes a new value"
+_RESTORE = "restore the previous value"
 _URGENT = timedelta(minutes=30)
 """Time after that in which the programs go before others, at most."""
 

@@ -125,7 +125,7 @@ def _verdict(live: Object | None, issuer: str, path: str, namespace: str) -> Ver
     ready, issuing = conditions.get("Ready", {}), conditions.get("Issuing", {})
     if not conditions:
         return progressing(
-            f"{issuer}: nobody has looked at Certificate/{live['metadata']['name']}; does cert-manager run?"
+            f"{issuer}: cert-manager has not processed Certificate/{live['metadata']['name']}; check that it runs"
         )
     if issuing.get("status") == "False" and issuing.get("reason") == "Failed":
         return failed(f"{path}: {issuer} refused it: {issuing.get('message', '')}", "IssuerFailed")
@@ -134,6 +134,6 @@ def _verdict(live: Object | None, issuer: str, path: str, namespace: str) -> Ver
         return READY
     text = ready.get("message") or "not issued yet"
     return progressing(
-        f"{issuer}: {text}; if it stays so, see whether there is such an issuer:"
-        f" kubectl get certificaterequests.cert-manager.io -n {namespace}"
+        f"{issuer}: {text}; if this lasts, check the issuer and its"
+        f" requests: kubectl get certificaterequests.cert-manager.io -n {namespace}"
     )

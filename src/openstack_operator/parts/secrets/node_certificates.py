@@ -85,7 +85,7 @@ def node_certificates(
     wake = min(filter(None, (pki.change(pair, ctx.now) for pair in pairs)), default=None)
     issued = Step(name="NodeCertificates", objects=secrets, guarded=True, after=issuer.after, wake=wake)
     long = ", ".join(name for name in sorted(nodes) if name not in short)
-    text = f"node {long}: its name has more than {LONGEST_NODE_NAME} characters, the most that a certificate takes"
+    text = f"node {long}: its name has more than {LONGEST_NODE_NAME} characters, the limit of a certificate"
     # One node without a network is no failure of the cloud.
     verdict = Verdict(State.READY, f"{text}; give it a shorter one") if long else None
     return issued, Step(name="NodeFiles", objects=tuple(jobs.values()), after=(issued,), verdict=verdict)

@@ -10,5 +10,5 @@ def one_line(value: str, path: str, secret: str, key: str, *, advice: str = "") 
     would be an option, an account or a section of its own.
     """
     if not value.isprintable():
-        raise Incomplete(path, f"key {key!r} of Secret {secret!r} is no text of one line{advice and f'; {advice}'}")
+        raise Incomplete(path, f"key {key!r} of Secret {secret!r} must be a single line{advice and f'; {advice}'}")
     return value

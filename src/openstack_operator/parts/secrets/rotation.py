@@ -298,7 +298,7 @@ def _waits(
     if before is None or before.step != MIGRATING:
         return []
     if "pods" not in ctx.facts:
-        return ["what the cluster says of its users"]
+        return ["the state of its users"]
     pairs = [_accounts(name, before) for name in members]
     old = [stored[unused.key] for _, unused in pairs if unused.key in stored]
     new = [stored[used.key] for used, _ in pairs if used.key in stored]

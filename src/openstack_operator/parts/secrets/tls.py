@@ -180,8 +180,8 @@ def _check_allowed(ctx: Context[Any], ref: PKIRef) -> None:
     allowed = ctx.refs[ref].published.get("allowedKinds", "")
     if allowed and ctx.kind not in allowed.split(","):
         kinds = allowed.replace(",", ", ")
-        text = f"PKI/{ref.name} issues no certificates for {ctx.kind}: its spec.allowedKinds has {kinds}"
-        raise SpecError("spec.tls.pkiRef", f"{text}; name another PKI, or add {ctx.kind} there")
+        text = f"PKI/{ref.name} issues no certificates for {ctx.kind}: its spec.allowedKinds is {kinds}"
+        raise SpecError("spec.tls.pkiRef", f"{text}; choose another PKI, or add {ctx.kind} to that field")
 
 
 def _from_pki(ctx: Context[Any], name: str, ref: PKIRef, request: pki.Request, stored: Mapping[str, str]) -> _Source:
@@ -209,8 +209,10 @@ def _from_cert_manager(
     order = ordered(ctx, name, published.published, request, "spec.tls.pkiRef")
     trusted = ctx.secrets[published["bundleSecret"]]["ca.crt"]
     fault = _fault({**order.files, "ca.crt": trusted}, request, ctx.now) if order.files else ""
-    stays = "; the one before stays in use" if stored else ""
-    wrong = failed(f"spec.tls.pkiRef: what {order.issuer} issued: {fault}{stays}", "IssuerFailed") if fault else None
+    stays = "; the previous one stays in use" if stored else ""
+    wrong = (
+        failed(f"spec.tls.pkiRef: certificate from {order.issuer}: {fault}{stays}", "IssuerFailed") if fault else None
+    )
     issued = {key: order.files[key] for key in ("tls.crt", "tls.key")} if order.files and not fault else stored
     step = Step(name="Certificate", objects=order.objects, verdict=wrong or order.verdict, wake=order.wake)
     files = {**issued, "ca.crt": trusted} if issued else {}
@@ -227,7 +229,7 @@ def _from_user(ctx: Context[Any], name: str, source: str, request: pki.Request, 
         raise Incomplete(path, f"Secret {source!r}: {fault}")
     files = {key: (stored if fault else data)[key] for key in sorted(_FILES)}
     trust = kube.secret(ctx, ctx.name(f"{name}-trust"), {"ca.crt": files["ca.crt"]})
-    message = f"{path}: Secret {source!r}: {fault}; the one before stays in use" if fault else ""
+    message = f"{path}: Secret {source!r}: {fault}; the previous one stays in use" if fault else ""
     return _Source(files=files, trust=trust["metadata"]["name"], extra_objects=(trust,), fault=message)
 
 

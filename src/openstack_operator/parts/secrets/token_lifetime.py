@@ -37,13 +37,13 @@ def review_keys(ctx: Context[Any], plan: Plan, *, least: timedelta) -> IgnoredFi
         return {}
     needed = ceil(life / interval) + 2
     slower = duration_text(life / (keys - 2))
-    advice = f"set it to {needed}" if needed <= _MOST_KEYS else f"{needed} are more than {_MOST_KEYS}"
+    advice = f"set it to {needed}" if needed <= _MOST_KEYS else f"{needed} exceeds the limit of {_MOST_KEYS}"
     return {
         "spec.fernet.maxActiveKeys": (
             f"{keys} keys, rotated each {duration_text(interval)} (rotationSchedule), read a token"
             f" for {duration_text(readable)}, and tokens last {duration_text(life)} (token.expiration"
-            f" {duration_text(expiration)} and allow_expired_window {duration_text(window)}): users and long work of"
-            f" services get 401; {advice}, rotate each {slower} or less often, or let tokens end sooner"
+            f" {duration_text(expiration)} and allow_expired_window {duration_text(window)}): users and long"
+            f" operations get 401; {advice}, rotate each {slower} or less often, or let tokens end sooner"
         )
     }
 

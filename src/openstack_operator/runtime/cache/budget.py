@@ -133,7 +133,11 @@ class Budget:
         usage = self._usages[namespace]
         if not usage.is_logged:
             usage.is_logged = True
-            _log.warning("a namespace holds too much; the newest is not kept", namespace=namespace, limit=self.limit)
+            _log.warning(
+                "a namespace exceeds its share of the cache; new objects are not cached",
+                namespace=namespace,
+                limit=self.limit,
+            )
 
 
 class Listing:

@@ -118,7 +118,7 @@ class Cache:
         kinds = ", ".join(sorted({kind.plural for kind in refused}))
         full_names = ",".join(sorted({kind.full_name for kind in refused}))
         raise Transient(
-            f"the namespace holds too many or too large {kinds} with the operator's labels, more than"
+            f"the {kinds} of this namespace with the operator's labels exceed"
             f" {self.budget.limit >> 20} MiB; delete what is not the operator's: kubectl get {full_names}"
             f" -n {namespace} -l {_OURS}"
         )

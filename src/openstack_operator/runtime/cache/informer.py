@@ -231,7 +231,7 @@ class Informer:
         """
         now = number(version)
         if epoch == self._client.history.epoch == self._epoch and 0 < now < self._latest:
-            _log.info("a watch went back", kind=self.store.kind.kind, version=now, latest=self._latest)
+            _log.info("a watch returned an older version", kind=self.store.kind.kind, version=now, latest=self._latest)
             self._version = ""
             return False
         return self._continues(version, epoch)

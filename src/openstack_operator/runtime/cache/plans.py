@@ -23,8 +23,8 @@ class Maker(NamedTuple):
 class NoRecreator(Enum):
     """Why no resource is known that makes a deleted object again."""
 
-    NONE = "no resource makes it again"
-    UNKNOWN = "a resource that may make it again was not planned in the life of this process"
+    NONE = "no resource recreates it"
+    UNKNOWN = "a resource that may recreate it has not been planned by this process"
 
 
 class _Plan(NamedTuple):

@@ -15,8 +15,8 @@ from .permits import faults_of_destinations
 from .scheduling import anti_affinity_faults, priority_class_faults
 
 _PEM = (
-    "write all lines of the authorities into it, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, as"
-    " `kubectl create secret generic --from-file` does"
+    "store the whole PEM text, from -----BEGIN CERTIFICATE----- to -----END CERTIFICATE-----, with"
+    " `kubectl create secret generic --from-file`"
 )
 
 
@@ -58,7 +58,7 @@ def _certificate_faults(spec: Model, data: Mapping[str, Mapping[str, str]]) -> I
             # A program that issues certificates leaves ca.crt empty if it hands out no authority.
             is_unset = isinstance(ref, ClientSecretRef) and not files[key].strip()
             if not is_unset and not pki.split(files[key]):
-                text = f"{key!r} of Secret {ref.name!r} is no certificate in PEM, or one of several cannot be read"
+                text = f"{key!r} of Secret {ref.name!r} is not PEM, or has an unreadable certificate"
                 yield Fault(f"{path}{ref.field}", f"{text}; {_PEM}")
 
 
@@ -67,7 +67,7 @@ def key_fault(path: str, ref: SecretKeyRef, data: Mapping[str, str]) -> Fault | 
     if (value := data.get(ref.key)) is None:
         return Fault(f"{path}.key", f"Secret {ref.name!r} has no key {ref.key!r}")
     if not value.isprintable():
-        text = f"{ref.key!r} of Secret {ref.name!r} is no text of one line"
-        advice = "; write it without the line break at its end (printf, not echo)" if value[:-1].isprintable() else ""
+        text = f"{ref.key!r} of Secret {ref.name!r} must be a single line"
+        advice = "; remove the final line break (printf, not echo)" if value[:-1].isprintable() else ""
         return Fault(f"{path}.key", f"{text}{advice}")
     return None

@@ -60,8 +60,8 @@ class Ownership:
                 field, noun, _ = claims[claim.key]
                 name = f"{rival.kind.kind}/{rival.meta.name}"
                 server = f"{claim.key[0]}/{claim.key[1]}"
-                text = f"{noun} of {server} belongs to {name}, which was here first"
-                problems.setdefault(field, f"{text}; choose another one, or delete this resource")
+                text = f"{noun} of {server} belongs to the older {name}"
+                problems.setdefault(field, f"{text}; choose another name, or delete this resource")
         return Conflicts(problems, unknown=bool(problems) and not self._maker(mine).is_known)
 
     def _rivals(self, mine: _Claimant) -> Iterable[_Claimant]:

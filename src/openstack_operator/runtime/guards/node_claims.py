@@ -147,7 +147,7 @@ class NodeClaims:
         if not by_cloud:
             return ""
         whose = "; ".join(f"{name_nodes(names)}: {_describe(each)}" for each, names in sorted(by_cloud.items()))
-        advice = "choose nodes without agents, take these from the other cloud, or remove it"
+        advice = "choose nodes without agents, or remove the agents of the other cloud from these"
         return f"agents of another cloud run on {whose}; {advice}"
 
     def _cloud(self, request: Request) -> Request:

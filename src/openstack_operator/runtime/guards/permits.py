@@ -56,7 +56,7 @@ def account_refusals(
         targets.append(Destination(path, ref.name, tuple(addresses)))
     texts = [f"{path}: {text}" for path, text in _refusals(targets, secrets)]
     if texts and not maker.is_known:
-        return [], ["waiting for its owner to be looked at, which says whether its password may be sent"]
+        return [], ["waiting for the first pass over its owner, which decides whether its password may be sent"]
     return texts, []
 
 
@@ -73,11 +73,11 @@ def _refusals(targets: Iterable[Destination], secrets: Mapping[str, Cached]) -> 
 
 def _refusal(name: str, hosts: list[str]) -> str:
     # Whoever may write the resource has this text shown to administrators: no command to copy without a thought.
-    where = " and ".join(host or "a server that the spec does not say plainly" for host in hosts)
+    where = " and ".join(host or "a server that the spec does not name literally" for host in hosts)
     entries = ",".join(host or "*" for host in hosts)
     return (
-        f"Secret {name!r} does not allow that it is sent to {where}. An administrator who knows who wrote this "
-        f"resource, and lets that server have the Secret, adds {entries} to its annotation {ALLOWED_HOSTS}"
+        f"Secret {name!r} may not be sent to {where}. An administrator who trusts the author of this resource and that "
+        f"server can add {entries} to the Secret's annotation {ALLOWED_HOSTS}"
     )
 
 

@@ -32,4 +32,4 @@ async def _protect(world: World, claim: Cached) -> None:
     except (Transient, SpecError) as error:
         # The service is no worse for it.
         where = {"namespace": claim.meta.namespace, "name": claim.meta.name}
-        _log.warning("cannot protect a volume claim from being pruned", error=str(error), **where)
+        _log.warning("cannot protect a volume claim from pruning", error=str(error), **where)

@@ -21,7 +21,7 @@ def anti_affinity_faults(spec: Model, namespace: str) -> Iterator[tuple[str, str
         for index, term in enumerate(cast("list[Any]", rules) if isinstance(rules, list) else []):
             for field, value in _other_namespaces(_mapping(term), namespace):
                 at = f"{path}.affinity.podAntiAffinity.{_REQUIRED}[{index}].{field}"
-                text = f"{value} would keep pods of other namespaces off the nodes of these; remove {field}"
+                text = f"{value} would keep pods of other namespaces off these nodes; remove {field}"
                 yield at, f"{text}, so that the rule selects pods of this namespace, or make it a preferred rule"
 
 

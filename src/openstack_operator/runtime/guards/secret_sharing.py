@@ -85,7 +85,7 @@ class SecretSharing:
             return ""
         is_of_one_plan = self._is_of_one_plan(user, meta)
         if is_of_one_plan is None:
-            findings.unplanned.append(f"waiting for {_name(self._world, owner)} to be looked at")
+            findings.unplanned.append(f"waiting for the first pass over {_name(self._world, owner)}")
         if is_of_one_plan is not False:
             return ""
         return _refusal(user, meta.name, _name(self._world, owner))
@@ -114,7 +114,7 @@ class SecretSharing:
                 source = await self._world.secret(owner.namespace, each.name)
                 if source is None:
                     name = _name(self._world, owner)
-                    findings.waiting.append(f"waiting for Secret/{each.name}, of which {name} has a copy")
+                    findings.waiting.append(f"waiting for Secret/{each.name}, which {name} copies")
             copied = each._replace(purpose=use.purpose)
             if source and (problem := await self._problem(user, copied, source, findings, visited | {each.name})):
                 return f"{_name(self._world, owner)} copies it: {problem}"
@@ -129,7 +129,7 @@ class SecretSharing:
             return service.collects(service.resource.spec.from_spec(collector.get("spec") or {}))
         except ValidationError:
             name = f"{collector['kind']}/{collector['metadata']['name']}"
-            raise Transient(f"waiting for {name} to be looked at") from None
+            raise Transient(f"waiting for the first pass over {name}") from None
 
     def _is_kept(self, meta: Meta) -> bool:
         """Return True for a Secret of the operator's, also of a resource that is gone."""
@@ -186,6 +186,7 @@ def _name(world: World, owner: Request | None) -> str:
 def _refusal(user: _User, secret: str, owner: str) -> str:
     # Whoever may write the resource has this text shown to administrators: no command to copy without a thought.
     return (
-        f"the operator keeps Secret {secret!r} for {owner}; name a Secret of your own. An administrator who knows who "
-        f"wrote {user.name}, and lets them read this Secret, adds {user.name} to its annotation {ALLOWED_RESOURCES}"
+        f"the operator manages Secret {secret!r} for {owner}; use a Secret of your own. An administrator who "
+        f"trusts the "
+        f"author of {user.name} can add {user.name} to the Secret's annotation {ALLOWED_RESOURCES}"
     )

@@ -209,7 +209,7 @@ class Client:
                         if line:
                             yield cut_deep(line)
         except httpx.ReadTimeout as error:
-            raise WatchSilent(f"watch of {kind.plural}: nothing came for {SILENCE:g} s") from error
+            raise WatchSilent(f"watch of {kind.plural}: no data for {SILENCE:g} s") from error
         except httpx.TransportError as error:
             raise Transient(f"watch of {kind.plural}: {type(error).__name__} {error}") from error
 

@@ -78,5 +78,7 @@ class History:
         with self._lock:
             self.epoch += 1
             self._latest.clear()
-        _log.warning("the API server was put back to an earlier state; all is listed again", evidence=evidence)
+        _log.warning(
+            "the API server was restored to an earlier state; the operator lists all objects again", evidence=evidence
+        )
         self.on_rewind()

@@ -110,13 +110,13 @@ class ActuatorReconciler:
         names = [change.removesuffix(_CREATED) for change in changes if change.endswith(_CREATED)]
         # Another version of the operator may have wanted less.
         if names and child_verdict(live).ready and live["status"].get("operatorVersion") == reporter.version:
-            note = f"recreated {', '.join(names)}, which the server did not have any more"
+            note = f"recreated {', '.join(names)}, which were missing on the server"
             await reporter.recorder.warn(resource, self._engine.world.resource(request.kind), RECREATION, note)
 
     async def _refuse(self, request: Request, resource: Cached, conflicts: Conflicts, *, was_ready: bool) -> Result:
         """Report names that belong to other resources; the remote side stays as it is."""
         if conflicts.unknown:
-            verdict = waiting("waiting for its owner to be looked at, since another resource claims the same name")
+            verdict = waiting("waiting for the first pass over its owner, since another resource claims the same name")
             await self._keep_ready(request, resource, verdict, was_ready=was_ready)
             return Result(after=_LOOK_AGAIN)
         problem, *problems = conflicts.problems.items()
@@ -145,7 +145,7 @@ class ActuatorReconciler:
         world = self._engine.world
         returns = await comes_back(world, world.resource(request.kind), resource.meta)
         if returns is None and delay(self._engine.world, resource) < PATIENCE:
-            verdict = Verdict(State.PROGRESSING, "deleting: waiting for its owner to be looked at", "Deleting")
+            verdict = Verdict(State.PROGRESSING, "deleting: waiting for the first pass over its owner", "Deleting")
             await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))
             return Result(after=1)
         if returns and (paused := world.plans.paused_recreator(world.resource(request.kind), resource.meta)):
@@ -156,7 +156,7 @@ class ActuatorReconciler:
             return Result(after=_ASK_AGAIN)
         if returns:
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
-            _log.warning("was deleted, but its owner makes it again: nothing is removed", **where)
+            _log.warning("was deleted, but its owner recreates it: nothing is removed", **where)
         # Where the twin stays, a user deleted this resource alone.
         context = None if twin or returns else await self._removal_context(request, resource)
         if context is not None:
@@ -200,7 +200,7 @@ class ActuatorReconciler:
             verdict = judge(twin[1].decode())
             if verdict.ready or verdict.state is State.FAILED:
                 where = {"namespace": request.namespace, "name": request.name}
-                _log.info("deleted for recreation, since its operator does not look", kind=twin[0].handle, **where)
+                _log.info("deleted for recreation, since its operator does not react", kind=twin[0].handle, **where)
                 await delete(self._engine.world, *twin, "Background", by=request)
                 if owner := twin[1].meta.controller:
                     name = f"{twin[0].kind}/{twin[1].meta.name}"

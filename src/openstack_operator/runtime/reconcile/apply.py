@@ -33,7 +33,7 @@ from .refused_writes import not_admitted, not_served
 APPLIED = "openstack.k8s.io/applied"
 """Annotation: digest of what was last applied, so that a pass without changes need not write."""
 
-_STRANGER = "exists and was not made by the operator; delete it, or give one of the two another name"
+_STRANGER = "exists but was not created by the operator; delete or rename it"
 _CLUSTER_IP = "ClusterIP"
 _UNWATCHED = 60.0
 """Seconds after which to look again at something without a watch."""
@@ -278,7 +278,7 @@ class Applier:
             role = self._world.resource(controller.handle).role if is_resource else ""
             # Of another group, too: one that is still there would have kept this one from being planned.
             if (role, controller.name) == (self._owner_kind.role, self._request.name):
-                raise Transient(f"{name} of an earlier {controller.kind} of this name is not gone yet")
+                raise Transient(f"{name} of an earlier {controller.kind} of this name still exists")
             raise self._unwatched(
                 SpecError(name, f"belongs to {controller.kind}/{controller.name}; rename one of the two")
             )

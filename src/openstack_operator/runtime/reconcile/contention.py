@@ -64,7 +64,7 @@ class Contention:
 def advice(kind: Kind, name: str, namespace: str) -> str:
     """Return what an Event says of an object that another program keeps changing."""
     return (
-        f"another program keeps changing {kind.kind}/{name}; the operator corrects it, from now on after a pause of up"
+        f"another program keeps changing {kind.kind}/{name}; the operator corrects it after pauses of up"
         f" to a minute. To find the program: kubectl get {kind.full_name} {name} -n {namespace} -o yaml"
         " --show-managed-fields"
     )

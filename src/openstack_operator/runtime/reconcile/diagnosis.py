@@ -86,7 +86,7 @@ class Diagnostician:
             self.is_outdated = True
             self._recheck_in(self._patience)
             name = f"{live['kind']}/{live['metadata']['name']}"
-            return progressing(f"{name}: not yet looked at by this operator") if verdict.ready else verdict
+            return progressing(f"{name}: the operator has not processed it yet") if verdict.ready else verdict
         if live["kind"] not in _WORKLOADS or verdict.state is not State.PROGRESSING:
             return verdict
         pods = self._pods(live)

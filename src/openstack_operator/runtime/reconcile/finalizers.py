@@ -92,7 +92,7 @@ async def orphan_pods(world: World, request: Request, kind: Kind, workload: Cach
     adopts them. Raises Transient.
     """
     _log.warning(
-        "was deleted, but its owner makes it again: its pods stay",
+        "was deleted, but its owner recreates it: its pods stay",
         kind=kind.kind,
         namespace=workload.meta.namespace,
         name=workload.meta.name,

@@ -51,7 +51,7 @@ class ForeignFields:
             return child
         fields = foreign_fields(live)
         for each in (each for each in fields if may_stay(live, each)):
-            self._allowed.append(f"{_subject(live, each)} stays, since the annotation {KEEP_FIELDS} names it")
+            self._allowed.append(f"{_subject(live, each)} stays, because the annotation {KEEP_FIELDS} lists it")
         if not fields:
             self.apply_cache.examined_versions[child.meta.uid] = version
         fields = [each for each in fields if not may_stay(live, each)]
@@ -121,5 +121,5 @@ def _subject(live: Object, each: ForeignField) -> str:
 
 def _removal(live: Object, each: ForeignField) -> str:
     field = owner_path(live, each.path)
-    instead = f"to set it, use {field} of the resource that makes it" if field else "to try it, pause what makes it"
-    return f"{_subject(live, each)} was removed; {instead}, or name it in the annotation {KEEP_FIELDS}"
+    instead = f"to set it, use {field} of its resource" if field else "to try it, pause its resource"
+    return f"{_subject(live, each)} was removed; {instead}, or list it in the annotation {KEEP_FIELDS}"

@@ -177,7 +177,7 @@ def refuse_placeholders(children: Iterable[tuple[Kind, Cached]]) -> None:
     for kind, child in children:
         if kind is SECRET and _PLACEHOLDER in child.raw:
             message = (
-                "holds a placeholder of `openstack-operator render`; delete it, and the operator draws new values. "
-                "Apply your own manifests alone, not what render prints"
+                "holds a placeholder of `openstack-operator render`; delete it, and the operator generates "
+                "new values. Apply your own manifests, not the output of render"
             )
             raise SpecError(f"Secret/{child.meta.name}", message)

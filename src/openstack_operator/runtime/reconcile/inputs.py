@@ -75,8 +75,8 @@ class Inputs:
         self._follow({self._world.target(self._request)} if rivals else ())
         for kind, rival in rivals:
             if self._world.find(*self._world.target(self._request)) is rival:
-                name = f"{kind.kind}/{rival.meta.name} of {kind.group} is called the same and was here first"
-                raise SpecError("metadata.name", f"{name}, so that nothing is made of this one; rename or delete it")
+                name = f"{kind.kind}/{rival.meta.name} of {kind.group} has the same name and is older"
+                raise SpecError("metadata.name", f"{name}; this resource is ignored; rename or delete it")
 
     def referents(self) -> dict[Ref, ResolvedRef]:
         """Return what the resources publish that the spec refers to."""
@@ -126,12 +126,14 @@ class Inputs:
         """Return the same message whether the resource exists or not: what is in another namespace is not told."""
         namespace, kind = ref.namespace_in(self._request.namespace), self._world.resource(self._request.kind).kind
         if not self._world.serves(namespace):
-            return f"{path}: the operator does not serve namespace {namespace!r}; its administrator may add it"
+            return (
+                f"{path}: the operator does not serve namespace {namespace!r}; ask the operator's administrator "
+                f"to add it"
+            )
         entry = f"{self._request.namespace}/{kind}/{self._request.name}"
         return (
-            f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}. An administrator"
-            f" there who knows who wrote {entry}, and lets them use that one, adds the entry to its annotation"
-            f" {ALLOWED_RESOURCES}"
+            f"{path}: namespace {namespace!r} has no {ref.kind} {ref.name!r} that allows {entry}. An "
+            f"administrator there who trusts its author can add {entry} to the annotation {ALLOWED_RESOURCES}"
         )
 
     def dependency_verdicts(self) -> dict[Dependency, Verdict]:

@@ -122,7 +122,7 @@ async def _content(response: httpx.Response) -> bytes:
     async for piece in response.aiter_raw():
         content += piece
         if len(content) > _LARGEST_REPORT:
-            raise ValueError("a report is too large")
+            raise ValueError("a report of an agent is too large")
     return bytes(content)
 
 

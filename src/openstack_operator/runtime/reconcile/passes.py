@@ -109,7 +109,7 @@ class ErrorBoundary:
         """Report that a resource is paused. It also leaves the line of those that wait to replace pods."""
         kind, name = self._engine.world.resource(request.kind).kind, request.name
         command = f"openstack-operator resume {kind}/{name} -n {request.namespace}"
-        text = f"the operator changes nothing for this resource; to let it go on, run: {command}"
+        text = f"the operator changes nothing for this resource; to resume, run: {command}"
         # Quoted: whoever may write the resource wrote it, and a command follows.
         message = f"reason given: {one_line(reason)!r}; {text}" if reason.strip() else text
         await self._engine.reporter.report_pause(request, resource, Verdict(State.READY, message, PAUSED))
@@ -135,7 +135,7 @@ class ErrorBoundary:
         fields = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
         _log.error("internal error", id=error_id, error=type(error).__name__, frames=frames, **fields)
         metrics.PANICS.labels(request.kind).inc()
-        message = f"a fault of the operator ({type(error).__name__}); its log has the details under id {error_id}"
+        message = f"a bug of the operator ({type(error).__name__}); its log has the details under ID {error_id}"
         status_result = await self._report(request, {"Ready": Verdict(State.RETRYING, message, INTERNAL)})
         return Result(status_result.after, retry=True)
 

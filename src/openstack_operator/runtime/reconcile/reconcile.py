@@ -340,7 +340,7 @@ class Reconciler:
             world = self._engine.world
             returns = await comes_back(world, world.resource(request.kind), resource.meta)
             if returns is None and delay(self._engine.world, resource) < PATIENCE:
-                return await self._wait_for(request, resource, "its owner to be looked at", seconds=1)
+                return await self._wait_for(request, resource, "the first pass over its owner", seconds=1)
             if returns:
                 return await self._orphan_children(request, resource)
             await drop(world, request, resource, RECREATED)
@@ -362,7 +362,7 @@ class Reconciler:
             orphan_pods(world, request, kind, child) for kind, child in children if is_deletion_pending(kind, child)
         )
         where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
-        _log.warning("was deleted, but its owner makes it again: what it made stays", **where)
+        _log.warning("was deleted, but its owner recreates it: its objects stay", **where)
         for finalizer in (FINALIZER, RECREATED):
             if current := world.get(request):
                 await drop(world, request, current, finalizer)

@@ -7,7 +7,7 @@ from ...plan import Incomplete, Object, SpecError, Transient
 from ..kubernetes.errors import Missing, NotAdmitted
 from ..kubernetes.kinds import VOLUME_CLAIM, Catalog, Kind
 
-_GROW = "; a volume grows where its StorageClass has allowVolumeExpansion: true, and stays as it is until then"
+_GROW = "; to grow the volume, set allowVolumeExpansion: true in its StorageClass"
 _INSTALL = "kubectl apply --server-side -f deploy/crds-"
 
 
@@ -35,6 +35,6 @@ def not_served(catalog: Catalog, kind: Kind, body: Object, error: Missing) -> In
         return error
     reason = f"this cluster serves no {kind.full_name} of version {kind.version}"
     remedy = (
-        f"install {kind.operator}, or choose builtin" if kind.operator else "install what does, or remove the field"
+        f"install {kind.operator}, or choose builtin" if kind.operator else "install its operator, or remove the field"
     )
     return Incomplete(field, f"{reason}; {remedy}")

@@ -63,17 +63,17 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
     on_hold = GaugeMetricFamily(
         "openstack_operator_resource_held",
-        "1 while nothing is left but what a user holds: the last step of an upgrade, or a roll-out that is paused.",
+        "1 while only a step is left that a user holds back: the end of an upgrade, or a paused roll-out.",
         labels=where,
     )
     condition = GaugeMetricFamily(
         "openstack_operator_resource_condition",
-        "1 for the status a condition of a resource has.",
+        "1 for the current status of a condition of a resource.",
         labels=[*where, "type", "status"],
     )
     pods = [*where, "workload_kind", "workload"]
     desired_pods = GaugeMetricFamily(
-        "openstack_operator_workload_pods_desired", "Pods that a workload of a resource is to have.", labels=pods
+        "openstack_operator_workload_pods_desired", "Desired pods of a workload of a resource.", labels=pods
     )
     ready_pods = GaugeMetricFamily(
         "openstack_operator_workload_pods_ready", "Pods of a workload that are ready.", labels=pods

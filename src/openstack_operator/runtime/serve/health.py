@@ -64,7 +64,7 @@ class Health:
     def _content(self, path: bytes) -> tuple[str, bytes]:
         if path == b"/metrics" and self._text:
             busy = self._scrapes > _SCRAPES
-            return ("503 Service Unavailable", b"too many ask at once\n") if busy else ("200 OK", self._text())
+            return ("503 Service Unavailable", b"too many requests at once\n") if busy else ("200 OK", self._text())
         if path == b"/readyz":
             return ("200 OK", b"ok\n") if self._ready() else ("503 Service Unavailable", b"not synced yet\n")
         if path == b"/healthz":

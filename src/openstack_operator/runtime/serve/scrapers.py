@@ -48,9 +48,9 @@ class Refusal:
 
 
 UNAUTHORIZED = Refusal("401 Unauthorized", "send a bearer token that this cluster's API server accepts")
-FORBIDDEN = Refusal("403 Forbidden", "this account may not get /metrics; bind openstack-operator-metrics-reader to it")
-BUSY = Refusal("503 Service Unavailable", "too many ask at once")
-UNANSWERED = Refusal("503 Service Unavailable", "the API server did not check the token; the operator's log says why")
+FORBIDDEN = Refusal("403 Forbidden", "this account may not read /metrics; bind openstack-operator-metrics-reader to it")
+BUSY = Refusal("503 Service Unavailable", "too many requests at once")
+UNANSWERED = Refusal("503 Service Unavailable", "the API server did not check the token; see the operator's log")
 NO_RIGHT = Refusal(
     "503 Service Unavailable",
     "the operator may not check tokens; grant it create on tokenreviews.authentication.k8s.io and "
@@ -119,11 +119,11 @@ class Scrapers:
             self._log_once("the operator has no right to check tokens", str(error))
             return NO_RIGHT
         except (Transient, SpecError, TimeoutError, msgspec.MsgspecError) as error:
-            self._log_once("cannot check who reads metrics", str(error) or "no answer in time")
+            self._log_once("cannot check the tokens of metrics requests", str(error) or "no answer in time")
             return UNANSWERED
         if self._trouble:
             self._trouble = ""
-            _log.info("who reads metrics can be checked again")
+            _log.info("tokens of metrics requests can be checked again")
         self._remember(digest, refusal)
         return refusal
 

@@ -58,7 +58,9 @@ class Wakeups:
             meta, kind = change.meta, change.kind
             frames = "".join(traceback.format_tb(error.__traceback__))
             fields = {"kind": kind.kind, "namespace": meta.namespace, "name": meta.name}
-            _log.error("cannot tell whom a change concerns", error=type(error).__name__, frames=frames, **fields)
+            _log.error(
+                "cannot find the resources that a change affects", error=type(error).__name__, frames=frames, **fields
+            )
             metrics.PANICS.labels(kind.kind).inc()
             return [Request(kind.handle, meta.namespace, meta.name)] if kind in self._world.catalog.resources else []
 

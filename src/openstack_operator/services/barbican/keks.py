@@ -34,7 +34,7 @@ def stored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
     """
     ring = read_ring(ctx.secret("kek", or_deleted=True), _KEK)
     for number, key in ring.keys.items() if ring else ():
-        one_line(key, "spec.kekGeneration", ctx.name("kek"), f"{_KEK}.{number}", advice="write back what it was")
+        one_line(key, "spec.kekGeneration", ctx.name("kek"), f"{_KEK}.{number}", advice="restore the previous value")
     return ring
 
 
@@ -89,7 +89,7 @@ def _restored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
     ring = ring_from_config(ctx.secret("config", or_deleted=True).get(FILE, ""), ctx.spec.kek_generation)
     if ring is None and any(("Deployment", ctx.name(name)) in ctx.children for name in _PROGRAMS):
         secret = ctx.name("kek")
-        text = f"Secret {secret!r} has no key, and without it the stored secrets cannot be read; restore it from a copy"
+        text = f"Secret {secret!r} has lost its key, which decrypts the stored secrets; restore it from a backup"
         raise Incomplete("spec.kekGeneration", text)
     return ring
 
@@ -97,10 +97,10 @@ def _restored_ring(ctx: Context[BarbicanSpec]) -> KeyRing | None:
 def _progress(ring: KeyRing) -> Verdict:
     """Return the progress of a replacement: always READY, since secrets stay readable all the while."""
     if ring.is_waiting_for_readers:
-        text = f"all programs get key-encryption key {ring.newest}, before one of them encrypts with it"
+        text = f"all programs receive key-encryption key {ring.newest} before any of them encrypts with it"
         return Verdict(State.READY, text, "Distributing")
     if ring.has_old_keys:
-        text = f"programs encrypt with key-encryption key {ring.active}; keys of projects are encrypted with it again"
+        text = f"programs encrypt with key-encryption key {ring.active}; project keys are being re-encrypted with it"
         return Verdict(State.READY, text, "Rewrapping")
     return READY
 

@@ -80,7 +80,10 @@ class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMes
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(oldSelf.vault) || has(self.vault)",
-            "secrets in the Vault would be unreadable; set vault.newSecrets to database to create no more of them",
+            (
+                "secrets in the Vault would become unreadable; to store new ones elsewhere, set vault.newSecrets "
+                "to database"
+            ),
             ".vault",
         ),
     )

@@ -36,17 +36,17 @@ def connection_verdict(facts: Mapping[str, Any], *, repairs_keys: bool, makes_po
     user has to do, unless the operator repairs keys, and it or Rook makes pools.
     """
     if not facts:
-        return progressing("nothing was heard yet of what the status pod sees")
+        return progressing("the status pod has not reported yet")
     if refused := facts["refused"]:
         text = "; ".join(f"the key of {user} is refused ({message})" for user, message in refused.items())
         if repairs_keys:
-            return Verdict(State.PROGRESSING, f"{text}; the job puts it right", REFUSED)
-        return failed(f"{text}; put the key that `ceph auth get {next(iter(refused))}` shows into the Secret", REFUSED)
+            return Verdict(State.PROGRESSING, f"{text}; a job corrects it", REFUSED)
+        return failed(f"{text}; copy the key from `ceph auth get {next(iter(refused))}` into the Secret", REFUSED)
     if not facts["reachable"]:
         return out_of_service(f"the monitors cannot be reached: {facts['message']}", UNREACHABLE)
     if missing := facts["missing"]:
-        text = "; ".join(f"there is no pool {pool!r} for {user}" for user, pool in missing.items())
-        missing_pool = failed(f"{text}; create it, or name another", POOL)
+        text = "; ".join(f"the pool {pool!r} of {user} is missing" for user, pool in missing.items())
+        missing_pool = failed(f"{text}; create it, or choose another pool", POOL)
         return Verdict(State.PROGRESSING, text, POOL) if makes_pools else missing_pool
     return READY
 
@@ -54,7 +54,7 @@ def connection_verdict(facts: Mapping[str, Any], *, repairs_keys: bool, makes_po
 def health_verdict(facts: Mapping[str, Any]) -> Verdict:
     """Return the health that Ceph reports. Warnings outside GRAVE are in the message, and do not prevent READY."""
     if not facts.get("reachable"):
-        return out_of_service("unknown while Ceph does not answer")
+        return out_of_service("unknown, because Ceph does not answer")
     checks: Mapping[str, str] = facts["checks"]
     text = "; ".join(f"{name}: {summary}" for name, summary in checks.items())
     grave = facts["health"] == "HEALTH_ERR" or any(name in GRAVE for name in checks)

@@ -77,7 +77,11 @@ class Monitors(PodSettings, UsesVolume):
     """Monitors of mode local, which keep the map of the cluster."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule(_NEVER_FEWER, "a monitor cannot be taken away, since the others would go on counting it", ".replicas"),
+        rule(
+            _NEVER_FEWER,
+            "monitors cannot be removed, since the quorum would still count them; keep the old number",
+            ".replicas",
+        ),
     )
 
     replicas: QuorumReplicas = 1
@@ -91,7 +95,7 @@ class Osds(PodSettings, UsesVolume):
 
     renamed: ClassVar[Mapping[str, str]] = {"memoryMB": "memory, such as 512Mi"}
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule(_NEVER_FEWER, "an OSD cannot be taken away with the data on it; keep the old number", ".replicas"),
+        rule(_NEVER_FEWER, "OSDs with data cannot be removed; keep the old number", ".replicas"),
     )
 
     replicas: Annotated[int, Field(ge=1, le=32)] = 1
@@ -148,13 +152,13 @@ class CephStorageSpec(RunSpec):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.mode) || self.mode != 'external' || has(self.external)",
-            "mode external needs the Secret of that Ceph; set external.secretRef",
+            "mode external needs a Secret with the login; set external.secretRef",
             ".external",
         ),
         rule(
             "!has(self.encrypted) || !self.encrypted || !has(self.mode) || self.mode != 'external'",
-            "that is for its own configuration to say (ms_service_mode = secure), and for the ceph.conf of the Secret "
-            "(ms_client_mode = secure); use false",
+            "an external Ceph is encrypted by its own configuration (ms_service_mode) and the Secret's "
+            "ceph.conf (ms_client_mode = secure); use false",
             ".encrypted",
         ),
     )
@@ -168,7 +172,9 @@ class CephStorageSpec(RunSpec):
     """Encrypt all connections of clients and daemons (msgr2's secure mode), and refuse connections without encryption.
     You may turn it on and off while the cluster runs. Not for mode external."""
     key_generation: Annotated[
-        int, Field(ge=1, le=1000), validated(rule("self >= oldSelf", "old keys do not come back; count up"))
+        int,
+        Field(ge=1, le=1000),
+        validated(rule("self >= oldSelf", "the generation cannot decrease; use a higher number")),
     ] = 1
     """Generation of the keys. Raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
     services change to it one by one. The old clients keep their access until you remove them."""

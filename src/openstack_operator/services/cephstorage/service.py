@@ -81,7 +81,7 @@ def _check_users(ctx: Context[CephStorageSpec], cluster: Cluster) -> None:
     uses: dict[str, str] = {}
     for use, user in cluster.names.items() if ctx.spec.mode != "external" else ():
         if uses.setdefault(user, use) != use:
-            text = f"{user!r} is the user of pools.{uses[user]}, too, which has other rights; choose another name"
+            text = f"{user!r} is already the user of pools.{uses[user]}, which needs other rights; choose another name"
             raise SpecError(f"spec.pools.{use}.user", text)
 
 
@@ -113,7 +113,7 @@ def _external(ctx: Context[CephStorageSpec]) -> Cluster:
     external = ctx.spec.external
     if external is None:
         # The API server refuses it; `render` does not.
-        raise SpecError("spec.external", "mode external needs the Secret of that Ceph; set external.secretRef")
+        raise SpecError("spec.external", "mode external needs a Secret with the login; set external.secretRef")
     secret, field = external.secret_ref.name, "spec.external.secretRef"
     conf, fsid, monitors = coordinates(ctx.secrets.get(secret, {}), secret, field)
     names = users(ctx.spec)
@@ -133,7 +133,9 @@ def _external_keys(ctx: Context[CephStorageSpec], external: External, names: Map
     keys = {use: keyring_keys[f"client.{user}"] for use, user in names.items() if f"client.{user}" in keyring_keys}
     if not keys:
         clients = ", ".join(f"client.{user}" for user in names.values())
-        message = f"keyring of Secret {secret!r} holds no key of {clients}; add them, or name others in spec.pools"
+        message = (
+            f"keyring of Secret {secret!r} lacks the keys of {clients}; add them, or set other users in spec.pools"
+        )
         raise MissingReference("spec.external.secretRef", message)
     return keys
 

@@ -32,7 +32,7 @@ _CORE = "['default', 'database', 'nova', 'glance', 'coordination', 'backend', 'b
 BackendName = Annotated[
     str,
     Field(min_length=1, max_length=24, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
-    validated(rule(f"!(self in {_CORE})", "Cinder's configuration has a section of this name; choose another name")),
+    validated(rule(f"!(self in {_CORE})", "cinder.conf uses this name for another section; choose another name")),
 ]
 
 VolumeTypeName = Annotated[str, Field(min_length=1, max_length=255, pattern=r"^\S(.*\S)?$")]
@@ -75,7 +75,11 @@ class Lvm(Model):
     """A volume group on one node, with its volumes offered over iSCSI. All its data are lost with the node."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!(has(self.device) && has(self.loopFile))", "a group lies on one of the two; keep one", ".loopFile"),
+        rule(
+            "!(has(self.device) && has(self.loopFile))",
+            "device and loopFile exclude each other; remove one",
+            ".loopFile",
+        ),
         immutable_optional("device", "the device"),
         immutable_optional("volumeGroup", "the volume group"),
     )
@@ -116,7 +120,7 @@ class Backend(AgentSettings):
             " && self.driver == {'ceph': 'cinder.volume.drivers.rbd.RBDDriver',"
             " 'lvm': 'cinder.volume.drivers.lvm.LVMVolumeDriver',"
             " 'nfs': 'cinder.volume.drivers.nfs.NfsDriver'}[self.type]",
-            "say what kind of storage it is: type (ceph, lvm, nfs), or driver with options",
+            "set either type (ceph, lvm, nfs) or driver with options",
             ".driver",
         ),
         immutable_optional("type", "the type of a backend"),
@@ -124,14 +128,14 @@ class Backend(AgentSettings):
         rule(
             "!(has(self.type) && self.type == 'nfs' || has(self.driver) && self.driver.endsWith('.nfs.NfsDriver'))"
             " || has(self.nfs)",
-            "say which shares: nfs: {shares: ['server:/path']}",
+            "type nfs needs shares; set nfs: {shares: ['server:/path']}",
             ".nfs",
         ),
         rule(
             "!has(self.replicas) || self.replicas <= 1 || has(self.type) && self.type == 'ceph'"
             " || has(self.driver) && self.driver.endsWith('.rbd.RBDDriver')"
             " || has(self.activeActive) && self.activeActive",
-            "only a driver that can work active/active may run in several pods; use 1, or say activeActive: true",
+            "several pods need a driver that supports active/active; use 1, or set activeActive: true",
             ".replicas",
         ),
     )
@@ -253,8 +257,16 @@ class Backup(ComponentSettings):
     """Storage for backups, and cinder-backup, which copies them there."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("!has(self.type) || self.type != 's3' || has(self.s3)", "say which bucket: s3: {endpoint: …}", ".s3"),
-        rule("!has(self.type) || self.type != 'nfs' || has(self.share)", "say which share: server:/path", ".share"),
+        rule(
+            "!has(self.type) || self.type != 's3' || has(self.s3)",
+            "type s3 needs a bucket; set s3: {endpoint: …}",
+            ".s3",
+        ),
+        rule(
+            "!has(self.type) || self.type != 'nfs' || has(self.share)",
+            "type nfs needs a share; set share: server:/path",
+            ".share",
+        ),
     )
     # It is root if a backend is.
     on_nodes = (*AGENT, "share")

@@ -106,9 +106,7 @@ def _pods(
     )
     size = kube.replicas(ctx.spec.replicas, spec)
     if size > 1 and spec.type == "posix" and spec.files.access_mode == "ReadWriteOnce":
-        message = (
-            "pods on several nodes cannot share a ReadWriteOnce volume; use one, or files.accessMode ReadWriteMany"
-        )
+        message = "several pods cannot share a ReadWriteOnce volume; use 1, or files.accessMode ReadWriteMany"
         raise SpecError("spec.backup.replicas", message)
     settings, target = kube.settings(ctx.spec, spec), kube.selector(ctx, "backup")
     template = kube.pod(

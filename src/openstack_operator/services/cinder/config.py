@@ -70,7 +70,7 @@ def volume_options(ctx: Context[CinderSpec], backend: Backend, common: Sections,
     """
     name, path = backend.name, f"spec.backends[{ctx.spec.backends.index(backend)}]"
     if not backend.driver and backend.kind not in DRIVERS:
-        raise SpecError(path, "there is no driver; name type, or driver")
+        raise SpecError(path, "the driver is missing; set type or driver")
     driver_options = _driver(ctx, backend, ceph)
     default_section: dict[str, object] = {"enabled_backends": name}
     if backend.is_clustered:

@@ -23,11 +23,11 @@ def ignored(ctx: Context[CinderSpec], plan: Plan) -> IgnoredFields:
         if backend.kind != kind
     }
     prepared = {
-        f"backends.{index}.{field}": f"pods of type {backend.kind} have what they need; remove it"
+        f"backends.{index}.{field}": f"type {backend.kind} does not use it; remove it"
         for index, backend in enumerate(ctx.spec.backends)
         for field in ("activeActive", "hostAccess")
         if backend.kind
     }
     backup = ctx.spec.backup.type
-    without = {} if backup else {"backup": "there are no backups; set backup.type"}
+    without = {} if backup else {"backup": "backups are off; set backup.type, or remove it"}
     return backends | prepared | without | unused("backup.type", _USES, *([backup] if backup else []))

@@ -24,7 +24,7 @@ def removed_backends(ctx: Context[CinderSpec], conf: parts.Config, *, after: Seq
     listed = {backend.name for backend in ctx.spec.backends}
     unlisted = {name: live for name, live in live_backends(ctx).items() if name not in listed}
     if obstacles := [text for name, live in sorted(unlisted.items()) if (text := _obstacle(ctx, name, live))]:
-        undo = "put it back, or name it in spec.allowOrphans to leave its volumes behind"
+        undo = "restore it, or list it in spec.allowOrphans to abandon its volumes"
         raise SpecError("spec.backends", f"{'; '.join(obstacles)}; delete or migrate the volumes, {undo}")
     return [step for name, live in sorted(unlisted.items()) for step in _forget(ctx, name, live, conf, after)]
 
@@ -35,7 +35,7 @@ def _obstacle(ctx: Context[CinderSpec], name: str, live: Object) -> str:
         return ""
     volumes = (live.get("status") or {}).get("volumes")
     if volumes is None:
-        return f"it is not known yet whether backend {name!r} has volumes"
+        return f"the volumes of backend {name!r} are not counted yet"
     return f"backend {name!r} still has {volumes} volume{'s' if volumes > 1 else ''}" if volumes else ""
 
 

@@ -113,13 +113,13 @@ def _check(spec: CinderSpec) -> None:
         return
     for index, backend in enumerate(spec.backends):
         if backend.replicas > 1:
-            message = "several pods of a backend share locks; name an Etcd in spec.coordination.etcdRef, or use 1"
+            message = "several pods of a backend need shared locks; set spec.coordination.etcdRef, or use 1"
             raise SpecError(f"spec.backends[{index}].replicas", message)
 
 
 def _without_backends(spec: CinderSpec) -> tuple[Step, ...]:
     """Return a failure for a Cinder that could create no volume; none for others."""
-    text = "spec.backends: there is none, so that nobody can create a volume; add one, or turn Cinder off"
+    text = "spec.backends: empty, so volumes cannot be created; add a backend, or disable Cinder"
     return () if spec.backends else (Step(name="Backends", verdict=failed(text, "NoBackends")),)
 
 
@@ -128,7 +128,9 @@ def _manual_volume_types(spec: CinderSpec) -> tuple[Step, ...]:
     if not spec.keystone.auth_url:
         return ()
     if spec.quotas.model_fields_set:
-        raise SpecError("spec.quotas", "an administrator sets them, and spec.keystone.authUrl comes without; remove it")
+        raise SpecError(
+            "spec.quotas", "setting it needs an administrator, which spec.keystone.authUrl does not give; remove it"
+        )
     types = [f"{each.type_name} with volume_backend_name={each.name}" for each in spec.backends]
     return (sources.manual_step("VolumeTypes", f"the volume types {', '.join(types)}"),) if types else ()
 

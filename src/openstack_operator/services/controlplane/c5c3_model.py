@@ -114,7 +114,7 @@ class C5C3ControlPlaneSpec(Model, defer_build=True):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"{_PER_SERVICE} == {_PER_SERVICE.replace('self', 'oldSelf')}",
-            "services would lose the broker they use; do not change perService, or create a new control plane",
+            "services would lose their broker; keep perService, or create a new control plane",
             ".infrastructure.rabbitmq.perService",
         ),
     )

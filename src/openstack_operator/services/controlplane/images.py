@@ -59,7 +59,7 @@ def ignored(ctx: Context[Any], plan: Plan) -> IgnoredFields:
     """Return the fields that choose nodes, if no node pulls images before their pods need them."""
     if any(step.name == CONDITION for step in plan):
         return {}
-    advice = "no image is pulled before a pod needs it; set enabled, or remove it"
+    advice = "precaching is off; set enabled, or remove it"
     paths = ("imagePrecaching", "global.imagePrecaching")
     return {f"{path}.{field}": advice for path in paths for field in ("nodeSelector", "tolerations")}
 
@@ -90,7 +90,7 @@ def _verdict(ctx: Context[ControlPlaneSpec], daemons: Object) -> Verdict:
     nodes = min(rollout.ready, rollout.updated)
     text = f"{nodes} of {rollout.desired} nodes have all {count} images"
     if rollout.desired == 1:
-        text = f"the node has all {count} images" if nodes else f"the node does not have all {count} images yet"
+        text = f"the node has all {count} images" if nodes else f"the node lacks some of the {count} images"
     # What pulls images serves no user, whatever its pods do.
     return Verdict(State.READY if nodes >= rollout.desired else State.PROGRESSING, text, serves=True)
 

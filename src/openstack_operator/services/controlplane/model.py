@@ -83,7 +83,7 @@ class CloudExpose(Exposure):
         *host_rules("domain"),
         rule(
             "!has(self.host) || !has(self.type) || !(self.type in ['Ingress', 'Gateway'])",
-            "each API has a name of its own there; set domain instead",
+            "with this type each API has its own host; set domain instead",
             ".host",
         ),
     )
@@ -252,7 +252,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"{_PER_SERVICE} == {_PER_SERVICE.replace('self', 'oldSelf')}",
-            "services would lose the broker they use; do not change perService, or create a new control plane",
+            "services would lose their broker; keep perService, or create a new control plane",
             ".rabbitmq.perService",
         ),
     )

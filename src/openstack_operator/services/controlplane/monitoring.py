@@ -22,7 +22,7 @@ def monitoring(ctx: Context[ControlPlaneSpec], *, encrypted: bool) -> list[Step]
     missing = [kind for kind in (POD_MONITOR, RULES) if not serves(ctx, kind)]
     rules = () if RULES in missing else (found_by(ctx, _rules(ctx)),)
     notes = [_missing_kinds(ctx, missing)] if missing else []
-    notes += [] if encrypted else ["APIs tell nothing: without tls.enabled nothing stands before them"]
+    notes += [] if encrypted else ["APIs have no metrics without the TLS proxy; set tls.enabled"]
     verdict = Verdict(State.READY, "; ".join(notes)) if notes else None
     return [Step(name="Monitoring", objects=rules, verdict=verdict)]
 
@@ -31,7 +31,7 @@ def _missing_kinds(ctx: Context[ControlPlaneSpec], kinds: Sequence[str]) -> str:
     """Return the reason why the operator does not make objects of these kinds."""
     forbidden = ctx.installed_kinds.forbidden(*(handle(MONITORING, kind) for kind in kinds))
     names = " and ".join(f"{kind.lower()}s.monitoring.coreos.com" for kind in kinds)
-    return forbidden or f"the cluster does not have {names}, of Prometheus' operator"
+    return forbidden or f"the cluster lacks {names}; install Prometheus' operator"
 
 
 def _rules(ctx: Context[ControlPlaneSpec]) -> Object:

@@ -259,7 +259,9 @@ def _korc(ctx: Context[ControlPlaneSpec], keystone: Mapping[str, Any]) -> list[S
             sorted(f"{kind.partition('.')[0].lower()}s" for kind in ctx.installed_kinds.missing(*MANAGED_KINDS))
         )
         why = f"this cluster serves no {absent} of openstack.k-orc.cloud/v1alpha1" if absent else "it did so before"
-        verdict = Verdict(State.READY, f"K-ORC is not used: this operator keeps users and services itself, since {why}")
+        verdict = Verdict(
+            State.READY, f"K-ORC is not used: this operator manages users and services itself, since {why}"
+        )
     return [Step(name=_KORC, verdict=verdict)]
 
 

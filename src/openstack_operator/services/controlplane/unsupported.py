@@ -20,7 +20,7 @@ def unsupported_fields(spec: ControlPlaneSpec) -> list[UnsupportedField]:
         (
             bool(spec.tls.enabled) and spec.image_profile == "kolla",
             "spec.tls.enabled",
-            "kolla's images do not encrypt everything yet; use false, or imageProfile debian",
+            "kolla's images do not encrypt all connections; use false, or imageProfile debian",
         ),
     ]
     return [(path, message) for is_unsupported, path, message in checks if is_unsupported]
@@ -29,6 +29,6 @@ def unsupported_fields(spec: ControlPlaneSpec) -> list[UnsupportedField]:
 def unsupported_services(spec: ControlPlaneSpec) -> dict[str, UnsupportedField]:
     """Return unsupported settings of services that a cloud can do without, by the field of each service."""
     if spec.cortex.enabled and spec.image_profile == "kolla":
-        message = "kolla's images of Nova cannot ask it yet; use false, or imageProfile debian"
+        message = "kolla's images of Nova do not support it; use false, or imageProfile debian"
         return {"cortex": ("spec.cortex.enabled", message)}
     return {}

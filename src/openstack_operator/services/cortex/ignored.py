@@ -12,4 +12,4 @@ def ignored(ctx: Context[CortexSpec], plan: Plan) -> IgnoredFields:
     if ctx.spec.image:
         return profile
     fields = ("database", "keystone", "datasources")
-    return profile | dict.fromkeys(fields, "the reference scheduler does not read it; set image, or remove it")
+    return profile | dict.fromkeys(fields, "the reference scheduler does not use it; set image, or remove it")

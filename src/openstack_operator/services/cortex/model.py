@@ -115,7 +115,7 @@ class Datasource(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.enabled) || !self.enabled || has(self.endpoint)",
-            "where it is is not said; set endpoint",
+            "the address is missing; set endpoint",
             ".endpoint",
         ),
     )

@@ -86,7 +86,7 @@ def _check_names(pipelines: Mapping[str, Pipeline]) -> None:
             for index, each in enumerate(items):
                 if each.name not in choices:
                     message = (
-                        f"there is no {each.name!r}; choose from {', '.join(choices)}, or name an image that has it"
+                        f"the image has no {each.name!r}; choose from {', '.join(choices)}, or use an image with it"
                     )
                     raise SpecError(f"spec.pipelines.{service}.{field}[{index}].name", message)
 
@@ -126,9 +126,7 @@ def _datasources(spec: CortexSpec) -> Step:
     learns = spec.datasources.prometheus.enabled or spec.datasources.nova.enabled
     fields = {"database": spec.database, "keystone": spec.keystone, "datasources": learns}
     unread = [f"spec.{field}" for field, value in fields.items() if value] if spec.image is None else []
-    text = (
-        f"the reference implementation learns nothing and reads no {', '.join(unread)}; name an image of Cortex itself"
-    )
+    text = f"the reference implementation does not use {', '.join(unread)}; set image to one of Cortex"
     return Step(name="Datasources", verdict=Verdict(State.READY, text) if unread else READY)
 
 

@@ -39,7 +39,7 @@ class NamedService(Model):
 _KEYSTONES = "['admin', 'fernet', 'adminApplicationCredential']"
 _OF_KEYSTONE = rule(
     f"!(self.target in {_KEYSTONES}) || !has(self.serviceRef) || self.serviceRef.kind == 'Keystone'",
-    "this is a Keystone's; name one, or none for `keystone`",
+    "this target needs a Keystone; set one, or remove serviceRef for `keystone`",
     ".serviceRef.kind",
 )
 Target = Literal["database", "messaging", "serviceAccountPassword", "admin", "fernet", "adminApplicationCredential"]
@@ -55,7 +55,7 @@ class CredentialRotationSpec(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"self.target in {_KEYSTONES} || has(self.serviceRef)",
-            "say whose account it is; set serviceRef",
+            "this target needs the service of the account; set serviceRef",
             ".serviceRef",
         ),
         _OF_KEYSTONE,
@@ -112,23 +112,23 @@ class C5C3CredentialRotationSpec(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "self.target != 'serviceAccountPassword' || has(self.keystoneService) != has(self.serviceRef)",
-            "say whose account it is; set serviceRef, or keystoneService",
+            "this target needs the service of the account; set serviceRef or keystoneService",
             ".serviceRef",
         ),
         rule(
             "self.target == 'serviceAccountPassword' || !has(self.keystoneService)",
-            "this is for target serviceAccountPassword; set serviceRef instead",
+            "keystoneService is for target serviceAccountPassword; set serviceRef instead",
             ".keystoneService",
         ),
         rule(
             "!(self.target in ['database', 'messaging']) || has(self.serviceRef)",
-            "say whose account it is; set serviceRef",
+            "this target needs the service of the account; set serviceRef",
             ".serviceRef",
         ),
         _OF_KEYSTONE,
         rule(
             "!has(self.preRotationDays) || !has(self.intervalDays) || self.preRotationDays < self.intervalDays",
-            "it would be due before it was done; choose fewer days than intervalDays",
+            "rotation would be due before it is done; choose fewer days than intervalDays",
             ".preRotationDays",
         ),
     )

@@ -21,9 +21,9 @@ _CREDENTIAL_KINDS = {"serviceAccountPassword": "identity", "adminApplicationCred
 _MAX_NAMED = 12
 """Maximum number of names in the list of what it waits for."""
 _PHASE_MESSAGES = {
-    PENDING: "the service has the order, and has not begun",
-    rotation.PREPARING: "another one is being made beside the one in use",
-    rotation.MIGRATING: "another one is in use; the one before is removed when no program uses it",
+    PENDING: "the service has not started the rotation yet",
+    rotation.PREPARING: "the new credential is being created beside the current one",
+    rotation.MIGRATING: "the new credential is in use; the previous one is removed when no program uses it",
 }
 
 
@@ -76,7 +76,7 @@ def _service(ctx: Context[Spec]) -> tuple[Ref, Verdict]:
     existing = [ref for ref in refs if ref in ctx.refs]
     if len(existing) > 1:
         names = " and ".join(f"{ref.kind}/{ref.name}" for ref in existing)
-        raise SpecError("spec.keystoneService", f"{names} are called so; say in serviceRef which one is meant")
+        raise SpecError("spec.keystoneService", f"{names} share this name; set serviceRef")
     if existing:
         return existing[0], Verdict(State.READY)
     label = f"{refs[0].kind}/{refs[0].name}" if len(refs) == 1 else f"a service called {refs[0].name!r}"
@@ -91,10 +91,13 @@ def _report(ctx: Context[Spec], service: Ref, name: str) -> dict[str, Any] | Non
 
 def _none(spec: Spec, service: Ref) -> str:
     if spec.target == "adminApplicationCredential":
-        return f"spec.target: {service.kind}/{service.name} has none; set bootstrap.applicationCredential there"
+        return (
+            f"spec.target: {service.kind}/{service.name} has no application credential; set its "
+            f"bootstrap.applicationCredential"
+        )
     return (
-        f"spec.target: {service.kind}/{service.name} has nothing of its own to replace for {spec.target!r}: it does not"
-        " use that, or your own Secret says how it logs in; choose another target, or change that Secret"
+        f"spec.target: {service.kind}/{service.name} has no generated credential for {spec.target!r}: it does"
+        " not use one, or takes it from your Secret; choose another target, or change that Secret"
     )
 
 
@@ -161,7 +164,7 @@ def _message(phase: str, report: Mapping[str, Any] | None, due: datetime | None,
     if report is None:
         return ""
     if phase == rotation.IDLE:
-        return f"due from {due:%Y-%m-%d %H:%M} UTC on" if due else "replaced when asked for"
+        return f"due from {due:%Y-%m-%d %H:%M} UTC on" if due else "replaced on request"
     waits: list[str] = report.get("waits", [])
     names = ", ".join([*waits[:_MAX_NAMED], *([f"{len(waits) - _MAX_NAMED} more"] if waits[_MAX_NAMED:] else [])])
     rest = f"; waits for {names}" if names else ""

@@ -78,16 +78,16 @@ def check(pool: ServerPool) -> None:
     machine or to the link.
     """
     if (pool.spec.backend == "external") != (pool.spec.external is not None):
-        raise SpecError(f"{pool.path}.external", "name your servers here, and set backend: external")
+        raise SpecError(f"{pool.path}.external", "list your servers here, and set backend: external")
     if pool.spec.external and not pool.spec.ns_records:
-        raise SpecError(f"{pool.path}.nsRecords", "name your servers as they are to stand in NS records")
+        raise SpecError(f"{pool.path}.nsRecords", "list your servers as NS records should show them")
     for number, each in enumerate(pool.spec.also_notifies):
         _check_host(f"{pool.path}.alsoNotifies[{number}].address", each.address)
 
 
 def _check_host(path: str, host: str) -> None:
     if not kube.may_be_server(host):
-        text = f"{host} is an address of this machine, of the link or of a metadata service; name the server's own"
+        text = f"{host} is a loopback, link-local or metadata address; set the server's own address"
         raise SpecError(path, text)
 
 

@@ -45,7 +45,7 @@ ServerName = Annotated[str, Field(max_length=253, pattern=r"^([A-Za-z0-9]([-A-Za
 PoolName = Annotated[
     str,
     Field(min_length=1, max_length=24, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$"),
-    validated(rule("self != 'default'", "the default pool is the spec's own; choose another name")),
+    validated(rule("self != 'default'", "the top level of spec is the default pool; choose another name")),
 ]
 KeyName = Annotated[str, Field(max_length=128, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 Algorithm = Literal["hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"]
@@ -148,7 +148,7 @@ class ExternalServer(SocketAddress):
     """A DNS server of yours: its address, where Designate asks it and tells it of changes, and how it is commanded."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("has(self.bind9) != has(self.pdns4)", "a server is one of the two; set bind9 or pdns4", ".bind9"),
+        rule("has(self.bind9) != has(self.pdns4)", "a server needs exactly one type; set bind9 or pdns4", ".bind9"),
     )
 
     bind9: ExternalBind9 | None = None
@@ -214,8 +214,7 @@ class PoolServers(Model):
         validated(
             rule(
                 "self.all(name, name != 'pool' && size(name) <= 50)",
-                "the operator sets `pool`, and longer names have no room; use names of at most 50 characters, "
-                "and not `pool`",
+                "the name `pool` is reserved, and names have at most 50 characters; choose another name",
             )
         ),
     ] = {}

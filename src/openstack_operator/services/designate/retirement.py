@@ -33,10 +33,13 @@ def check_removed(ctx: Context[DesignateSpec], pools: Sequence[ServerPool]) -> N
             continue
         name = entry["name"]
         if not entry.get("retired"):
-            text = f"pool {name!r} may have zones: put it back, retired, and remove it once RetiredPoolsReady is True"
+            text = (
+                f"pool {name!r} may have zones: restore it with retired: true, and remove it once "
+                f"RetiredPoolsReady is True"
+            )
             raise SpecError("spec.pools", text)
         if digest(stored) not in _finished(ctx):
-            text = f"pool {name!r} is not forgotten yet: put it back, and remove it once RetiredPoolsReady is True"
+            text = f"pool {name!r} is still in use: restore it, and remove it once RetiredPoolsReady is True"
             raise SpecError("spec.pools", text)
 
 

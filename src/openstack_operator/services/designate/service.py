@@ -128,7 +128,8 @@ def _tsigs(ctx: Context[DesignateSpec], pools: Sequence[ServerPool], keys: parts
     for name in external.duplicates(tsigs):
         path = next(pool.path for pool in pools if pool.name == name)
         text = (
-            f"another pool has a key named {tsigs[name].name!r}, and mini DNS tells pools by them; choose another name"
+            f"another pool uses the key name {tsigs[name].name!r}, which identifies pools to mini DNS; choose "
+            f"another name"
         )
         raise SpecError(f"{path}.external.tsigKey.name", text)
     return tsigs

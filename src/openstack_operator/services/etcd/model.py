@@ -29,7 +29,7 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
-            "members cannot be taken away, since the others would go on counting them; keep the old number",
+            "members cannot be removed, since the quorum would still count them; keep the old number",
             ".replicas",
         ),
     )

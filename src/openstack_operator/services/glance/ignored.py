@@ -6,8 +6,8 @@ from ...plan import Context, IgnoredFields, Plan, unused
 from .model import GlanceSpec, may_spread, stores
 
 ONE_POD = (
-    "one pod runs, since pods on several nodes cannot share a ReadWriteOnce volume; keep images in Ceph, S3 or Swift, "
-    "or create the Glance with storage.accessMode ReadWriteMany and a StorageClass that has it"
+    "only one pod runs, since several cannot share a ReadWriteOnce volume; use Ceph, S3 "
+    "or Swift, or create the Glance with storage.accessMode ReadWriteMany"
 )
 _VOLUME = ("size", "storageClassName", "storageClass", "accessMode", "retention")
 _USES = {
@@ -28,8 +28,8 @@ def ignored(ctx: Context[GlanceSpec], plan: Plan) -> IgnoredFields:
         if store.type != kind
     }
     one = ("storageType", "storage.backend", "storage.rbd", "storage.s3", "storage.swift")
-    several = dict.fromkeys(one, "storage.backends takes its place; remove it") if spec.storage.backends else {}
-    old_type = {"storageType": "storage.backend takes its place; remove it"} if spec.storage.backend else {}
+    several = dict.fromkeys(one, "storage.backends replaces it; remove it") if spec.storage.backends else {}
+    old_type = {"storageType": "storage.backend replaces it; remove it"} if spec.storage.backend else {}
     return _pods(spec) | several | old_type | unused("storageType", _USES, *kinds) | by_store
 
 

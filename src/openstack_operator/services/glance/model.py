@@ -70,7 +70,11 @@ class Swift(Model):
     """Container; Glance creates it if it does not exist."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("has(self.user) == has(self.passwordRef)", "a user comes with its passwordRef", ".passwordRef"),
+        rule(
+            "has(self.user) == has(self.passwordRef)",
+            "user and passwordRef go together; set both, or neither",
+            ".passwordRef",
+        ),
     )
 
     def destinations(self) -> Sequence[Destination]:
@@ -82,7 +86,7 @@ class Store(Model):
     """One of several stores of images."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
-        rule("self.type != 's3' || has(self.s3)", "a store of type s3 needs to know the server; set s3", ".s3"),
+        rule("self.type != 's3' || has(self.s3)", "type s3 needs a server; set s3", ".s3"),
         rule("self.type == oldSelf.type", "the images in a store do not move; add another store", ".type"),
     )
 
@@ -109,7 +113,7 @@ class ImageStorage(UsesStorageClass):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.backends) || self.backends.filter(store, store.type == 'pvc').size() <= 1",
-            "there is one volume; keep one store of type pvc",
+            "only one store can be of type pvc; keep one",
             ".backends",
         ),
     )
@@ -169,7 +173,7 @@ _WORDS = f"{_OLD} == 'rbd' ? 'ceph' : {_OLD} == 'file' ? 'pvc' : {_OLD}"
 
 def _immutable_location(change: str, field: str) -> Rule:
     """Return the CEL rule that the location of all images does not change, unless there is a list of stores."""
-    message = "the images would be lost; name the old store beside the new one in storage.backends"
+    message = "the images would be lost; list the old and the new store in storage.backends"
     return rule(f"({_SEVERAL}) || {change}", message, field)
 
 

@@ -36,7 +36,7 @@ def store_plans(ctx: Context[GlanceSpec], user: Mapping[str, str]) -> list[Store
     for client in (plan.client for plan in plans if plan.client):
         # A keyring is found by the name of its user.
         if keys.setdefault(client.user, client.key) != client.key:
-            message = f"two stores log in as {client.user} with different keys; give one of these clients another name"
+            message = f"two stores use {client.user} with different keys; use another client for one"
             raise SpecError("spec.storage.backends", message)
     return plans
 
@@ -85,7 +85,7 @@ def _ceph(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], inde
 def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _index: int) -> StorePlan:
     swift = store.swift
     if "password" not in user and not (swift and swift.user):
-        text = "no application credential opens a Swift to Glance; set user and passwordRef"
+        text = "Glance cannot use an application credential for Swift; set user and passwordRef"
         raise SpecError("spec.storage.swift", text)
     if swift and swift.auth_url and not swift.user:
         # The password of this service's own user is not for another Keystone.
@@ -118,7 +118,7 @@ def _swift(ctx: Context[GlanceSpec], store: Store, user: Mapping[str, str], _ind
 def _s3(ctx: Context[GlanceSpec], store: Store, _user: Mapping[str, str], _index: int) -> StorePlan:
     s3 = store.s3
     if s3 is None:
-        raise SpecError("spec.storage.s3", "a store of type s3 needs to know the server; set url and the two keys")
+        raise SpecError("spec.storage.s3", "type s3 needs a server; set url and both keys")
     access, secret = (ctx.secrets[ref.name][ref.key] for ref in (s3.access_key_ref, s3.secret_key_ref))
     options = {
         "s3_store_host": s3.url,

@@ -29,7 +29,7 @@ _ENGINE_CONFIG = "engine-config"
 def plan(ctx: Context[HeatSpec]) -> Plan:
     """Return everything that a Heat consists of; published: internalURL, publicURL."""
     if ctx.spec.keystone.auth_url:
-        message = "Heat needs a domain of its own and trusts, for which it needs an administrator; use keystoneRef"
+        message = "Heat needs an administrator for its domain and trusts; use keystoneRef"
         raise UnsupportedError("spec.keystone.authUrl", message)
     base = parts.foundation(ctx, _DOMAIN_ADMIN, _TRUSTEE, service_type=_SERVICE_TYPE)
     trustee = sources.identity(ctx, base.credentials, _TRUSTEE, program=_TRUSTEE, roles=["reader"], retained=True)
@@ -145,7 +145,7 @@ def _encryption(ctx: Context[HeatSpec]) -> tuple[Step, str]:
     key = stored.get(_KEY) or _configured(configured.get(_FILE, ""))
     if not key and ("Deployment", ctx.name("engine")) in ctx.children:
         name = ctx.name("encryption")
-        text = f"Secret {name!r} has no {_KEY}, and without it no stack can be changed; restore it from a copy"
+        text = f"Secret {name!r} has lost {_KEY}, which stacks need; restore it from a backup"
         raise Incomplete("spec", text)
     # Heat demands 32 characters: of base64, these are 192 bits.
     key = key or fernet_key(ctx.draw)[:32]

@@ -73,10 +73,10 @@ OWNED: Mapping[str, str] = {
     "CACHES": "set spec.cache",
     "CSRF_COOKIE_SECURE": "it follows from spec.tls and spec.expose",
     "DEFAULT_THEME": "set spec.branding.theme",
-    "DISALLOW_IFRAME_EMBED": "pages are never shown in those of another site",
+    "DISALLOW_IFRAME_EMBED": "pages are never framed by other sites",
     "HORIZON_IMAGES_UPLOAD_MODE": "set spec.imageUpload",
     "LOGGING": "programs log to the console",
-    "OPERATION_LOG_OPTIONS": "its masks keep passwords out of the log",
+    "OPERATION_LOG_OPTIONS": "it masks passwords in logs",
     "OPENSTACK_ENDPOINT_TYPE": "it follows from spec.otherKeystones",
     "OPENSTACK_KEYSTONE_URL": "set spec.keystoneRef",
     "OPENSTACK_SSL_CACERT": "set spec.otherKeystones[].caSecretRef",
@@ -89,10 +89,10 @@ OWNED: Mapping[str, str] = {
     "SESSION_COOKIE_SECURE": "it follows from spec.tls and spec.expose",
     "SESSION_ENGINE": "sessions are in Memcached; set spec.cache",
     "SITE_BRANDING": "set spec.branding.title",
-    "STATIC_ROOT": "files are where the image has them",
+    "STATIC_ROOT": "the image fixes the paths of files",
     "STATIC_URL": "the dashboard is at the root of its host",
     "WEBROOT": "the dashboard is at the root of its host",
-    "WEBSSO_CHOICES": "they are the identity providers of Keystone's spec.federation",
+    "WEBSSO_CHOICES": "set identity providers in spec.federation of the Keystone",
     "WEBSSO_ENABLED": "it follows from Keystone's spec.federation",
     "WEBSSO_IDP_MAPPING": "it follows from Keystone's spec.federation",
     "WEBSSO_KEYSTONE_URL": "it is the public URL of Keystone",
@@ -131,7 +131,7 @@ def _check(name: str, value: Any) -> None:
     if name not in ALLOWED:
         near = difflib.get_close_matches(name, sorted(ALLOWED | OWNED.keys()), n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
-        message = "not a setting that a spec may add: those of panels and logins are, none that names code or files is"
+        message = "not a setting that config may have: only settings of panels and logins are allowed"
         raise SpecError(f"{_PATH}.{name!r}", f"{message}{meant}")
     if not _is_data(value, _DEPTH):
         raise SpecError(f"{_PATH}.{name}", f"its values are nested more than {_DEPTH} times; write it flatter")
@@ -155,7 +155,7 @@ def _check_config(value: Any) -> None:
     for name in cast("Mapping[str, Any]", value):
         if name not in ALLOWED_IN_CONFIG:
             choices = ", ".join(sorted(ALLOWED_IN_CONFIG))
-            raise SpecError(f"{_PATH}.{HORIZON_CONFIG}.{name!r}", f"not a setting for a spec; choose from {choices}")
+            raise SpecError(f"{_PATH}.{HORIZON_CONFIG}.{name!r}", f"not an allowed setting; choose from {choices}")
 
 
 def _links(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -11,5 +11,5 @@ def ignored(ctx: Context[HorizonSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the plan does not use."""
     spec = ctx.spec
     direct = unused("imageUpload", {"Direct": ("glanceRef",)}, spec.image_upload)
-    region = {} if spec.other_keystones else {"region": "the only Keystone needs no name to choose it by; remove it"}
+    region = {} if spec.other_keystones else {"region": "it has no effect with a single Keystone; remove it"}
     return direct | region | dict(unknown_keys(spec.config))

@@ -75,7 +75,7 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
         rule(
             "!has(self.otherKeystones) ||"
             " self.otherKeystones.all(one, self.otherKeystones.exists_one(other, other.name == one.name))",
-            "two Keystones have one name; rename one of them",
+            "two Keystones have the same name; rename one",
             ".otherKeystones",
         ),
     )

@@ -174,7 +174,7 @@ def _keys(ctx: Context[HorizonSpec], ring: KeyRing) -> Step:
 def _progress(ring: KeyRing) -> Verdict:
     """Return the progress of a replacement: always READY, since no user is logged out."""
     if ring.is_waiting_for_readers:
-        text = f"all pods get secret key {ring.newest}, before one of them writes sessions with it"
+        text = f"all pods receive secret key {ring.newest} before any of them writes sessions with it"
         return Verdict(State.READY, text, "Distributing")
     if ring.has_old_keys:
         until = f" until {ring.ends:%Y-%m-%d %H:%M} UTC" if ring.ends else ""
@@ -215,10 +215,8 @@ def _single_sign_on(ctx: Context[HorizonSpec], site: Site) -> Step:
     if not missing:
         return Step(name="SingleSignOn", verdict=READY)
     if not site.has_public_url:
-        text = (
-            "users of identity providers cannot log in: browsers have no address of the dashboard; set spec.expose.host"
-        )
+        text = "single sign-on does not work without an address of the dashboard; set spec.expose.host"
         return Step(name="SingleSignOn", verdict=Verdict(State.READY, text, "NoPublicAddress"))
     ref = ctx.spec.keystone_ref or KEYSTONE
-    text = f"users of identity providers cannot log in here: add {missing} to spec.federation.trustedDashboards"
+    text = f"single sign-on does not work here: add {missing} to spec.federation.trustedDashboards"
     return Step(name="SingleSignOn", verdict=Verdict(State.READY, f"{text} of Keystone/{ref.name}", "NotTrusted"))

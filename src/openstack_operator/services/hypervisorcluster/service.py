@@ -80,15 +80,15 @@ def _login(ctx: Context[HypervisorClusterSpec]) -> Login:
     """
     name = ctx.spec.control_plane_secret_ref.name
     if name not in ctx.secrets:
-        text = f"there is no Secret {name!r} in this namespace; bring it from the cluster of the control plane"
+        text = f"there is no Secret {name!r} in this namespace; copy it from the cluster of the control plane"
         raise MissingReference(f"{_PATH}.name", text)
     data = ctx.secrets[name]
     if not data.get("ca.crt"):
         raise MissingReference(_PATH, f"key 'ca.crt' of Secret {name!r} is missing")
     login = Login(_PATH, name, data)
     if is_earlier(running_release := login.get("release"), ctx.spec.release):
-        text = f"the control plane runs {running_release}, says Secret {name!r}, and its nodes may not be ahead of it; "
-        raise SpecError("spec.release", f"{text}upgrade it first, and bring the Secret again")
+        text = f"Secret {name!r} is of a control plane with {running_release}, and nodes must not be newer; "
+        raise SpecError("spec.release", f"{text}upgrade it first, and copy the Secret again")
     login.matching("auth_url", _URL, "a URL of Keystone that begins with https")
     login.matching("metadata_url", _URL, "a URL of the metadata API that begins with https")
     login.matching("transport_url", _BROKER, "a transport URL")
@@ -132,7 +132,7 @@ def _nova(ctx: Context[HypervisorClusterSpec], login: Login) -> Context[NovaSpec
         )
     except ValidationError as error:
         fields = ", ".join(sorted({str(each["loc"][0]) for each in error.errors()}))
-        raise Incomplete(_PATH, f"Secret {login.secret!r} has values that Nova does not take: {fields}") from None
+        raise Incomplete(_PATH, f"Secret {login.secret!r} has invalid values for Nova: {fields}") from None
     any_ctx: Context[Any] = ctx
     return replace(any_ctx, spec=spec, programs="Nova")
 

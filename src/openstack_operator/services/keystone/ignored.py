@@ -13,5 +13,5 @@ def ignored(ctx: Context[KeystoneSpec], plan: Plan) -> IgnoredFields:
     text = "only K-ORC uses it; remove it, or set catalog.provider"
     fields = {"catalog.bootstrapResources": text, "catalog.secretStoreRef": text}
     if not ctx.spec.bootstrap.application_credential:
-        fields["bootstrap.accessRules"] = "there is no credential; remove it, or set bootstrap.applicationCredential"
+        fields["bootstrap.accessRules"] = "it needs a credential; set bootstrap.applicationCredential, or remove it"
     return fields

@@ -40,7 +40,7 @@ def uses_korc(ctx: Context[KeystoneSpec]) -> bool:
             ctx.installed_kinds.check_permitted(f"{PROVIDER} {provider} (or choose {delegate.BUILTIN})", *MANAGED_KINDS)
         return current == KORC_OPERATOR if current else not ctx.installed_kinds.missing(*MANAGED_KINDS)
     if current and provider != current:
-        text = f"users and services of this Keystone are kept by {current}, and stay so; set {current} again, or auto"
+        text = f"{current} manages the users and services of this Keystone, which cannot change; set {current} or auto"
         raise SpecError(
             PROVIDER, f"{text} (in a control plane: korc.enabled {str(current != delegate.BUILTIN).lower()})"
         )
@@ -117,7 +117,9 @@ def _through_store(ctx: Context[KeystoneSpec], login: Login, store: SecretStore)
     )
     pull = kube.annotated(pull, {f"{SECRETS}/force-sync": content})
     is_current = kube.secret_data(ctx.children.get(("Secret", CLOUDS))) == dict(login.files)
-    verdict = READY if is_current else progressing(f"Secret/{CLOUDS}: the store has not given what was pushed yet")
+    verdict = (
+        READY if is_current else progressing(f"Secret/{CLOUDS}: the secret store has not returned the pushed value yet")
+    )
     pushed = Step(name="KORC", objects=(push,), after=(login,), barrier=True)
     return pushed, Step(name="KORC", objects=(pull,), after=(pushed,), verdict=verdict)
 

@@ -105,7 +105,7 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
             # What the API server fills in is not counted.
             "!has(self.bootstrap) || !has(self.bootstrap.region) || !has(self.region)"
             " || self.region in ['RegionOne', self.bootstrap.region]",
-            "another region than bootstrap.region; keep one of the two",
+            "region differs from bootstrap.region; remove one of the two",
             ".region",
         ),
     )

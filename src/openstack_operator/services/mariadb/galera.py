@@ -123,14 +123,17 @@ def _volume_warning(ctx: Context[MariaDBSpec], names: Sequence[str]) -> str:
     """Return a warning about members whose volumes fill up; empty if there are none."""
     warnings = {name: roles.volume_warning(answer) for name in names if (answer := ctx.facts.get(name))}
     text = "; ".join(f"{name}: {warning}" for name, warning in warnings.items() if warning)
-    return f"spec.storageSize: enlarge it, or remove data. {text}" if text else ""
+    return f"spec.storageSize: enlarge the volume, or delete data. {text}" if text else ""
 
 
 def _verdict(record: ClusterRecord, member_status: Sequence[Mapping[str, str]], warning: str) -> Verdict | None:
     """Return what keeps members from serving, or else a warning about full volumes; None without either."""
     missing = [f"{entry['name']}: {entry['message']}" for entry in member_status if entry["message"]]
     if missing and record.has_pending_order:
-        missing = [f"{record.content.force} is to start the cluster; what only the others hold is lost then", *missing]
+        missing = [
+            f"{record.content.force} is to start the cluster; data that only other members have are lost",
+            *missing,
+        ]
     if not missing:
         return Verdict(State.READY, warning) if warning else None
     text = "; ".join([warning, *missing] if warning else missing)

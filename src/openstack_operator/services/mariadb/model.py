@@ -26,10 +26,10 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
-            "members cannot be taken away, since the others would wait for them; keep the old number",
+            "members cannot be removed, since the others would wait for them; keep the old number",
             ".replicas",
         ),
-        rule("!has(self.version) || !has(self.image)", "an image has a version of its own; remove one", ".version"),
+        rule("!has(self.version) || !has(self.image)", "image and version exclude each other; remove one", ".version"),
         *PROVIDED,
     )
 

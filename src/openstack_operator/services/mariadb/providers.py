@@ -27,7 +27,7 @@ def _delegated(ctx: Context[MariaDBSpec]) -> Plan:
     is_cluster = spec.replicas > 1
     live = ctx.live(KIND)
     if live and is_cluster and not live["spec"].get("galera"):
-        raise SpecError("spec.replicas", "mariadb-operator makes no cluster of a single server; set 1 again")
+        raise SpecError("spec.replicas", "mariadb-operator cannot turn a single server into a cluster; set 1 again")
     # An account of the data directory, written into SQL without quoting: a generated password has no quotes.
     creds = parts.credentials(
         ctx,
@@ -119,5 +119,5 @@ def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
 
 def ignored(ctx: Context[MariaDBSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    monitors = f"{OPERATOR} has monitors of its own; see `metrics` of its MariaDB"
+    monitors = f"{OPERATOR} has its own monitors; see `metrics` of its MariaDB"
     return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors)

@@ -66,9 +66,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
 
 def _refuse_unsupported(spec: MariaDBSpec) -> None:
     if spec.replicas > 1 and spec.image_profile == "kolla":
-        raise UnsupportedError(
-            "spec.replicas", f"a cluster of {spec.replicas} members is not supported for kolla yet; use 1"
-        )
+        raise UnsupportedError("spec.replicas", f"kolla images do not support {spec.replicas} members; use 1")
 
 
 def _policies(ctx: Context[MariaDBSpec]) -> Sequence[Step]:

@@ -25,7 +25,7 @@ from .model import MariaDBSpec
 
 _SERVED = "openstack.k8s.io/served-version"
 """Annotation of a single server's StatefulSet: the version with which the server was ready last."""
-_WAY_BACK = "set that again, or restore a backup into a new MariaDB"
+_WAY_BACK = "set the old version again, or restore a backup into a new MariaDB"
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Version:
         if not self.is_new:
             return ()
         message = (
-            f"the upgrade to MariaDB {self.entry.version} waits until all members serve, since it replaces them one by"
-            f" one; not yet: {', '.join(missing)}. Bring them back, or set the earlier version again"
+            f"the upgrade to MariaDB {self.entry.version} waits until all members serve; not ready:"
+            f" {', '.join(missing)}. Repair them, or set the old version again"
         )
         return (Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY),)
 
@@ -71,8 +71,8 @@ class Version:
         """Return the step that reports an upgrade that has begun; empty once it is done."""
         if replicas == 1 and major(self.served_version) < major(self.template_version) and not self.is_new:
             message = (
-                f"the server starts with MariaDB {self.template_version} and brings its system tables from"
-                f" {self.served_version} to it; it takes no client until then, see its log"
+                f"the server upgrades its system tables from MariaDB {self.served_version}"
+                f" to {self.template_version}, and accepts clients afterwards; see its log"
             )
             return (Step(name="Version", verdict=progressing(message)),)
         if self.is_new or not self.members:
@@ -122,7 +122,7 @@ def _check_shutdown(config: Mapping[str, Mapping[str, Any]]) -> None:
     for group, options in config.items():
         for name, value in options.items():
             if name.replace("-", "_") == "innodb_fast_shutdown" and str(value) not in {"0", "1"}:
-                message = "another version needs data that were written completely; set 0 or 1, and change the version"
+                message = "a version change needs a clean shutdown; set 0 or 1, and change the version"
                 raise SpecError(f"spec.config.{group}.{name}", f"{message} then")
 
 

@@ -53,7 +53,7 @@ def pods_without_certificate(ctx: Context[MemcachedSpec], secret: str) -> list[s
     if _demands(ctx):
         return []
     if "pods" not in ctx.facts:
-        return ["what the cluster says of its clients"] if servers(ctx).live else []
+        return ["the state of its clients"] if servers(ctx).live else []
     address = f".{servers(ctx).domain}:"
     configs = {
         item["metadata"]["name"]
@@ -67,5 +67,5 @@ def pods_without_certificate(ctx: Context[MemcachedSpec], secret: str) -> list[s
 def progress(ctx: Context[Any], pods: list[str]) -> Step:
     """Return a step that says for which pods the servers still wait; they work all the while."""
     names = ", ".join([*pods[:_LIST_LIMIT], *([f"{len(pods) - _LIST_LIMIT} more"] if pods[_LIST_LIMIT:] else [])])
-    text = f"clients need no certificate yet; waits for those without one: {names}" if pods else ""
+    text = f"certificates are not required yet; clients without one: {names}" if pods else ""
     return Step(name="Clients", verdict=Verdict(State.READY, text), wake=ctx.now + _RETRY if pods else None)

@@ -34,7 +34,9 @@ def _delegated(ctx: Context[MemcachedSpec]) -> Plan:
     spec, name = ctx.spec, ctx.name()
     delegate.reject_unsupported(ctx, OPERATOR, "node_selector", "tolerations", "affinity", "priority_class_name")
     if mebibytes(spec.memory) > _MEMORY_LIMIT:
-        raise SpecError("spec.memory", f"memcached-operator takes {_MEMORY_LIMIT} at most; lower it, or choose builtin")
+        raise SpecError(
+            "spec.memory", f"memcached-operator allows {_MEMORY_LIMIT} at most; lower it, or choose provider builtin"
+        )
     if not spec.replicas:
         # It would never be Ready.
         return Plan(published={"servers": ""})
@@ -68,7 +70,7 @@ def _external(ctx: Context[MemcachedSpec]) -> Plan:
     """Return the plan of external servers."""
     server = delegate.declared_server(ctx.spec.external)
     if ctx.spec.tls:
-        raise SpecError("spec.tls", "clients speak plain text to external servers; remove it")
+        raise SpecError("spec.tls", "external servers are used without TLS; remove it")
     check_servers("spec.external.servers", server.servers)
     servers = ",".join(each if ":" in each else f"{each}:{PORT}" for each in server.servers)
     return Plan(endpoint=servers, published={"servers": servers})
@@ -83,5 +85,5 @@ def provided(ctx: Context[MemcachedSpec]) -> Plan | None:
 
 def ignored(ctx: Context[MemcachedSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    monitors = f"{OPERATOR} has monitors of its own; see `monitoring` of its Memcached"
+    monitors = f"{OPERATOR} has its own monitors; see `monitoring` of its Memcached"
     return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors)

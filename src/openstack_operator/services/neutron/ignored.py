@@ -9,5 +9,9 @@ from .model import NeutronSpec
 def ignored(ctx: Context[NeutronSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the plan does not use."""
     spec = ctx.spec
-    dns = {} if spec.external_dns.designate_ref else {"externalDns": "it writes no names; set externalDns.designateRef"}
-    return dns | ({"ovn.clusterRef": "ovn.nbConnection takes its place; remove it"} if spec.ovn.nb_connection else {})
+    dns = (
+        {}
+        if spec.external_dns.designate_ref
+        else {"externalDns": "it has no effect without DNS; set externalDns.designateRef, or remove it"}
+    )
+    return dns | ({"ovn.clusterRef": "ovn.nbConnection replaces it; remove it"} if spec.ovn.nb_connection else {})

@@ -81,7 +81,7 @@ Connection = Annotated[
     validated(
         rule(
             f"self.matches(r'{_CONNECTION}')",
-            "not a connection of OVN; write tcp:host:port or ssl:host:port, several with commas between them",
+            "not an OVN connection; write tcp:host:port or ssl:host:port, separated by commas",
         )
     ),
 ]
@@ -111,14 +111,13 @@ class OVN(Model):
         ),
         rule(
             "!has(self.ovnNetworkRef) || !(has(self.nbConnection) || has(self.clusterRef))",
-            "an OVN is named once; keep ovnNetworkRef, or clusterRef or connections in its place",
+            "ovnNetworkRef excludes clusterRef and nbConnection; remove one",
             ".ovnNetworkRef",
         ),
         rule(
             "has(self.tlsSecretRef) == (has(self.nbConnection) && self.nbConnection.contains('ssl:')"
             " || has(self.sbConnection) && self.sbConnection.contains('ssl:'))",
-            "a connection by ssl: needs the Secret with tls.crt, tls.key and ca.crt that OVN trusts, and nothing else "
-            "does",
+            "ssl: connections and tlsSecretRef go together; set a Secret with tls.crt, tls.key and ca.crt, or use tcp:",
             ".tlsSecretRef",
         ),
     )

@@ -100,14 +100,14 @@ def _check(spec: NeutronSpec) -> None:
     if spec.mechanism != "ovn":
         raise UnsupportedError("spec.mechanism", f"{spec.mechanism} is not supported; use ovn")
     if not spec.ovn.enabled:
-        raise UnsupportedError("spec.ovn.enabled", "nothing but OVN is supported; use true")
+        raise UnsupportedError("spec.ovn.enabled", "only OVN is supported; use true")
     drivers = spec.ml2.mechanism_drivers
     if missing := [driver for driver in drivers if driver not in DRIVERS]:
         raise UnsupportedError(
             "spec.ml2.mechanismDrivers", f"{missing[0]} is not supported; choose from {', '.join(DRIVERS)}"
         )
     if "ovn" not in drivers:
-        raise SpecError("spec.ml2.mechanismDrivers", "mechanism ovn is carried out by the driver ovn; name it")
+        raise SpecError("spec.ml2.mechanismDrivers", "mechanism ovn needs the driver ovn; add it")
 
 
 def _api_workers(ctx: Context[NeutronSpec]) -> dict[str, int]:

@@ -184,7 +184,7 @@ def check_schemas_distinct(cells: list[CellPlan], *above: sources.Database) -> l
         url = urlsplit(database.url)
         server, schema = database.server or url.netloc.rpartition("@")[2], url.path.removeprefix("/")
         if (server, schema) in schemas:
-            raise SpecError("spec.database", f"schema {schema!r} has two uses in {server}; name one otherwise")
+            raise SpecError("spec.database", f"schema {schema!r} is used twice in {server}; choose another name")
         schemas.add((server, schema))
     return cells
 

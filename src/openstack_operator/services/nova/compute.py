@@ -26,8 +26,8 @@ NOVA_COMPUTE = "NovaCompute"
 _CONF = "nova.conf"
 _NODES = "spec.compute.nodeSelector"
 _NO_NODE = (
-    "nova-compute runs on no node, so that no server does; label one (openstack-compute-node=enabled, or what"
-    " compute.nodeSelector has), and look at its taints: docs/how-to/add-compute-nodes.md"
+    "no node runs nova-compute; label one (openstack-compute-node=enabled, or the labels"
+    " of compute.nodeSelector), and check its taints: docs/how-to/add-compute-nodes.md"
 )
 _ROLES = "reader", "service"
 """Roles of the user that every node knows: enough for Placement, Neutron and Cinder, and nothing of Keystone."""

@@ -11,9 +11,9 @@ from ... import agents
 GRACE = 1800
 """Seconds that a nova-compute has to finish its work."""
 WAITS_FOR = (
-    "nova-compute waits for migrations and for servers with a task on its node: look at them with"
-    " `openstack server list --all-projects --host NODE --long`; `openstack server set --state active SERVER` ends"
-    " a task that is stuck"
+    "nova-compute waits for migrations and for servers with a task on its node: list them with"
+    " `openstack server list --all-projects --host NODE --long`; reset a stuck task with `openstack server set"
+    " --state active SERVER`"
 )
 """Message of the condition in that time, with `NODE` for the node."""
 

@@ -33,7 +33,7 @@ def await_way_back(ctx: Context[NovaSpec]) -> tuple[Step, ...]:
     nova-compute of a later release: on the way back to an earlier one the nodes come first. Empty if there are none.
     """
     nodes = kube.nodes_of_later_release(ctx)
-    text = f"{kube.name_nodes(nodes)} with nova-compute of a later release than {ctx.release.name}: these go back first"
+    text = f"{kube.name_nodes(nodes)} with nova-compute newer than {ctx.release.name}: these go back first"
     return (Step(name="LaterNovaCompute", verdict=progressing(text), barrier=True),) if nodes else ()
 
 

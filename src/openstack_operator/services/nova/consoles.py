@@ -82,7 +82,7 @@ def plan_consoles(ctx: Context[NovaSpec]) -> Consoles:
         return Consoles()
     if ctx.spec.image_profile != "debian":
         if ctx.spec.tls and ctx.spec.tls.required:
-            message = "with kolla's images, consoles go from the nodes to their proxies in plain text; use false"
+            message = "kolla's images do not encrypt consoles between nodes and proxies; use false"
             raise UnsupportedError("spec.tls.required", message)
         return Consoles()
     ca = own_authority(ctx, "console", "consoles", readers=libvirt_verdict(ctx))

@@ -38,7 +38,7 @@ def scheduler(
     if external is None or not external.enabled:
         return conf
     if ctx.spec.image_profile != "debian":
-        message = "kolla's images lack the plug-in by which Nova asks; use false, or imageProfile debian"
+        message = "kolla's images lack the plug-in for Nova; use false, or imageProfile debian"
         raise UnsupportedError(f"{_FIELD}.enabled", message)
     cortex = ctx.refs.get(external.cortex_ref) if external.cortex_ref else None
     published = cortex.published if cortex else {}

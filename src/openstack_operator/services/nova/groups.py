@@ -87,16 +87,16 @@ def check(ctx: Context[NovaSpec], cells: Sequence[str]) -> None:
     for index, group in enumerate(groups):
         path, labels = f"{_GROUPS}[{index}]", group.node_selector.items()
         if name := next((each for each in (f"{cell}-{group.name}" for cell in cells) if names[each] > 1), None):
-            text = f"DaemonSet {_component(name)} would be of two groups or cells; choose another name"
+            text = f"two groups or cells would share DaemonSet {_component(name)}; choose another name"
             raise SpecError(f"{path}.name", text)
         if label := next((name for name, value in labels if common.get(name, value) != value), None):
-            text = f"compute.nodeSelector has {label}={common[label]}, so that no node is in this group; remove {label}"
+            text = f"compute.nodeSelector has {label}={common[label]}, so no node can match this group; remove {label}"
             raise SpecError(f"{path}.nodeSelector", text)
         if earlier_group := next((each.name for each in groups[:index] if each.node_selector.items() <= labels), None):
-            text = f"group {earlier_group} goes before and has all nodes of this one; move this one before it"
+            text = f"the earlier group {earlier_group} takes all nodes of this group; move this group before it"
             raise SpecError(f"{path}.nodeSelector", text)
     if prod(len(each.node_selector) for each in groups) > _MOST_TERMS:
-        raise SpecError(_GROUPS, "too many groups with several labels; give the nodes of each one label of its own")
+        raise SpecError(_GROUPS, "too many groups with several labels; use one label for each group")
 
 
 def _compute_labels(ctx: Context[NovaSpec]) -> Mapping[str, str]:

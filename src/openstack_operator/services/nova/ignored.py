@@ -14,11 +14,15 @@ def ignored(ctx: Context[NovaSpec], plan: Plan) -> IgnoredFields:
     compute, external = ctx.spec.compute, ctx.spec.scheduler.external_scheduler
     disks = unused("compute.storageType", {"ceph": ("compute.rbd",)}, compute.storage_type)
     without_effect = (
-        {} if compute.enabled else dict.fromkeys(_OF_NODES, "there are no compute nodes; set compute.enabled")
+        {} if compute.enabled else dict.fromkeys(_OF_NODES, "compute nodes are off; set compute.enabled, or remove it")
     )
     if external and not external.enabled:
         without_effect["scheduler.externalScheduler"] = (
-            "Nova asks no other scheduler; set scheduler.externalScheduler.enabled"
+            "the external scheduler is off; set scheduler.externalScheduler.enabled, or remove it"
         )
-    moves = {} if compute.live_migration else {"compute.migrationNetwork": "no server moves; set compute.liveMigration"}
+    moves = (
+        {}
+        if compute.live_migration
+        else {"compute.migrationNetwork": "live migration is off; set compute.liveMigration, or remove it"}
+    )
     return disks | moves | without_effect

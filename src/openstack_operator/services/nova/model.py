@@ -60,7 +60,7 @@ class NovaDatabase(DatabaseSource):
         immutable_optional("cellDatabase", "the name of cell0's schema"),
         rule(
             "!has(self.apiDatabase) || !has(self.cellDatabase) || self.apiDatabase != self.cellDatabase",
-            "a schema has one use; choose another name",
+            "apiDatabase and cellDatabase must differ; choose another name",
             ".cellDatabase",
         ),
     )
@@ -128,12 +128,12 @@ Cells = Annotated[
         ),
         rule(
             "self[0].name == oldSelf[0].name",
-            "the first cell has the nodes that name none, and their servers; keep it the first",
+            "the first cell owns the nodes without a cell, and their servers; keep it first",
         ),
         rule(
             "self.all(a, self.all(b, a.name == b.name || !has(a.computeRef) || (a.computeRef.name != b.name"
             " && (!has(b.computeRef) || a.computeRef.name != b.computeRef.name))))",
-            "a node is in one cell; name each share of the nodes in one computeRef, and none like another cell",
+            "two cells use the same computeRef, or one the name of another cell; use different names",
         ),
         **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     ),
@@ -155,10 +155,14 @@ class ExternalScheduler(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"{_IS_DISABLED} || has(self.endpoint) || has(self.cortexRef)",
-            "whom to ask is not said; set endpoint or cortexRef",
+            "the external scheduler needs an address; set endpoint or cortexRef",
             ".endpoint",
         ),
-        rule("!has(self.endpoint) || !has(self.cortexRef)", "two are named; remove one", ".endpoint"),
+        rule(
+            "!has(self.endpoint) || !has(self.cortexRef)",
+            "endpoint and cortexRef exclude each other; remove one",
+            ".endpoint",
+        ),
     )
 
     enabled: bool = False
@@ -216,7 +220,7 @@ def _called_once(name: str) -> Rule:
     auth, ref = f"self.serviceAuth.{name}ServiceUserRef", f"self.{name}Ref"
     return rule(
         f"!has(self.serviceAuth) || !has({auth}) || !has({ref}) || {ref}.name in ['{name}', {auth}.name]",
-        f"another {name} than serviceAuth.{name}ServiceUserRef names; keep one of the two",
+        f"this {name} differs from serviceAuth.{name}ServiceUserRef; remove one of the two",
         f".{name}Ref",
     )
 

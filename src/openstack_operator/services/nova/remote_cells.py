@@ -38,7 +38,7 @@ def hypervisor_secrets(
     if user is None or not models:
         return []
     if ctx.spec.tls is None:
-        raise SpecError("spec.tls", "nodes of another cluster use TLS alone; set it, or remove computeRef.elsewhere")
+        raise SpecError("spec.tls", "nodes of another cluster need TLS; set it, or remove computeRef.elsewhere")
     if ctx.spec.image_profile != "debian":
         raise SpecError("spec.cells", "nodes of another cluster need the image profile debian")
     steps = [
@@ -92,9 +92,7 @@ def _check_stays(ctx: Context[NovaSpec], cell: CellPlan) -> None:
     for obj in cell.nodes.messaging.objects:
         if obj["kind"] == VHOST and (old_brokers := other_brokers(ctx, obj["spec"]["vhost"], broker_of(obj))):
             index = next(number for number, each in enumerate(ctx.spec.cells) if each.name == cell.name)
-            text = (
-                f"its nova-compute runs in another cluster and does not move to another broker; keep {old_brokers[0]}"
-            )
+            text = f"its nova-compute in another cluster cannot move to another broker; keep {old_brokers[0]}"
             raise SpecError(f"spec.cells[{index}].messaging", text)
 
 

@@ -143,7 +143,7 @@ def _certificates(ctx: Context[OctaviaSpec]) -> tuple[Step, tuple[OwnAuthority, 
     """
     servers = own_authority(ctx, "amphorae", "amphorae")
     # An amphora gets its authorities when it is made, and no others later.
-    unknown = waiting("the failover of each load balancer of the provider amphora, which nobody counts")
+    unknown = waiting("the failover of all load balancers of the provider amphora")
     clients = own_authority(ctx, CONTROLLERS, "controllers of amphorae", readers=unknown)
     files = ctx.secret("amphora-tls")
     stored = pki.Pair(files["tls.key"], files["tls.crt"]) if files.keys() >= {"tls.key", "tls.crt"} else None

@@ -31,8 +31,8 @@ ManagementCidr = Annotated[
         ),
         rule(
             "self == oldSelf",
-            "the management network has its addresses already; remove amphora, delete the subnet lb-mgmt-subnet, then "
-            "set amphora again",
+            "the management network cannot change its addresses; remove amphora, delete the subnet lb-mgmt-subnet, "
+            "then set amphora again",
         ),
     ),
 ]

@@ -106,7 +106,7 @@ def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
     if nodes < 2 or ctx.spec.datapath == "system" or ctx.spec.tunnel_interface:
         return READY
     where = "" if ctx.spec.datapath == "netdev" else "where a node's kernel has no openvswitch, "
-    text = f"spec.tunnelInterface: unset, so that {where}servers on {nodes} nodes reach no server on another node"
+    text = f"spec.tunnelInterface: unset, so {where}servers on {nodes} nodes cannot reach servers on other nodes"
     return Verdict(State.READY, text)
 
 

@@ -98,7 +98,7 @@ class ClusterTLS(Model):
     rules = (
         rule(
             "!(has(self.enabled) && self.enabled) || has(self.certSecretRef) != has(self.pkiRef)",
-            "a certificate has one source; set certSecretRef or pkiRef",
+            "TLS needs exactly one certificate source; set certSecretRef or pkiRef",
             ".certSecretRef",
         ),
     )
@@ -124,7 +124,7 @@ class OVNClusterSpec(Fabric, defer_build=True):
         rule(
             "!has(self.ovs) || !has(self.ovs.nodeSelector) || !has(self.controller)"
             " || !has(self.controller.nodeSelector) || self.ovs.nodeSelector == self.controller.nodeSelector",
-            "a switch and its controller are on the same nodes; write the labels of controller.nodeSelector, or none",
+            "ovs and controller run on the same nodes; use the labels of controller.nodeSelector, or remove this",
             ".ovs.nodeSelector",
         ),
     )

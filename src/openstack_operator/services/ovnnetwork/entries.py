@@ -51,10 +51,10 @@ def _port(database: Database, tls: TLS) -> int:
 def _check(connection: Connection, database: Database, members_name: str, used_names: set[str], port: int) -> None:
     path, service = f"spec.neutronIntegration.{database.name}Connection.service", connection.service
     if service.name == members_name and service.port not in (database.client_port, database.tls_port):
-        text = f"behind the Service {members_name} are the members, which answer at {port}; write that, or another name"
+        text = f"the members behind Service {members_name} use port {port}; set that port, or another name"
         raise SpecError(f"{path}.port", text)
     if service.name != members_name and service.name in used_names:
-        raise SpecError(f"{path}.name", f"the Service {service.name} is another one's; choose another name")
+        raise SpecError(f"{path}.name", f"Service {service.name} belongs to another owner; choose another name")
 
 
 def _service(ctx: Context[OVNNetworkSpec], database: Database, name: str, port: int, tls: TLS) -> kube.Object:

@@ -14,7 +14,5 @@ def ignored(ctx: Context[OVNNetworkSpec], plan: Plan) -> IgnoredFields:
         members = [
             f"{each}.{info.alias}" for each in ("northbound", "southbound") for info in Members.model_fields.values()
         ]
-        return dict.fromkeys(
-            (*_OF_DATABASES, *members), "the databases are elsewhere, as spec.external says; remove it"
-        )
-    return {} if ctx.spec.relay.replicas else {"relay": "there is no relay; set relay.replicas"}
+        return dict.fromkeys((*_OF_DATABASES, *members), "spec.external uses databases of another OVN; remove it")
+    return {} if ctx.spec.relay.replicas else {"relay": "relays are off; set relay.replicas, or remove it"}

@@ -168,10 +168,10 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
         immutable_presence("external", "the place of the databases"),
         rule(
             "!has(self.external) || !has(self.remoteChassis)",
-            "the OVN with the databases admits nodes of other clusters; remove one",
+            "set remoteChassis at the OVN with the databases; remove external or remoteChassis",
             ".remoteChassis",
         ),
-        rule("!has(self.version) || !has(self.image)", "an image has a version of its own; remove one", ".version"),
+        rule("!has(self.version) || !has(self.image)", "image and version exclude each other; remove one", ".version"),
     )
     # Fields that `chassis` leaves unset are taken from here.
     on_nodes = ("image", "tolerations")

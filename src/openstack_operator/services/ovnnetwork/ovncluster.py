@@ -46,7 +46,7 @@ def as_network(spec: OVNClusterSpec) -> OVNNetworkSpec:
     """Return the spec of the same OVNNetwork. Raises SpecError if switch and controller are on different nodes."""
     ovs, controller = spec.ovs.node_selector, spec.controller.node_selector
     if None not in (ovs, controller) and ovs != controller:
-        text = "a switch and its controller are on the same nodes; write the labels of controller.nodeSelector, or none"
+        text = "ovs and controller run on the same nodes; use the labels of controller.nodeSelector, or remove this"
         raise SpecError("spec.ovs.nodeSelector", text)
     fabric: Mapping[str, Any] = {name: getattr(spec, name) for name in Fabric.model_fields}
     programs = {name: _with_image(fabric[name], spec.ovn_image) for name in ("northd", "relay")}

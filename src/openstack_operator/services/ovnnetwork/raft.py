@@ -104,9 +104,9 @@ def record(ctx: Context[OVNNetworkSpec], cluster: parts.Cluster, forced_pod: str
     chosen_pod = forced_pod if forced_pod in pods else ""
     state = observed.recovery_state(stored, chosen_pod, pods) if observed else recovery.stored_state(stored)
     is_resizing, is_switching_to_tls = (size.pods, size.listed) != (replicas, replicas), "," in scheme_list
-    verdict = progressing(f"{size.listed} of {replicas} members wanted") if is_resizing else None
+    verdict = progressing(f"{size.listed} of {replicas} members joined") if is_resizing else None
     if is_switching_to_tls and observed and plain_pods and not is_resizing:
-        verdict = Verdict(State.READY, f"members go over to TLS among each other, one by one: next {plain_pods[-1]}")
+        verdict = Verdict(State.READY, f"members switch to TLS between each other, one by one: next {plain_pods[-1]}")
     if seed == FORMED and observed and observed.verdict:
         verdict = observed.verdict
     return Record(

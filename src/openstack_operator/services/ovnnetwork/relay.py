@@ -77,7 +77,7 @@ def _note(ctx: Context[OVNNetworkSpec]) -> list[Step]:
     """Return a message if the spec has no relay, though nodes need one."""
     if ctx.spec.relay.replicas != 0:
         return []
-    text = "spec.relay.replicas: 0 counts as 1, since with TLS nodes use relays alone; write 1 or more, or remove it"
+    text = "spec.relay.replicas: 0 is used as 1, since nodes need a relay with TLS; set 1 or more, or remove it"
     return [Step(name="Relay", verdict=Verdict(State.READY, text))]
 
 

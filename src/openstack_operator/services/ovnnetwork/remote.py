@@ -40,7 +40,7 @@ def remote_chassis(
     if remote is None:
         return []
     if ctx.spec.tls is None:
-        raise SpecError("spec.tls", "nodes of other clusters join by TLS alone; set tls, or remove remoteChassis")
+        raise SpecError("spec.tls", "nodes of other clusters need TLS; set tls, or remove remoteChassis")
     ports = {"ovsdb-tls": SOUTHBOUND.tls_port}
     service, host = exposure.entrance(
         ctx, _SERVICE, ports, kube.selector(ctx, "relay"), remote, path="spec.remoteChassis"
@@ -110,5 +110,5 @@ def _is_past(since: datetime | None, now: datetime) -> bool:
 def _verdict(local_nodes: Sequence[str]) -> Verdict | None:
     if not local_nodes:
         return None
-    text = f"{', '.join(local_nodes)}: a node of this cluster, which has its own certificate; remove it"
+    text = f"{', '.join(local_nodes)}: nodes of this cluster get their own certificates; remove them"
     return failed(f"spec.remoteChassis.nodes: {text}", "InvalidSpec")

@@ -75,14 +75,14 @@ def _refuse_unsupported(ctx: Context[OVNNetworkSpec]) -> None:
     """Raise UnsupportedError for what kolla's images cannot do."""
     member_count = max(ctx.spec.members(database.name) for database in (NORTHBOUND, SOUTHBOUND))
     if member_count != 1:
-        text = f"databases of {member_count} members are not supported for kolla yet; use 1"
+        text = f"kolla images do not support {member_count} database members; use 1"
         raise UnsupportedError("spec.replicas", text)
     if ctx.spec.relay.replicas:
         raise UnsupportedError("spec.relay.replicas", "kolla's images have no relay yet; use 0")
     if ctx.spec.tunnel_interface:
         raise UnsupportedError("spec.tunnelInterface", "kolla's images do not prepare an interface for tunnels yet")
     if ctx.is_ipv6:
-        text = "kolla's OVN listens on IPv4 alone, and the first addresses of this cluster are of IPv6; use debian"
+        text = "kolla's OVN supports only IPv4, but this cluster prefers IPv6; use debian"
         raise UnsupportedError("spec.imageProfile", text)
 
 

@@ -98,7 +98,7 @@ def peer_schemes(stored: str, tls: TLS, live: Object | None, *, is_single: bool,
     """
     if not tls.server:
         if stored and not is_single:
-            text = "members of OVN's databases speak TLS with each other; keep it until replicas are 1 and one is left"
+            text = "database members need TLS between each other; keep it until replicas is 1 and one member is left"
             raise SpecError("spec.tls", text)
         return ""
     if not stored:

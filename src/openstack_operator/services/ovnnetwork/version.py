@@ -85,7 +85,7 @@ def upgrade(ctx: Context[OVNNetworkSpec]) -> Upgrade | None:
     if not version:
         return None
     missing = _nodes_to_come(ctx)
-    message = f"the databases, relays and northd of OVN {version} come after ovn-controller on all nodes; {missing}"
+    message = f"databases, relays and northd get OVN {version} after ovn-controller on all nodes; {missing}"
     return Upgrade(version, Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY))
 
 
@@ -127,5 +127,5 @@ def _nodes_to_come(ctx: Context[OVNNetworkSpec]) -> str:
     desired = max(rollout.desired, 1)
     updated = min(rollout.updated, rollout.ready, desired) if is_new else 0
     label = ",".join(f"{name}={value}" for name, value in selector(ctx.spec).items())
-    advice = f", or take it out (label {label})" if label else ""
-    return f"{updated} of {desired} nodes have it; if one stays away, bring it back{advice}"
+    advice = f", or exclude them (label {label})" if label else ""
+    return f"{updated} of {desired} nodes have it; repair missing nodes{advice}"

@@ -46,7 +46,7 @@ def is_public(ctx: Context[PKISpec]) -> bool:
 def beside(issuer: IssuerRef, internal: Plan) -> Plan:
     """Return the plan for `internal` names, with an issuer beside its authority that certifies public names alone."""
     label = f"{issuer.kind}/{issuer.name}"
-    text = f"{label} (ACME) certifies public names alone; those inside the cluster are by this PKI's own authority"
+    text = f"{label} (ACME) certifies only public names; this PKI's authority certifies names inside the cluster"
     published = {"publicIssuerName": issuer.name, "publicIssuerKind": issuer.kind}
     step = Step(name="Issuer", verdict=Verdict(State.READY, text, "PublicNames"))
     return Plan(step, *internal, wake=internal.outcome.wake, published={**internal.outcome.published, **published})
@@ -99,9 +99,9 @@ def _fault(files: Mapping[str, str], request: pki.Request, trusted: str, ctx: Co
         return ""
     label = f"{issuer.kind}/{issuer.name}"
     if files.get("ca.crt") and pki.split(files["ca.crt"]) == pki.split(files["tls.crt"]):
-        return f"{label} lets each certificate sign itself, and no client could trust them all; use one of kind ca"
+        return f"{label} issues self-signed certificates, which clients cannot trust; use an issuer of kind ca"
     authorities = [trusted] if trusted else []
     fault = pki.fault(pki.Pair(files["tls.key"], files["tls.crt"]), request, ctx.now, authorities=authorities)
     if fault and not files.get("ca.crt"):
-        return f"{label} hands out no ca.crt; put its authority into a Secret and name that in spec.caBundleSecretRef"
-    return f"what {label} issued {fault}" if fault else ""
+        return f"{label} provides no ca.crt; store its authority in a Secret, and set spec.caBundleSecretRef"
+    return f"the certificate from {label} {fault}" if fault else ""

@@ -11,7 +11,7 @@ Lifetime = Annotated[str, DURATION, lasts("5m", "7300d")]
 Kind = Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 Overlap = Annotated[str, DURATION, lasts("0s", "365d")]
 
-CERT_MANAGER_LEAST = "cert-manager makes no certificate for less than an hour; choose 1h or more"
+CERT_MANAGER_LEAST = "cert-manager needs a lifetime of an hour or more; choose 1h or more"
 """Message for a lifetime below the minimum of `duration` of a Certificate. Its `renewBefore`, a third of the
 lifetime, is then within cert-manager's bounds, too: at least five minutes and less than the lifetime."""
 # Kubernetes' durations have no days: the only days that are left after the first match are 0d, the same as 0h. The

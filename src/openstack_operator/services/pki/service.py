@@ -131,10 +131,10 @@ def _progress(ctx: Context[PKISpec], state: Authorities, waits: Sequence[str]) -
     if state.successor:
         until = signing_time(state, seconds(ctx.spec.overlap))
         earliest = f"; not before {until:%Y-%m-%d %H:%M} UTC" if until > ctx.now else ""
-        text = "a new authority is trusted beside the one that signs, before certificates are by it"
+        text = "programs trust the new authority before it signs certificates"
         return Verdict(State.READY, f"{text}{rest}{earliest}", "Trusting")
     if state.predecessors:
-        text = "certificates are by the new authority; the one before is trusted until no server shows one by it"
+        text = "the new authority signs certificates; the old one stays trusted until no server uses its certificates"
         return Verdict(State.READY, f"{text}{rest}", "Renewing")
     return Verdict(State.READY, f"the authority is replaced from {state.signer.due:%Y-%m-%d %H:%M} UTC on")
 

@@ -18,7 +18,7 @@ from ...plan import Object
 
 RELOADED_AFTER = timedelta(minutes=5)
 """Time after which a pod that was always ready has followed: kubelets take up to two minutes, RabbitMQ two more."""
-SERVED = "what their ports show"
+SERVED = "the certificates on their ports"
 """The last thing to wait for, since the operator connects to each port of each pod for it."""
 
 
@@ -46,7 +46,7 @@ def not_renewed(facts: Mapping[str, Any], trusted: Iterable[str], old: str, now:
 
 def _pending(facts: Mapping[str, Any], trusted: frozenset[str], old: str, now: datetime) -> list[str]:
     if "pods" not in facts:
-        return ["what the cluster says of their users"]
+        return ["the state of their users"]
     secrets: list[Object] = facts["secrets"]
     kinds = {ref["kind"].lower(): ref["kind"] for secret in secrets for ref in _owners(secret)}
     served: Mapping[str, list[str]] = facts.get("shown", {})

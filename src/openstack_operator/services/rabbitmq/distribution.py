@@ -40,7 +40,7 @@ class Distribution:
         return replace(
             server,
             objects=tuple(_without_replicas(obj) if obj["kind"] == "StatefulSet" else obj for obj in server.objects),
-            verdict=out_of_service(f"all members stop, to go on {mode} among each other; none is started before"),
+            verdict=out_of_service(f"all members stop, then start again {mode} between each other"),
         )
 
 

@@ -74,7 +74,7 @@ def verdict(cluster: parts.Cluster, members: Sequence[dict[str, str]], ordered_m
         f"{m['name']} {m['state'].lower()}" + (f": {m['message']}" if m["message"] else "") for m in absent
     )
     if ordered_member:
-        text += f"; {ordered_member} is to begin alone when it starts, as ordered: messages under way may be lost"
+        text += f"; {ordered_member} starts alone, as ordered: queued messages may be lost"
     return recovering(text)
 
 

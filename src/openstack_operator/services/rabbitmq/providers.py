@@ -21,10 +21,7 @@ _LEGACY = "rabbitmq.com/legacy-startup-probe"
 """Annotation: the cluster operator does not ask servers that start by HTTP for what RabbitMQ knows since 4.1 only.
 Without it 2.22 kills an older one every five minutes."""
 
-_LOST_VOLUMES = (
-    "spec.retention: the cluster operator of RabbitMQ deletes the volumes with its RabbitmqCluster, also with Retain, "
-    "the default; write Delete"
-)
+_LOST_VOLUMES = "spec.retention: RabbitMQ's cluster operator always deletes the volumes; set Delete"
 """A default that does not hold has to be said, too: messages that a user believes to be kept would be lost."""
 
 
@@ -41,7 +38,7 @@ def _delegated(ctx: Context[RabbitMQSpec]) -> Plan:
     """
     spec, name = ctx.spec, ctx.name()
     if spec.remote_access:
-        text = f"only a builtin broker has it; make a Service of your own for the broker of {OPERATOR}"
+        text = f"only provider builtin supports it; create your own Service for the broker of {OPERATOR}"
         raise UnsupportedError("spec.remoteAccess", text)
     certificate = parts.certified(ctx, name, workloads=[(KIND, name)], members=f"{name}-nodes")
     resource = delegate.resource(ctx, "RabbitmqCluster", name, API, _spec(ctx, certificate))

@@ -32,7 +32,7 @@ def remote_entrance(ctx: Context[RabbitMQSpec]) -> Remote:
     if expose is None:
         return Remote()
     if ctx.spec.tls is None:
-        raise SpecError("spec.tls", "clients outside of the cluster use TLS alone; set tls, or remove remoteAccess")
+        raise SpecError("spec.tls", "clients outside the cluster need TLS; set tls, or remove remoteAccess")
     service, address = exposure.entrance(ctx, "remote", {"amqps": AMQPS}, kube.selector(ctx, "server"), expose)
     host = exposure.public_host(ctx, ctx.name("remote"), Expose(type=expose.type, host=expose.host))
     return Remote(

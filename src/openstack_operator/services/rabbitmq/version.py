@@ -8,7 +8,7 @@ from ... import kube, parts
 from ...plan import READY, Context, ReleaseEntry, SpecError, Step, UnsupportedError, check_version, major, waiting
 from .model import RabbitMQSpec
 
-_WAY_BACK = "set that again; RabbitMQ goes back to no earlier version"
+_WAY_BACK = "set the old version again; RabbitMQ cannot be downgraded"
 
 
 _QUORUM_ONLY = (4, 3)
@@ -40,7 +40,7 @@ def gate(ctx: Context[RabbitMQSpec], cluster: parts.Cluster, members: Sequence[M
     path = "spec.version" if ctx.spec.version else "spec.image" if ctx.spec.image else "spec.release"
     running_version = kube.started_version(ctx, cluster.live)
     if ctx.spec.version and major(running_version) and major(running_version) < major(version):
-        text = f"{running_version} runs, from which there is no way to {version} in place; make another RabbitMQ of it"
+        text = f"{running_version} cannot be upgraded to {version} in place; create another RabbitMQ of that version"
         raise SpecError(path, f"{text}, and move the services there (messaging.rabbitmqRef)")
     is_new = check_version(entry, running_version, version, path, _WAY_BACK)
     # A member of the template without an image would never serve: it is replaced at once.
@@ -48,7 +48,7 @@ def gate(ctx: Context[RabbitMQSpec], cluster: parts.Cluster, members: Sequence[M
         return None
     missing = [f"{member['name']} {member['state'].lower()}" for member in members if member["state"] != "Serving"]
     message = (
-        f"the upgrade to RabbitMQ {version} waits until all members serve, since it replaces them one by one;"
-        f" {', '.join(missing)}. Bring them back, or set the earlier version again"
+        f"the upgrade to RabbitMQ {version} waits until all members serve; {', '.join(missing)}."
+        f" Repair them, or set the old version again"
     )
     return Step(name="Version", barrier=True, verdict=waiting(message) if missing else READY)

@@ -37,7 +37,7 @@ class SecretAggregateSpec(Model):
         rule(
             "!has(self.targetSecretName) || !has(self.sources)"
             " || self.sources.all(source, source.secretRef.name != self.targetSecretName)",
-            "it would be collected from itself; choose another name",
+            "the target is also a source; choose another name",
             ".targetSecretName",
         ),
     )

@@ -14,7 +14,7 @@ def plan(ctx: Context[SecretAggregateSpec]) -> Plan:
     """Return the target; published: nothing, and its values appear nowhere else."""
     name = ctx.spec.target_secret_name or ctx.owner
     if not ctx.spec.sources:
-        return Plan(Step(name="Secret", verdict=failed("spec.sources: there is nothing to collect", "InvalidSpec")))
+        return Plan(Step(name="Secret", verdict=failed("spec.sources: empty; add a source", "InvalidSpec")))
     missing = [fault for index, source in enumerate(ctx.spec.sources) for fault in _missing(ctx, index, source)]
     if missing:
         (path, message), rest = missing[0], missing[1:]
@@ -55,12 +55,12 @@ def collect(ctx: Context[SecretAggregateSpec], name: str) -> dict[str, str]:
     for index, source in enumerate(ctx.spec.sources):
         secret, path = source.secret_ref.name, f"spec.sources[{index}]"
         if secret == name:
-            raise SpecError(f"{path}.secretRef.name", "the target would be collected from itself; set targetSecretName")
+            raise SpecError(f"{path}.secretRef.name", "the target is also a source; set targetSecretName")
         names = {each.key: each.as_ for each in source.keys} if source.keys else dict.fromkeys(ctx.secrets[secret])
         for key, renamed in names.items():
             target = renamed or source.prefix + key
             if target in content:
                 text = f"key {target!r} comes from Secret {origins[target]!r} already"
-                raise SpecError(path, f"{text}; name it otherwise with `as`, or use prefix")
+                raise SpecError(path, f"{text}; rename it with `as`, or use prefix")
             content[target], origins[target] = ctx.secrets[secret][key], secret
     return content

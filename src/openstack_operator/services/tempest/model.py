@@ -53,7 +53,7 @@ class TestedKeystone(Model):
         ),
         rule(
             "!has(self.keystoneRef) || !has(self.authUrl)",
-            "one cloud is tested; remove keystoneRef, or authUrl and appCredentialRef",
+            "keystoneRef excludes authUrl and appCredentialRef; remove one of the two",
             ".keystoneRef",
         ),
     )

@@ -48,11 +48,11 @@ class Run:
     def verdict(self) -> Verdict:
         """The condition TestsPassed."""
         if not self.total:
-            return failed(self.error or "no test has that name: spec.tests selects none", "RunFailed")
+            return failed(self.error or "spec.tests selects no test", "RunFailed")
         if self.failed or self.error:
             names, unnamed = ", ".join(self.failures[:_MAX_NAMED]), self.failed - len(self.failures[:_MAX_NAMED])
             text = f"{self.failed} of {self.total} tests failed: {names}" if self.failed else ""
-            rest = f" and {unnamed} more; the pod's log tells of all" if self.failed and unnamed > 0 else ""
+            rest = f" and {unnamed} more; see the pod's log" if self.failed and unnamed > 0 else ""
             return failed("; ".join(filter(None, (self.error, text + rest))), "TestsFailed")
         return Verdict(State.READY, f"{self.passed} tests passed, {self.skipped} were skipped")
 

@@ -43,13 +43,12 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             f"({_SEVERAL}) == ({_SENTINELS})",
-            "several servers need sentinels, and sentinels several servers: use replicas 3 with sentinel.enabled true, "
-            "or 1 without",
+            "several servers and sentinels go together: use replicas 3 with sentinel.enabled true, or 1 without",
             ".sentinel",
         ),
         rule(
             "!has(self.replicas) || !has(oldSelf.replicas) || self.replicas >= oldSelf.replicas",
-            "servers cannot be taken away, since sentinels would go on counting them; keep the old number",
+            "servers cannot be removed, since sentinels would still count them; keep the old number",
             ".replicas",
         ),
         *PROVIDED,

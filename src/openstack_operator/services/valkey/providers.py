@@ -23,7 +23,7 @@ def _delegated(ctx: Context[ValkeySpec]) -> Plan:
     spec, name = ctx.spec, ctx.name()
     delegate.reject_unsupported(ctx, OPERATOR, "image")
     if spec.tls and spec.tls.secret_ref:
-        text = "valkey-operator makes certificates of its own; name a PKI, or choose provider builtin"
+        text = "valkey-operator issues its own certificates; use pkiRef, or provider builtin"
         raise SpecError("spec.tls.secretRef", text)
     has_sentinels, delegated_name = spec.sentinel.enabled, f"valkey-{name}"
     host = ctx.host(delegated_name if has_sentinels else f"{delegated_name}-primary")
@@ -73,7 +73,7 @@ def provided(ctx: Context[ValkeySpec]) -> Plan | None:
 
 def ignored(ctx: Context[ValkeySpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
-    issued = "valkey-operator issues the certificates, and takes connections with TLS alone; remove it"
+    issued = "valkey-operator always uses TLS with its own certificates; remove it"
     return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(
         plan,
         OPERATOR,
@@ -81,5 +81,5 @@ def ignored(ctx: Context[ValkeySpec], plan: Plan) -> IgnoredFields:
         imageProfile="valkey-operator chooses the image; remove it",
         retention="valkey-operator keeps the volumes; delete the claims yourself",
         tls=issued,
-        monitoring="valkey-operator has monitors of its own; see `metrics` of its Valkey",
+        monitoring="valkey-operator has its own monitors; see `metrics` of its Valkey",
     )

@@ -61,7 +61,7 @@ class BearerTokens(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "has(self.jwksURL) != has(self.introspectionURL)",
-            "a token is checked in one way; set one of jwksURL and introspectionURL",
+            "jwksURL and introspectionURL exclude each other; set one",
             ".jwksURL",
         ),
     )
@@ -107,7 +107,7 @@ class SAML2(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "has(self.metadataURL) != has(self.metadataSecretRef)",
-            "metadata has one source; set one of metadataURL and metadataSecretRef",
+            "metadataURL and metadataSecretRef exclude each other; set one",
             ".metadataURL",
         ),
     )
@@ -142,12 +142,12 @@ class IdentityProvider(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "(self.protocol == 'openid') == has(self.openid)",
-            "says how OpenID Connect is spoken; set it with protocol openid, and only then",
+            "openid goes with protocol openid; set both, or neither",
             ".openid",
         ),
         rule(
             "(self.protocol == 'saml2') == has(self.saml2)",
-            "says how SAML is spoken; set it with protocol saml2, and only then",
+            "saml2 goes with protocol saml2; set both, or neither",
             ".saml2",
         ),
     )
@@ -201,13 +201,13 @@ class Federation(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "!has(self.enabled) || !self.enabled || (has(self.identityProviders) && size(self.identityProviders) > 0)",
-            "there is no identity provider; add one, or set enabled to false",
+            "federation needs an identity provider; add one, or set enabled to false",
             ".identityProviders",
         ),
         rule(
             "!has(self.identityProviders) ||"
             " self.identityProviders.all(one, self.identityProviders.exists_one(other, other.name == one.name))",
-            "two providers have one name; rename one of them",
+            "two providers have the same name; rename one",
             ".identityProviders",
         ),
     )

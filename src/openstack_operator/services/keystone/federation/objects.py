@@ -78,25 +78,25 @@ def _contract(spec: Federation) -> str:
 def _check(ctx: Context[KeystoneSpec], spec: Federation) -> None:
     """Raise the errors that the API server reports first; a plan that is rendered offline does not get there."""
     if not spec.identity_providers:
-        raise SpecError(f"{_PATH}.identityProviders", "there is no identity provider; add one, or turn it off")
+        raise SpecError(f"{_PATH}.identityProviders", "federation needs an identity provider; add one, or disable it")
     indexes: dict[str, int] = {}
     for index, each in enumerate(spec.identity_providers):
         path = f"{_PATH}.identityProviders[{index}]"
         if each.name in indexes:
-            raise SpecError(f"{path}.name", f"{each.name!r} is also that of number {indexes[each.name]}; rename one")
+            raise SpecError(f"{path}.name", f"{each.name!r} is also the name of entry {indexes[each.name]}; rename one")
         indexes[each.name] = index
         for protocol, how in (("openid", each.openid), ("saml2", each.saml2)):
             if (each.protocol == protocol) != (how is not None):
-                raise SpecError(f"{path}.{protocol}", f"set it with protocol {protocol}, and only then")
+                raise SpecError(f"{path}.{protocol}", f"this field goes with protocol {protocol}; set both, or neither")
         for number, rule in enumerate(each.mapping):
             for name in _variables(rule):
                 if name.upper().startswith("HTTP_"):
-                    message = f"{name!r} is what a client sends; a claim of OpenID Connect is OIDC- and its name"
+                    message = f"clients can forge {name!r}; use OIDC- and the name of a claim"
                     raise SpecError(f"{path}.mapping[{number}].remote", message)
     methods = ctx.spec.config.get("auth", {}).get("methods")
     listed = [word.strip() for word in methods.split(",")] if isinstance(methods, str) else methods or ()
     if methods and (missing := sorted(set(_methods(spec)[len(_METHODS) :]) - {str(word) for word in listed})):
-        raise SpecError("spec.config.auth.methods", f"federation needs {', '.join(missing)}; add it, or leave it out")
+        raise SpecError("spec.config.auth.methods", f"federation needs {', '.join(missing)}; add it, or disable it")
 
 
 def _variables(rule: Mapping[str, Any]) -> Iterator[str]:
@@ -140,7 +140,7 @@ def _files(ctx: Context[KeystoneSpec], spec: Federation, keys: parts.Credentials
     for index, each in enumerate(providers):
         path = f"{_PATH}.identityProviders[{index}]"
         if "${" in secrets.get(each.name, ""):
-            message = "the secret has a ${ in it, which Apache takes for a variable; have the provider make another one"
+            message = "the secret contains ${, which Apache reads as a variable; create another secret at the provider"
             raise SpecError(f"{path}.openid.clientSecretRef", message)
         if each.ca_secret_ref:
             files[f"ca-{each.name}.crt"] = _file(ctx, each.ca_secret_ref, f"{path}.caSecretRef")
@@ -174,7 +174,7 @@ def _file(ctx: Context[KeystoneSpec], ref: SecretFileRef, path: str, *, may_be_k
         raise MissingReference(f"{path}.key", f"Secret {ref.name!r} has no key {key!r}")
     if "PRIVATE KEY" in text and not may_be_key:
         raise Incomplete(
-            f"{path}.key", f"{key!r} of Secret {ref.name!r} has a private key; name a file of certificates"
+            f"{path}.key", f"{key!r} of Secret {ref.name!r} has a private key; use a file with certificates only"
         )
     return text
 

@@ -42,7 +42,7 @@ class LDAP(Model):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "has(self.bindDN) == has(self.bindPasswordSecretRef)",
-            "a login has a name and a password; set both bindDN and bindPasswordSecretRef, or neither",
+            "bindDN and bindPasswordSecretRef go together; set both, or neither",
             ".bindPasswordSecretRef",
         ),
     )
@@ -53,7 +53,7 @@ class LDAP(Model):
         validated(
             rule(
                 f"self.matches(r'{_URL}')",
-                "not a URL of a directory; write one such as ldaps://ldap.example.org, or several with commas between",
+                "not an LDAP URL; write one such as ldaps://ldap.example.org, or several separated by commas",
             )
         ),
     ]
@@ -96,7 +96,7 @@ Domains = Annotated[
     validated(
         rule(
             "self.all(one, self.exists_one(other, other.name.lowerAscii() == one.name.lowerAscii()))",
-            "two domains have one name; rename one of them",
+            "two domains have the same name; rename one",
         )
     ),
 ]

@@ -91,7 +91,7 @@ def _check(domains: Sequence[Domain]) -> None:
         if name == "default":
             raise SpecError(f"{path}.name", "this domain holds the users of services; choose another name")
         if name in indexes:
-            raise SpecError(f"{path}.name", f"{each.name!r} is also that of number {indexes[name]}; rename one")
+            raise SpecError(f"{path}.name", f"{each.name!r} is also the name of entry {indexes[name]}; rename one")
         indexes[name] = index
         if (each.ldap.bind_dn is None) != (each.ldap.bind_password_secret_ref is None):
             raise SpecError(f"{path}.ldap.bindPasswordSecretRef", "set both this and bindDN, or neither")
@@ -111,7 +111,7 @@ def _authorities(ctx: Context[KeystoneSpec]) -> dict[str, str]:
     for index, ref in enumerate(refs):
         path = f"{_PATH}[{index}].ldap.caSecretRef"
         if ref is None:
-            text = "Keystone verifies all directories by one file, and another domain sets this; set it here, too"
+            text = "Keystone uses one CA file for all domains, and another domain sets it; set it here, too"
             raise SpecError(path, text)
         if not (text := ctx.secrets.get(ref.name, {}).get("ca.crt", "").strip()):
             raise MissingReference(path, f"Secret {ref.name!r} has no key 'ca.crt'")
