@@ -150,7 +150,7 @@ def test_the_plain_name_of_a_service_is_ours(kubectl: Kubectl) -> None:
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("keystone.replicas", "Number of pods of each of the service's programs that scales. Default: 1."),
+        ("keystone.replicas", "Number of pods of each scalable program of the service. Default: 1."),
         ("nova.config", "Extra options, merged over the operator's defaults: section, option, value."),
         ("nova.api.resources.requests", "CPU cores, such as `500m` or `2`."),
         ("keystone.networkPolicies.enabled", "Default: false."),

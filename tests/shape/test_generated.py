@@ -314,7 +314,7 @@ def test_the_reference_shows_what_is_in_a_status(files: dict[Path, str]) -> None
     status = {kind: files[Path(f"docs/reference/{kind}.md")].partition("## status")[2] for kind in ("nova", "pki")}
     assert "| `cells[].name` | string | " in status["nova"]
     for page in status.values():
-        assert "| `conditions[].lastTransitionTime` | string | When its status last changed. |" in page
+        assert "| `conditions[].lastTransitionTime` | string | Time of the last change of the status. |" in page
 
 
 def status_fields(schema: Any, path: str = "") -> Iterator[str]:

@@ -100,7 +100,7 @@ GIVES_NO_ORDERS: dict[str, str] = {
         bridgeMappings computeRef consoleNetwork externalBridge.name migrationNetwork""",
     "place of data, which is no order": """
         backup.ceph backup.files backup.s3 backup.swift rbd s3 storageClass storageClassName swift vault""",
-    "order of the hosts that Nova's scheduler has left": "externalScheduler",
+    "order of the hosts that Nova selected": "externalScheduler",
     "name of an entry of a list": "name backup.type",
 }
 """Fields of these kinds that every editor may write, by the reason. A new field of theirs has to be in this table, or

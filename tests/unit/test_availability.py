@@ -1,4 +1,4 @@
-"""A cloud with three MariaDB: numbers of pods that its user leaves unset, and what exists once all the same."""
+"""A cloud with three MariaDB members: numbers of pods that its user leaves unset, and what exists once all the same."""
 
 from __future__ import annotations
 

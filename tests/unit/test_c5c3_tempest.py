@@ -189,7 +189,7 @@ def test_a_pod_that_is_alone_and_that_nobody_calls_needs_no_more(
 ) -> None:
     check(kind, base, path, value, expected, also)
     assert re.search(
-        "a program's pods|programs on the nodes' own network",
+        "a program's pods|programs with host networking",
         description(kind, path),
     )
 

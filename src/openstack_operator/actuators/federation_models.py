@@ -35,7 +35,7 @@ class KeystoneIdentityProviderSpec(Model):
     remote_ids: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]], Field(min_length=1, max_length=8)
     ] = Field(alias="remoteIDs")
-    """Identifiers by which the provider names itself in its messages, exactly these."""
+    """Identifiers of the provider in its messages (remote IDs). Others are removed."""
     protocol: Annotated[
         str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$"), validated(immutable("the protocol"))
     ]

@@ -80,7 +80,7 @@ class MariaDBDatabaseSpec(Model):
     """Name of the account. It belongs to this resource alone: privileges it has elsewhere are revoked. Cannot be
     changed."""
     password_secret_ref: SecretKeyRef
-    """Secret with the account's password. When the Secret changes, the account follows."""
+    """Secret with the account's password. When the Secret changes, the operator updates the account."""
     readable_tables: (
         Annotated[
             list[TableName],
@@ -88,12 +88,12 @@ class MariaDBDatabaseSpec(Model):
         ]
         | None
     ) = None
-    """Tables that the account may read, and it may do nothing else. They have to exist first. Unset lets it do
-    everything in the schema."""
+    """Tables that the account may read, without other rights. They must exist. If unset, the account has all rights on
+    the schema."""
     # DevStack creates every schema this way, so it is what all services are tested with; all of them connect with
     # charset=utf8, and tables that name a character set name this one.
     character_set: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"
-    """Character set of new tables. A change leaves those that exist as they are."""
+    """Character set of new tables. A change does not affect existing tables."""
     # Tables that name a character set without a collation take the server's default. A schema that does the same can
     # be joined with them on any version; MariaDB 11.5 changed that default.
     collation: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9_]+$")] | None = None
@@ -110,11 +110,11 @@ class BrokerPermissions(Model):
     """Permissions of a user in its virtual host, by names of exchanges and queues; an empty expression allows none."""
 
     configure: Pattern = ""
-    """Regular expression of what the user may create and delete."""
+    """Regular expression of the objects that the user may create and delete."""
     write: Pattern = ""
-    """Regular expression of what the user may publish to. The default exchange is `amq.default`."""
+    """Regular expression of the exchanges that the user may publish to. The default exchange is `amq.default`."""
     read: Pattern = ""
-    """Regular expression of what the user may consume from."""
+    """Regular expression of the queues that the user may consume from."""
     routing_keys: Annotated[dict[str, Pattern], Field(max_length=16)] = {}
     """Regular expression of the routing keys with which the user may publish to a topic exchange, by name of the
     exchange. An exchange that is not named accepts all."""
@@ -133,16 +133,16 @@ class RabbitMQVhostSpec(Model):
     user: Annotated[BrokerName, validated(immutable("the user's name"))]
     """Name of the user. It gets no tag, so it cannot log in to the management interface. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Secret with the user's password. When the Secret changes, the user follows."""
+    """Secret with the user's password. When the Secret changes, the operator updates the user."""
     permissions: BrokerPermissions | None = None
     """Permissions of the user in the virtual host. Unset allows everything."""
     queue_limit: Quantity | None = None
-    """Most bytes that each queue holds before it drops its oldest messages. Unset sets no limit."""
+    """Maximum size of each queue in bytes; when it is full, it drops its oldest messages. No limit if unset."""
     queues_of: RabbitMQRef | None = None
-    """Another broker with a virtual host of the same name, from which clients move to this one. Its durable quorum
-    queues are created here, empty, so that messages to programs that have not moved yet wait in them."""
+    """Old broker with a virtual host of the same name, from which clients move to this one. The operator creates its
+    durable quorum queues here, empty, to hold messages for programs that have not moved yet."""
     drains: bool = False
-    """Clients have left the virtual host: it is not Ready as long as messages to servers wait in it."""
+    """All clients have moved away: the virtual host is not Ready while it still holds messages for servers."""
     deletion_policy: Literal["Retain", "Delete"] = "Delete"
     """Delete removes the virtual host with all its queues when this resource is deleted, Retain keeps it. The user is
     always removed."""
@@ -156,7 +156,7 @@ class KeystoneUserSpec(Model):
     user: Annotated[IdentityName, validated(immutable("the user's name"))]
     """Name of the user. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Secret with the user's password. When the Secret changes, the user follows."""
+    """Secret with the user's password. When the Secret changes, the operator updates the user."""
     domain: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("domain"))] = "Default"
     """Name of the domain of user and project. It must exist. Cannot be changed."""
     project: Annotated[str, Field(min_length=1, max_length=64), validated(immutable("project"))] = "service"
@@ -203,7 +203,7 @@ class KeystoneDomainSpec(Model):
     role, wherever a user has it, for an administrator of everything: let only administrators of the cloud create this
     kind. Cannot be changed."""
     password_secret_ref: SecretKeyRef
-    """Secret with the administrator's password. When the Secret changes, the user follows."""
+    """Secret with the administrator's password. When the Secret changes, the operator updates the user."""
     roles: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=255)]],
         Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"}),
@@ -258,7 +258,7 @@ class Endpoints(Model):
     internal: Url
     """URL for services of the same cloud."""
     admin: Url | None = None
-    """URL for administrators. Hardly any service still has one."""
+    """URL for administrators. Few services still use it."""
 
 
 OBEYED_TYPES = (
@@ -299,9 +299,9 @@ class KeystoneServiceSpec(Model):
     description: Annotated[str, Field(max_length=1024)] = ""
     """Description of the service for people."""
     region: Region = "RegionOne"
-    """Region of the endpoints; endpoints in other regions are left alone. Cannot be changed."""
+    """Region of the endpoints; the operator does not change endpoints in other regions. Cannot be changed."""
     endpoints: Endpoints
-    """URLs of the service; an interface that is not given here is removed."""
+    """URLs of the service; the operator removes interfaces that are not listed."""
     provider: Keeper = "builtin"
     """Operator that creates the service and keeps it enabled and described: builtin is this resource, k-orc is K-ORC,
     by a Service of openstack.k-orc.cloud with the name of this resource. This resource always manages the endpoints,

@@ -40,7 +40,7 @@ class OVNChassisSpec(Model):
     """
 
     cluster_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
-    """OVN it belongs to. Written by the operator."""
+    """OVN of this chassis. Written by the operator."""
     hostname: Annotated[str, Field(max_length=253)] = ""
     """Name of the Node. Written by the operator."""
     system_id: Annotated[str, Field(max_length=253)] = ""
@@ -49,7 +49,7 @@ class OVNChassisSpec(Model):
     """Bridges of this node, those of the cluster if unset. An empty list sets none. A bridge that does not exist is
     created without any interface; add the interface on the node."""
     encapsulation: Encapsulation | None = None
-    """Tunnel by which packets reach this node, the cluster's if unset."""
+    """Tunnel encapsulation of this node, the cluster's if unset."""
 
 
 class FoundMapping(Model):
@@ -74,10 +74,11 @@ class OVNChassisStatus(Model):
     """State of the node in OVN's southbound database."""
 
     registered_at: Annotated[str, Field(max_length=32)] | None = None
-    """Time at which the operator first found the node there (RFC 3339). Removing the node there resets it."""
+    """Time of the chassis' first registration in OVN's southbound database (RFC 3339). Deleting it there resets the
+    time."""
     last_heartbeat: Annotated[str, Field(max_length=32)] | None = None
-    """Time of the last answer of its ovn-controller to OVN, in steps of five minutes (RFC 3339). Neutron asks about
-    twice a minute. Without Neutron nothing asks."""
+    """Time of the last answer of its ovn-controller to OVN, in steps of five minutes (RFC 3339). It needs Neutron,
+    which sends requests about twice a minute."""
     bridge_mappings: Annotated[list[FoundMapping], Field(max_length=64)] | None = None
     """Bridges that the node reports."""
     encapsulation: FoundEncapsulation | None = None

@@ -46,11 +46,11 @@ class VolumeEncryption(Model):
     provider: Literal["luks"] = "luks"
     """Format; QEMU on the compute node reads and writes it."""
     cipher: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]+-[a-z0-9]+-[a-z0-9]+$")] = "aes-xts-plain64"
-    """Cipher, its mode, and the way in which it makes initial values."""
+    """Cipher, mode and IV generator, as for dm-crypt."""
     key_size: Annotated[int, Field(ge=128, le=256, multiple_of=64)] = 256
     """Bits of the key. With xts there are two keys of this size."""
     control_location: Literal["front-end"] = "front-end"
-    """Place of the encryption: the compute node, so that the storage and the network to it see no clear text."""
+    """Place of encryption: the compute node, before data reach the network and the storage."""
 
 
 class CinderVolumeTypeSpec(_OfCinder):
@@ -71,8 +71,8 @@ class CinderVolumeTypeSpec(_OfCinder):
     public: bool = True
     """True if every project may use the type."""
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
-    """Capabilities that a backend must have for it, such as `volume_backend_name`, and options for drivers; exactly
-    these."""
+    """Extra specs, such as `volume_backend_name`: required capabilities of a backend, and driver options. Others are
+    removed."""
     encryption: VolumeEncryption | None = None
     """Encryption of its volumes, for which Cinder and Nova need a barbicanRef. Set it with the type: Cinder refuses
     changes while the type has volumes. Unset leaves the type in Cinder as it is."""
@@ -98,7 +98,7 @@ class CinderBackendSpec(_OfCinder):
     backend: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the backend, as in `host@backend#pool`."""
     cluster: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """Name of the cluster its services form, without the backend; unset where each volume belongs to a host."""
+    """Cluster name of its active/active services, without the backend; unset if each volume belongs to a host."""
     hosts: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=16)]
     """Its services, each as `host@backend`."""
 

@@ -10,11 +10,11 @@ class Monitoring(Model):
     """Metrics for Prometheus."""
 
     enabled: bool = False
-    """Serve metrics at separate ports. They are those of MariaDB, RabbitMQ, Memcached, Valkey, etcd, OVN's databases,
-    the TLS proxies of APIs with `tls`, and of libvirt and Open vSwitch on nodes. If the cluster has the Prometheus
-    operator, each gets a PodMonitor. A change replaces the pods, except those of nodes."""
+    """Serve metrics on separate ports. Covered are MariaDB, RabbitMQ, Memcached, Valkey, etcd, OVN's databases, the TLS
+    proxies of APIs with `tls`, and of libvirt and Open vSwitch on nodes. If the cluster has the Prometheus operator,
+    each gets a PodMonitor. A change replaces the pods, except those of nodes."""
     labels: Labels = {}
-    """Labels of the PodMonitors and PrometheusRules. A Prometheus selects them by these, for example by `release:
+    """Labels of the PodMonitors and PrometheusRules. Prometheus selects them by these labels, for example `release:
     prometheus`."""
 
 
@@ -29,12 +29,12 @@ class Logging(Model):
     """Logs of programs, which go to standard error."""
 
     format: Literal["text", "json"] = "text"
-    """Form of a line, `text` or `json`. `json` is for programs that collect logs: an object with message, level, time
-    and the ids of the request. A change replaces the pods."""
+    """Format of log lines, `text` or `json`. With `json`, each line is an object with message, level, time and request
+    IDs, for log collectors. A change replaces the pods."""
 
 
 class UsesLogging(Model):
     """Mixed into the spec of a service whose programs log by oslo.log."""
 
     logging: Logging = Logging()
-    """Form of the programs' logs."""
+    """Format of the programs' logs."""

@@ -20,35 +20,34 @@ class Resources(Model):
     """Resources a container requests, and its limits."""
 
     requests: _Amounts = {}
-    """Resources that the scheduler reserves."""
+    """Resources that Kubernetes reserves for the container."""
     limits: _Amounts = {}
-    """Maximum that the container may use."""
+    """Maximum resources that the container may use."""
 
 
 class UsesPodExtras(Model):
     """Mixed into what runs pods."""
 
     pod_annotations: Annotations = {}
-    """Annotations of the pods, but not of those on nodes as root. Those that meshes and runtimes obey need the
-    operator's flag `--pod-metadata`. A change replaces the pods."""
+    """Annotations of the pods, except pods that run on nodes as root. Annotations that change meshes or container
+    runtimes need the operator's flag `--pod-metadata`. A change replaces the pods."""
     pod_labels: Labels = {}
-    """Labels of the pods, but not of those on nodes as root. They need the operator's flag `--pod-metadata`. A change
-    replaces the pods."""
+    """Labels of the pods, except pods that run on nodes as root. They need the operator's flag `--pod-metadata`. A
+    change replaces the pods."""
     default_resources: Resources | None = None
-    """Requests and limits of all containers, as far as no other field sets them. TLS proxies, exporters and init
-    containers have them, too. With limits of cpu here, a quota on `limits.cpu` admits every pod. A change replaces the
-    pods."""
+    """Default requests and limits of all containers, including TLS proxies, exporters and init containers. With limits
+    of cpu here, a quota on `limits.cpu` admits every pod. A change replaces the pods."""
 
 
 class Proxy(Model):
     """Proxy for HTTP requests to servers outside the cluster."""
 
     http_proxy: Url | None = None
-    """URL of the proxy for requests by HTTP."""
+    """URL of the proxy for HTTP requests."""
     https_proxy: Url | None = None
-    """URL of the proxy for requests by HTTPS."""
+    """URL of the proxy for HTTPS requests."""
     no_proxy: Annotated[list[Annotated[str, bounded(253)]], bounded(64)] = []
-    """Further names, domains and networks to call without it. Those of the cluster are always called without it."""
+    """Names, domains and networks to reach without the proxy, besides those of the cluster."""
 
 
 class VariablesSecretRef(SecretRef):
@@ -63,10 +62,10 @@ class UsesEnvironment(Model):
     """Mixed into services whose programs call servers outside the cluster."""
 
     env: Annotated[dict[str, Annotated[str, bounded(4096)]], bounded(64)] = {}
-    """Environment variables of the pods, but not of those on nodes as root. A change replaces the pods."""
+    """Environment variables of the pods, except pods that run on nodes as root. A change replaces the pods."""
     env_secret_ref: VariablesSecretRef | None = None
-    """Secret whose keys become environment variables, too. The Secret has to allow every host, since a program may send
-    them anywhere: annotate it with `openstack.k8s.io/allowed-hosts: "*"`."""
+    """Secret whose keys become environment variables. Programs could send these values anywhere, so the Secret must
+    allow every host: annotate it with `openstack.k8s.io/allowed-hosts: "*"`."""
     proxy: Proxy = Proxy()
     """Proxy for requests to servers outside the cluster. A change replaces the pods."""
 

@@ -266,7 +266,7 @@ class Dependency(Model):
     name: Name
     """Name of the resource to wait for."""
     condition: Annotated[str, Field(max_length=63, pattern="^[A-Z][A-Za-z]*$")] = "Ready"
-    """Condition of the resource that has to be true."""
+    """Condition of the resource that must be true."""
 
 
 def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:

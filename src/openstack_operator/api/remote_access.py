@@ -21,4 +21,4 @@ class RemoteAccess(ServiceAccess):
     type: Literal["NodePort", "LoadBalancer"] = "NodePort"
     """Type of this Service."""
     host: HostOrAddress | None = None
-    """Name or address by which these clients call the Service; if unset, what the load balancer reports."""
+    """Name or address of the Service for these clients; if unset, the address that the load balancer reports."""

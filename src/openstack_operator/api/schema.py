@@ -46,7 +46,7 @@ CONDITION: Schema = {
         "lastTransitionTime": {
             "type": "string",
             "format": "date-time",
-            "description": "When its status last changed.",
+            "description": "Time of the last change of the status.",
         },
         "observedGeneration": {
             "type": "integer",
@@ -61,8 +61,8 @@ MEMBER: Schema = {
     "type": "object",
     "required": ["name"],
     "properties": {
-        "name": {"type": "string", "maxLength": 253, "description": "Name of its pod."},
-        "role": {"type": "string", "maxLength": 63, "description": "Role among the members: primary, leader."},
+        "name": {"type": "string", "maxLength": 253, "description": "Name of the member's pod."},
+        "role": {"type": "string", "maxLength": 63, "description": "Role of the member, such as primary or leader."},
         "state": {"type": "string", "maxLength": 63, "description": "State of the member, in one word."},
         "message": {"type": "string", "maxLength": 1024, "description": "Current action or wait, and its reason."},
     },
@@ -71,7 +71,7 @@ MEMBER: Schema = {
 _RELEASE: Schema = {
     "type": "string",
     "maxLength": 63,
-    "description": "OpenStack release that runs; the previous one until the new one runs completely.",
+    "description": "OpenStack release that runs; during an upgrade the previous one.",
 }
 
 _SCALE: Schema = {

@@ -33,15 +33,15 @@ class ServiceAccess(Model):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     annotations: Annotations = {}
-    """Annotations of the Service, as load balancers read them. An example is `metallb.io/loadBalancerIPs`. Those of
-    other controllers need the operator's flag `--service-annotations`."""
+    """Annotations of the Service for the load balancer, such as `metallb.io/loadBalancerIPs`. Other annotations need
+    the operator's flag `--service-annotations`."""
     load_balancer_class: LoadBalancerClass | None = None
     """Class of the load balancer, the cluster's default if unset. Kubernetes refuses a change while the type is
     LoadBalancer."""
     load_balancer_ip: Annotated[Address | None, Field(alias="loadBalancerIP")] = None
-    """Address to ask the load balancer for. Some take it from an annotation alone."""
+    """IP address to request from the load balancer. Some implementations read an annotation instead."""
     load_balancer_source_ranges: Annotated[list[Cidr], Field(max_length=64)] = []
-    """Networks of the clients that the load balancer lets through, all if unset."""
+    """Client networks that the load balancer admits, all if unset."""
     external_traffic_policy: Literal["Cluster", "Local"] | None = None
-    """Treatment of outside clients, `Cluster` if unset. `Local` keeps their addresses, and reaches pods of the node
-    alone."""
+    """Traffic policy for clients outside the cluster, `Cluster` if unset. `Local` keeps client addresses, and uses only
+    pods on the receiving node."""

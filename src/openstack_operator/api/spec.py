@@ -110,7 +110,7 @@ class Autoscaling(Model):
     max_replicas: Annotated[int, Field(ge=1, le=32)]
     """Maximum number of pods."""
     cpu_utilization: Annotated[int, Field(ge=1, le=1000)] = 80
-    """Target for the pods' average CPU use, in percent of the requested CPU. The number of pods follows from it."""
+    """Target for the pods' average CPU use, in percent of the CPU request."""
 
 
 class Scalable(ComponentSettings):
@@ -131,17 +131,17 @@ class Scalable(ComponentSettings):
     )
 
     autoscaling: Autoscaling | None = None
-    """Let the number of pods follow their load. It replaces `replicas`."""
+    """Autoscaling of the number of pods by CPU use, instead of `replicas`."""
 
 
 class HttpApi(Scalable):
     """An API over HTTP."""
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Maximum number of processes per pod that answer requests. A pod begins with one, and starts another one whenever
-    all have been busy for three seconds; Keystone and Neutron start all of them at once. A process of Nova, Neutron,
-    Keystone or Cinder answers one request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's
-    metadata, 1 for others. A change replaces the pods."""
+    """Maximum number of worker processes per pod. A pod starts one, and another one whenever all have been busy for
+    three seconds; Keystone and Neutron start all at once. A process of Nova, Neutron, Keystone or Cinder answers one
+    request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's metadata, 1 for others. A change
+    replaces the pods."""
 
 
 class Ingress(Model):
@@ -152,8 +152,8 @@ class Ingress(Model):
     class_name: Name | None = None
     """IngressClass, the cluster's default if unset."""
     secret_name: Name | None = None
-    """Secret with the certificate of the host, which the controller presents. Unset is the controller's own one, or,
-    with an annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager issues."""
+    """Secret with the certificate of the host. If unset, the controller uses its default certificate, or, with an
+    annotation `cert-manager.io/issuer` or `cert-manager.io/cluster-issuer`, one that cert-manager issues."""
     annotations: Annotations = {}
     """Annotations of the Ingress, merged over the operator's. Allowed are those for cert-manager's issuer, timeouts and
     sizes. Others need the operator's flag `--ingress-annotations`."""
@@ -176,9 +176,9 @@ class Gateway(Model):
     """A route of the Gateway API; the cluster must have its CRDs (`httproutes`, and `backendtlspolicies` with TLS)."""
 
     parent_refs: Annotated[list[GatewayParent], Field(min_length=1, max_length=8)]
-    """Gateways that clients call. They hold the certificate of the host."""
+    """Gateways that serve the route and hold the certificate of the host."""
     annotations: Annotations = {}
-    """Annotations of the route, as external-dns reads them. Those of other controllers need the operator's flag
+    """Annotations of the route, for example for external-dns. Other annotations need the operator's flag
     `--service-annotations`."""
 
 
@@ -245,17 +245,16 @@ class NetworkPolicies(Model):
     """
 
     enabled: bool = False
-    """Accept connections to pods only from the pods that use them. Otherwise every client can connect to APIs, and all
-    pods of this operator in the namespace to its databases, brokers and caches, which are always closed to others. A
-    change replaces no pod."""
+    """Accept connections to pods only from the pods that use them. If false, every client can reach the APIs, and all
+    pods of this operator in the namespace can reach databases, brokers and caches, which are always closed to other
+    clients. A change replaces no pod."""
     nodes: Annotated[list[Cidr], Field(max_length=64)] = []
-    """Source networks of programs on the nodes' own network, such as nova-compute and ovn-controller. No policy can
-    select these. Name the addresses of the nodes, and of their tunnels if Kubernetes' network has any. Unset leaves the
-    ports that these programs use open to every client."""
+    """Networks of the nodes, for programs with host networking such as nova-compute and ovn-controller, which
+    NetworkPolicies cannot select. Include tunnel addresses of the Kubernetes network, if any. If unset, the ports of
+    these programs are open to every client."""
     allow_from: Annotated[Opaques, bounded(32)] = []
-    """Further clients of every port, each a Kubernetes NetworkPolicyPeer. Use it for monitoring, backups, or an
-    operator whose pods have other labels than its manifest. Databases, brokers and caches apply this and `nodes` also
-    without `enabled`."""
+    """Further clients of every port, each a Kubernetes NetworkPolicyPeer, such as monitoring or backups. For databases,
+    brokers and caches, this and `nodes` also apply without `enabled`."""
 
 
 def as_c5c3(model: Model, dumped: Mapping[str, Any]) -> dict[str, Any]:
@@ -284,10 +283,10 @@ class RunSpec(PodSettings, UsesPodExtras, defer_build=True):
     release: ReleaseName = "2025.1"
     """OpenStack release to run. A change replaces the pods whose image differs."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
-    Kolla. A change replaces the pods whose image differs."""
+    """Set of images of that release. This project builds `debian` from Debian's packages; OpenStack's Kolla builds
+    `kolla`. A change replaces the pods whose image differs."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Restriction of connections to the pods."""
+    """NetworkPolicies for the pods."""
 
 
 class CertificateSource(Model):
@@ -298,7 +297,7 @@ class CertificateSource(Model):
     )
 
     pki_ref: PKIRef | None = None
-    """PKI that issues the certificate, and whose authority clients trust."""
+    """PKI that issues the certificate. Clients trust its authority."""
     secret_ref: SecretRef | None = None
     """Your own certificate, a Secret with `tls.crt`, `tls.key` and `ca.crt`. Clients verify the certificate with
     `ca.crt`. A later change of the Secret takes effect if it is valid. Otherwise the last valid certificate stays in
@@ -324,28 +323,27 @@ class Upgrade(Model):
     """A look at another release before an upgrade to it, and its end."""
 
     check_release: ReleaseName | None = None
-    """Release to check while `release` goes on. A job of its images checks this configuration and the database, and the
-    condition PreflightReady tells the result. Nothing else changes. An upgrade does the same before it changes
-    anything."""
+    """Release to check without an upgrade. A job with its images checks this configuration and the database, and the
+    condition PreflightReady has the result. Every upgrade begins with the same check."""
     complete: bool = True
-    """Run the last step of an upgrade once all programs have the new release. With false the upgrade waits before it,
-    as long as you want to be able to go back: after it, only a backup leads back."""
+    """Run the last step of an upgrade once all programs have the new release. With false, the upgrade stops before this
+    step, and you can still go back. Afterwards, only a backup restores the old release."""
 
 
 class UsesPolicies(Model):
     """Mixed into the spec of a service whose API judges requests by rules of oslo.policy."""
 
     policies: Policies = {}
-    """Rules of its API (policy.yaml) in place of its defaults: name and rule. The operator refuses a name that the
-    release does not know, a rule that oslo.policy does not understand, and a rule that it sets itself. A change
-    replaces the pods that read them."""
+    """Policy rules of the API (policy.yaml) that override its defaults: name and rule. The operator refuses unknown
+    names, rules that oslo.policy cannot parse, and rules that it sets itself. A change replaces the pods that read
+    them."""
 
 
 class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     """Fields every OpenStack service has."""
 
     replicas: Replicas = 1
-    """Number of pods of each of the service's programs that scales."""
+    """Number of pods of each scalable program of the service."""
     region: Region = "RegionOne"
     """OpenStack region of this service. Cannot be changed."""
     config: Sections = {}
@@ -355,10 +353,10 @@ class ServiceSpec(RunSpec, UsesEnvironment, UsesTLS, UsesMonitoring):
     expose: Expose = Expose()
     """Access to the API for clients outside the cluster."""
     upgrade: Upgrade = Upgrade()
-    """Check of another release, and the last step of an upgrade."""
+    """Settings of release checks and upgrades."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
-    """Conditions of other resources to wait for before pods of APIs, workers and agents start for the first time.
-    Those of the resources that the service uses need no entry."""
+    """Conditions of other resources that must be true before pods of APIs, workers and agents start for the first time.
+    The operator already waits for the resources that the service uses."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"replicas": 2}

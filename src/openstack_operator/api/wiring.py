@@ -93,15 +93,15 @@ class MessagingSource(Model):
     )
 
     rabbitmq_ref: RabbitMQRef | None = Field(default=None, alias="rabbitmqRef")
-    """RabbitMQ in which the service gets a virtual host, `rabbitmq` if neither this nor secretRef is set. With another
-    one, the service moves there."""
+    """RabbitMQ with the service's virtual host, `rabbitmq` if neither this nor secretRef is set. After a change, the
+    service moves to the new one."""
     secret_ref: LoginSecretRef | None = None
     """Secret with the login of an external broker. It has `username` and `password`; `vhost`, the virtual host, without
     which it is `/`; and `host` and `port` if hosts is unset. With `ca.crt`, connections use TLS and verify the broker
     with it. Create the virtual host and grant that user its rights yourself."""
     hosts: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
-    """Addresses of the external broker's members, or preferably one for all of them. Unset takes the Secret's host, and
-    without that the Service `rabbitmq` of this namespace. The default port is 5672, with TLS 5671."""
+    """Addresses of the external broker's members, or preferably one common address. If unset, it is the Secret's
+    `host`, or else the Service `rabbitmq` of this namespace. The default port is 5672, with TLS 5671."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the default broker if the spec names none."""
@@ -125,8 +125,8 @@ class ServiceMessaging(MessagingSource):
     )
 
     notifications_ref: RabbitMQRef | None = None
-    """RabbitMQ for the service's notifications, none if unset. They are oslo.messaging's messagingv2, in a virtual host
-    of their own, where each queue keeps the newest 256 MiB."""
+    """RabbitMQ for the service's notifications, none if unset. They use oslo.messaging's driver messagingv2 in a
+    separate virtual host, where each queue keeps the newest 256 MiB."""
 
 
 class NotificationsSource(Model):
@@ -135,8 +135,8 @@ class NotificationsSource(Model):
     rules: ClassVar[tuple[Rule, ...]] = ServiceMessaging.rules[-1:]
 
     notifications_ref: RabbitMQRef | None = None
-    """RabbitMQ for the service's notifications, none if unset. They are oslo.messaging's messagingv2, in a virtual host
-    of their own, where each queue keeps the newest 256 MiB."""
+    """RabbitMQ for the service's notifications, none if unset. They use oslo.messaging's driver messagingv2 in a
+    separate virtual host, where each queue keeps the newest 256 MiB."""
 
 
 class CacheSource(Model):
@@ -151,8 +151,8 @@ class CacheSource(Model):
     )
 
     memcached_ref: MemcachedRef | None = None
-    """Memcached to use, `memcached` if servers is unset, too. With an authUrl of Keystone and both unset, nothing is
-    cached."""
+    """Memcached to use, `memcached` if servers is unset, too. If both are unset and Keystone is an authUrl, the service
+    does not cache."""
     servers: Annotated[list[Server], Field(min_length=1, max_length=16)] | None = None
     """External Memcached servers, used in plain text. The default port is 11211."""
 
@@ -218,8 +218,7 @@ class IdentitySource(Model):
     """Keystone that authenticates this service and lists its endpoints, `keystone` if authUrl is unset, too. Cannot be
     changed."""
     auth_url: AuthUrl | None = None
-    """URL of an external Keystone, or of one that others configure. The operator registers neither a user nor an
-    endpoint there."""
+    """URL of an external Keystone. The operator registers neither a user nor an endpoint there."""
     app_credential_ref: AppCredentialRef | None = None
     """Login for that Keystone, as a user with the role `service`."""
 
@@ -290,12 +289,11 @@ class UsesIdentity(CallsAPIs):
     """Mixed into the spec of a service that authenticates with Keystone."""
 
     keystone: IdentitySource = IdentitySource()
-    """Keystone of this service, and its login there."""
+    """Keystone that this service uses, and its login."""
 
 
 class UsesKeyManager(Model):
     """Mixed into the spec of a service that reads keys of its users' data, or makes them."""
 
     barbican_ref: BarbicanRef | None = None
-    """Barbican with the keys of users' encrypted volumes, none if unset. It also has the certificates of signed
-    images."""
+    """Barbican with the keys of encrypted volumes and the certificates of signed images, none if unset."""

@@ -26,7 +26,7 @@ ADVICE: Mapping[str, str] = {
     "VolumeLost": "look at the claim that the message names, and at its StorageClass",
     "OutOfMemory": "give the container more memory: docs/how-to/set-resources.md",
     "Evicted": "free the node's disk or memory, or give it more",
-    "NodeLost": "bring the node back, or follow docs/how-to/when-a-node-is-lost.md",
+    "NodeLost": "repair the node, or follow docs/how-to/when-a-node-is-lost.md",
     "PodsRefused": "read what Kubernetes says: a quota, Pod Security or a webhook",
     "SandboxFailed": "look at the node's network plugin and container runtime",
     "NoBackends": "add a back end to Cinder, or turn Cinder off",

@@ -41,9 +41,9 @@ class Vault(Model):
     url: Annotated[str, Field(max_length=255, pattern=r"^https://[^\s/@?#]+/?$")]
     """Address of the server, such as `https://vault.example.org:8200`."""
     role_id_ref: SecretKeyRef
-    """Secret with the id of the role with which Barbican logs in."""
+    """Secret with the role ID of Barbican's AppRole login."""
     secret_id_ref: SecretKeyRef
-    """Secret with the secret id of that role."""
+    """Secret with the secret ID of Barbican's AppRole login."""
     mount: Annotated[_Path, validated(immutable("the mount of secrets in Vault"))] = "secret"
     """Path of the KV engine in Vault. Cannot be changed."""
     namespace: Annotated[
@@ -51,9 +51,9 @@ class Vault(Model):
         Field(max_length=128, pattern=r"^([A-Za-z0-9_-]+(/[A-Za-z0-9_-]+)*)?$"),
         validated(immutable("the namespace of secrets in Vault")),
     ] = ""
-    """Namespace of the engine and of the login, the root if empty. Cannot be changed."""
+    """Vault namespace of the engine and of the login, the root namespace if empty. Cannot be changed."""
     ca_secret_ref: AuthoritySecretRef | None = None
-    """Secret with `ca.crt`, by which Barbican verifies the server; if unset, it takes the authorities of the image."""
+    """Secret with `ca.crt`, which verifies the server; if unset, Barbican trusts the image's authorities."""
     new_secrets: Literal["vault", "database"] = "vault"
     """Store of new secrets. Secrets stay in the store in which they were created."""
 
@@ -91,15 +91,15 @@ class BarbicanSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMes
     api: HttpApi = HttpApi()
     """Pods of the Key Manager API."""
     worker: Scalable = Scalable()
-    """The worker, which carries out orders: keys that Barbican generates."""
+    """The worker, which processes orders for new keys."""
     kek_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise this number to replace the key-encryption key. First, all programs can read with the new one; then they
-    write with it; then a job encrypts the keys of all projects with it; then the old one is removed. The condition
-    KEKReady says what the operator waits for. A smaller number changes nothing."""
+    """Raise this number to rotate the key-encryption key. All programs first learn the new key, then encrypt with it; a
+    job re-encrypts all project keys, and the operator removes the old key. The condition KEKReady shows the progress. A
+    smaller number changes nothing."""
     purge: ProjectPurge = ProjectPurge()
-    """Removal of the secrets of deleted projects. They go once Keystone has not had the project for some days."""
+    """Removal of secrets whose project has been missing in Keystone for some days."""
     vault: Vault | None = None
-    """Vault for secrets. Unset keeps them in the database. Those that are in the database stay there."""
+    """Vault that stores new secrets. If unset, they are in the database. Existing secrets do not move."""
 
 
 BARBICAN = Resource(

@@ -113,9 +113,8 @@ class External(Model):
     secret_ref: SecretRef
     """Secret with `ceph.conf`, which must set `fsid` and `mon host`, and `keyring`."""
     manage: bool = True
-    """Create pools and clients: the keyring must then be that of one client with the right to do so, such as
-    client.admin. With false, the keyring must hold the key of a client for each use that you need, with the names in
-    `pools`, and the pools must exist."""
+    """Create pools and clients, with the key of an administrator such as client.admin in the keyring. With false, the
+    pools must exist, and the keyring must hold the key of each client in `pools`."""
 
 
 class Rook(Model):
@@ -133,7 +132,7 @@ class Rook(Model):
     monitors: QuorumReplicas = 3
     """Number of monitors that Rook runs."""
     failure_domain: Name = "host"
-    """Unit that may fail as a whole, such as `host` or `rack`: copies of an object are in different ones."""
+    """CRUSH failure domain, such as `host` or `rack`: copies of an object are in different ones."""
     storage: Opaque = {"useAllNodes": True, "useAllDevices": True}
     """`storage` of the CephCluster: the nodes and devices to use (`nodes`, `devices`, `deviceFilter`,
     `devicePathFilter`), or claims of block volumes (`storageClassDeviceSets`)."""
@@ -141,7 +140,7 @@ class Rook(Model):
     """`network` of the CephCluster. Servers reach Ceph from their nodes' network."""
     cluster: Opaque = {}
     """Further fields of the CephCluster's `spec`, such as `placement`, `resources`, `cephConfig` or
-    `mon.allowMultiplePerNode`. They win over what the operator sets by itself, but not over the fields above."""
+    `mon.allowMultiplePerNode`. They override the operator's defaults, but not the fields above."""
 
 
 class CephStorageSpec(RunSpec):
@@ -169,15 +168,15 @@ class CephStorageSpec(RunSpec):
     pools: Pools = Pools()
     """Pools for each use, and their clients."""
     encrypted: bool = False
-    """Encrypt all connections of clients and daemons (msgr2's secure mode), and refuse connections without encryption.
-    You may turn it on and off while the cluster runs. Not for mode external."""
+    """Require encryption for all connections of clients and daemons (msgr2 secure mode). You can change it while the
+    cluster runs. Not for mode external."""
     key_generation: Annotated[
         int,
         Field(ge=1, le=1000),
         validated(rule("self >= oldSelf", "the generation cannot decrease; use a higher number")),
     ] = 1
-    """Generation of the keys. Raise it for new keys. Each use then gets a client with another name (`cinder-2`), and
-    services change to it one by one. The old clients keep their access until you remove them."""
+    """Raise this number to replace the keys of clients. Each use gets a new client (`cinder-2`), and services switch to
+    it one by one. Old clients keep their access until you remove them."""
     monitors: Monitors = Monitors()
     """Monitors of mode local: their number and their volumes."""
     osds: Osds = Osds()
@@ -226,7 +225,7 @@ class Capacity(Model):
     total: Measured
     """Total capacity."""
     used: Measured
-    """Used capacity; each copy of an object counts."""
+    """Used capacity, including all copies of objects."""
     available: Measured
     """Free capacity."""
 

@@ -67,8 +67,7 @@ class LoopFile(Model):
     path: Path = "/var/lib/openstack-cinder"
     """Folder of the file on the node."""
     size: StorageSize = "20Gi"
-    """Size with which the file is made. It takes space on the disk as data are written. It cannot shrink, and a larger
-    size changes nothing of a file that exists."""
+    """Initial size of the sparse file. It cannot shrink, and a larger size does not grow an existing file."""
 
 
 class Lvm(Model):
@@ -93,11 +92,11 @@ class Lvm(Model):
     """Block device of the node for the group, such as /dev/vdb. Its data are lost when the group is created. Cannot be
     changed."""
     loop_file: LoopFile | None = None
-    """File of the node for the group, instead of a device. Unset without a device takes the defaults."""
+    """File on the node for the group, instead of a device. If both are unset, a file with the defaults is used."""
     provisioning: Literal["auto", "default", "thin"] = "auto"
     """Value of `lvm_type`: `auto` is thin if the node supports it, `default` is thick."""
     target_helper: Literal["lioadm", "tgtadm"] = "lioadm"
-    """Server of the volumes: the kernel's LIO, or tgtd, a program in the pod."""
+    """iSCSI target: LIO in the kernel (lioadm), or tgtd in the pod (tgtadm)."""
 
 
 class Nfs(Model):
@@ -154,7 +153,8 @@ class Backend(AgentSettings):
     """Number of cinder-volume pods. Several work at the same time (active/active). The driver must support that, and
     several pods need `coordination.etcdRef`."""
     active_active: bool = False
-    """Run your own driver active/active, if it supports that; ceph's does. Do not change it while volumes exist."""
+    """Run the driver of `driver` active/active, if it supports that, as Ceph's does. Do not change it while volumes
+    exist."""
     rbd: CephSource | None = None
     """Ceph cluster and pool for type ceph, the pool of volumes of the CephStorage `ceph` if unset."""
     lvm: Lvm | None = None
@@ -166,8 +166,8 @@ class Backend(AgentSettings):
     secret_options: Annotated[dict[str, SecretKeyRef], Field(max_length=64)] = {}
     """Options of the backend's section with values from Secrets: passwords, keys."""
     host_access: bool = False
-    """Give the pod of your own driver the node's network and devices, to attach volumes to the node, as iSCSI and
-    Fibre Channel do. The pods of ceph, lvm and nfs have what they need."""
+    """Give the pods of `driver` the node's network and devices, as iSCSI and Fibre Channel need to attach volumes.
+    Types ceph, lvm and nfs do not need it."""
     volume_type: VolumeTypeName | None = None
     """Name of the volume type of this backend, the backend's name if unset."""
     extra_specs: Annotated[dict[str, Annotated[str, Field(max_length=255)]], Field(max_length=64)] = {}
@@ -278,7 +278,7 @@ class Backup(ComponentSettings):
     share: Share | None = None
     """The share, for type nfs; Kubernetes mounts it."""
     files: Files = Files()
-    """Volume for backups, for type posix."""
+    """Volume of backups, for type posix."""
     s3: S3 | None = None
     """S3 server and bucket, for type s3."""
     swift: Swift = Swift()

@@ -67,7 +67,7 @@ class VolumePurge(Purge):
 
 
 class Coordination(Model):
-    """Locks that Cinder's processes share."""
+    """Distributed locks of Cinder's processes."""
 
     etcd_ref: EtcdRef | None = None
     """Etcd for the locks, which several pods of one backend need. Unset keeps them in files of each pod."""
@@ -95,11 +95,11 @@ class CinderSpec(
     """Names of backends that you may remove from the list while volumes are on them. The volumes stay in the storage,
     but cannot be used until the backend is in the list again."""
     default_volume_type: VolumeTypeName | None = None
-    """Type of a volume whose user names none, that of the first backend if unset."""
+    """Default volume type, that of the first backend if unset."""
     quotas: Quotas = Quotas()
-    """Limits of a project, unless it has a CinderQuota of its own. -1 is no limit; unset keeps the value in Cinder."""
+    """Default limits of a project without its own CinderQuota. -1 is no limit; unset keeps the value in Cinder."""
     coordination: Coordination = Coordination()
-    """Locks that Cinder's processes share."""
+    """Distributed locks of Cinder's processes."""
     backup: Backup = Backup()
     """Backups of volumes."""
     purge: VolumePurge = VolumePurge()
@@ -116,7 +116,7 @@ class _BackendStatus(Model):
     name: Annotated[str, Field(max_length=63)]
     """Name of the backend."""
     status: Annotated[str, Field(max_length=63)] = ""
-    """Ready; or Down, if none of its pods reports, or if they report no pool."""
+    """Ready, or Down if no pod reports or if the pods report no pool."""
     volumes: int | None = None
     """Number of volumes on it."""
 

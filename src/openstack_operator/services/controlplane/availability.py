@@ -1,4 +1,4 @@
-"""Numbers of pods in a cloud that asks for high availability by three MariaDB, for what its user leaves unset."""
+"""Numbers of pods in a cloud with three MariaDB members, for fields that its user leaves unset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCALABLE = {template_of(each).field for each in CLOUD_SERVICES if each.resource
 
 
 def is_highly_available(spec: ControlPlaneSpec) -> bool:
-    """Return True if the cloud is to go on without any one of its nodes: its user asks for three MariaDB or more."""
+    """Return True if the cloud is to survive the loss of any node: it has three MariaDB members or more."""
     mariadb = spec.mariadb
     return mariadb.enabled and mariadb.provider != "external" and mariadb.replicas > 1
 

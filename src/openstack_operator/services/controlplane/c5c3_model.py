@@ -41,16 +41,16 @@ class Infrastructure(Templates):
     """Databases, brokers, caches, storage and networks that the services use."""
 
     mariadb: MariaDBTemplate = MariaDBTemplate()
-    """SQL server of all services. With three members or more, the cloud is to go on without any one of its nodes: the
-    other services then have several pods each, unless their templates say how many."""
+    """SQL server of all services. With three members or more, all services default to several pods, so that the cloud
+    survives the loss of a node."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: StoreTemplate | None = None
-    """A store in memory for your own programs, none if unset."""
+    """In-memory store for your own programs, none if unset."""
     etcd: EtcdTemplate = EtcdTemplate()
-    """Locks that services on several nodes share; only services with such locks need it."""
+    """Distributed locks, for services that run on several nodes and need them."""
     ceph: CephStorageTemplate = CephStorageTemplate()
     """Pools for images, volumes, servers' disks and backups."""
     ovn: OVNTemplate = OVNTemplate()
@@ -65,7 +65,7 @@ class Services(Templates):
     glance: GlanceTemplate = GlanceTemplate()
     """Images from which servers boot."""
     placement: PlacementTemplate = PlacementTemplate()
-    """Inventories of resources, and who has claimed them."""
+    """Inventories of resources, and their allocations."""
     neutron: NeutronTemplate = NeutronTemplate()
     """Networks, ports, routers and floating addresses."""
     nova: NovaTemplate = NovaTemplate()
@@ -84,10 +84,10 @@ class Global(Model):
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
-    """Check of another release, and the last step of an upgrade."""
+    """Settings of release checks and upgrades."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
-    Kolla. A change replaces the pods whose image differs."""
+    """Set of images of that release. This project builds `debian` from Debian's packages; OpenStack's Kolla builds
+    `kolla`. A change replaces the pods whose image differs."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. If unset, a new
     service takes the CephStorage `ceph`, if there is one in this namespace. Otherwise images are on a volume of the
@@ -97,7 +97,7 @@ class Global(Model):
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     logging: Logging = Logging()
-    """Form of the logs of all services."""
+    """Format of the logs of all services."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
 
@@ -124,10 +124,10 @@ class C5C3ControlPlaneSpec(Model, defer_build=True):
     services: Services = Services()
     """Services of OpenStack that the cloud runs."""
     cortex: CortexTemplate = CortexTemplate()
-    """Scheduler that chooses from the nodes that Nova's has left."""
+    """External scheduler that re-ranks the hosts Nova selected."""
     tempest: TempestTemplate = TempestTemplate()
-    """Tests of the cloud through its APIs, on a schedule and on demand. They first run once all that they test is
-    Ready."""
+    """Tests of the cloud through its APIs, on a schedule and on demand. The first run starts once all tested services
+    are Ready."""
     korc: KOrc = KOrc()
     """K-ORC, an operator for the contents of Keystone; if enabled, the cloud uses it if the cluster has its kinds when
     you create the cloud."""

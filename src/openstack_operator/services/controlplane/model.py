@@ -72,8 +72,8 @@ class Tls(Model):
     required: bool = True
     """Refuse connections without TLS. A running cloud does so once all of its own services use TLS."""
     issuer_ref: Issuer | None = None
-    """Issuer of cert-manager for the certificates. Those of OVN's databases are always by an authority of the
-    operator's own. If unset, all certificates are."""
+    """Issuer of cert-manager for the certificates. The operator's own authority always issues those of OVN's databases.
+    If unset, it issues all certificates."""
 
 
 class CloudExpose(Exposure):
@@ -105,7 +105,7 @@ class KOrc(Model):
     """Initial content of Keystone to create in K-ORC. The same as `catalog.bootstrapResources` of the Keystone's
     template, which takes precedence."""
     secret_store_ref: SecretStore | None = None
-    """Store that brings K-ORC its login. The same as `catalog.secretStoreRef` of the Keystone's template, which takes
+    """Secret store for K-ORC's login. The same as `catalog.secretStoreRef` of the Keystone's template, which takes
     precedence."""
 
 
@@ -131,8 +131,8 @@ class CloudMonitoring(Monitoring):
     """Metrics and alerts for Prometheus."""
 
     runbook_url: Annotated[str, Field(max_length=512, pattern=RUNBOOK_URL)] = "docs/runbooks/{alert}.md"
-    """Annotation `runbook_url` of the alerts, with `{alert}` for the name of the alert. Unset is the place of the page
-    in the source of the operator. Set the URL at which your people read it."""
+    """Annotation `runbook_url` of the alerts, with `{alert}` for the name of the alert. If unset, it points to the page
+    in the operator's source. Set it to your own copy of the runbooks."""
 
 
 class MariaDBTemplate(Template, MariaDBSpec):
@@ -218,7 +218,7 @@ class CortexTemplate(Template, CortexSpec):
     """The cloud's Cortex."""
 
     enabled: bool = False
-    """Run this service, and let Nova ask it. Setting false removes its objects."""
+    """Run this service, and let Nova use it. Setting false removes its objects."""
 
 
 class TempestTemplate(Template, TempestSpec):
@@ -262,41 +262,41 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
     upgrade: Upgrade = Upgrade()
-    """Check of another release, and the last step of an upgrade."""
+    """Settings of release checks and upgrades."""
     image_profile: Literal["debian", "kolla"] = "debian"
-    """Set of images of that release. `debian` is built by this project from Debian's packages, `kolla` by OpenStack's
-    Kolla. A change replaces the pods whose image differs."""
+    """Set of images of that release. This project builds `debian` from Debian's packages; OpenStack's Kolla builds
+    `kolla`. A change replaces the pods whose image differs."""
     storage_backend: Literal["ceph", "lvm"] | None = None
     """Storage of images, volumes and servers' disks, unless a service's template sets another one. ceph runs a
     CephStorage for all three; lvm is for volumes only. If unset, a new service takes the CephStorage `ceph` of this
     namespace, if there is one. Otherwise images are on a volume of the Kubernetes cluster, and disks on the nodes."""
     network_backend: Literal["ovn", "ovs"] = "ovn"
-    """Technology of the tenants' networks. ovs is not supported: it is answered with a condition."""
+    """Technology of the tenants' networks. Only ovn is supported; a condition reports ovs."""
     tls: Tls = Tls()
     """Encryption of all connections, and its certificates."""
     expose: CloudExpose = CloudExpose()
     """Access to the APIs for clients outside the Kubernetes cluster, unless a service's template sets it."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Restriction of connections to the pods of all services."""
+    """NetworkPolicies for the pods of all services."""
     monitoring: CloudMonitoring = CloudMonitoring()
     """Metrics of all services for Prometheus, and alerts, also for the operator. A condition names missing CRDs."""
     logging: Logging = Logging()
-    """Form of the logs of all services."""
+    """Format of the logs of all services."""
     proxy: Proxy = Proxy()
     """Proxy for requests of all services to servers outside the cluster."""
     image_precaching: ImagePrecaching = ImagePrecaching()
     """Images that nodes pull before the pods of the cloud need them."""
     mariadb: MariaDBTemplate = MariaDBTemplate()
-    """SQL server of all services. With three members or more, the cloud is to go on without any one of its nodes: the
-    other services then have several pods each, unless their templates say how many."""
+    """SQL server of all services. With three members or more, all services default to several pods, so that the cloud
+    survives the loss of a node."""
     rabbitmq: RabbitMQTemplate = RabbitMQTemplate()
     """Message broker of all services."""
     memcached: MemcachedTemplate = MemcachedTemplate()
     """Cache of all services."""
     valkey: ValkeyTemplate = ValkeyTemplate()
-    """A store in memory for your own programs; no service of the cloud needs it."""
+    """In-memory store for your own programs; OpenStack services do not use it."""
     etcd: EtcdTemplate = EtcdTemplate()
-    """Locks that services on several nodes share; only services with such locks need it."""
+    """Distributed locks, for services that run on several nodes and need them."""
     ceph: CephStorageTemplate = CephStorageTemplate()
     """Pools for images, volumes, disks and backups: in a small Ceph of this operator, an external one, or Rook's."""
     keystone: KeystoneTemplate = KeystoneTemplate()
@@ -304,7 +304,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     glance: GlanceTemplate = GlanceTemplate()
     """Images from which servers boot."""
     placement: PlacementTemplate = PlacementTemplate()
-    """Inventories of resources, and who has claimed them."""
+    """Inventories of resources, and their allocations."""
     ovn: OVNTemplate = OVNTemplate()
     """Virtual switches and routers on the nodes, and their databases."""
     neutron: NeutronTemplate = NeutronTemplate()
@@ -314,10 +314,10 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     cinder: CinderTemplate = CinderTemplate()
     """Volumes. Without its own `backends`, they are in the storage of `storageBackend`."""
     cortex: CortexTemplate = CortexTemplate()
-    """Scheduler that chooses the best one from the nodes that Nova's scheduler has left."""
+    """Re-ranks the hosts Nova selected."""
     tempest: TempestTemplate = TempestTemplate()
-    """Tests of the cloud through its APIs, on a schedule and on demand. They first run once all that they test is
-    Ready."""
+    """Tests of the cloud through its APIs, on a schedule and on demand. The first run starts once all tested services
+    are Ready."""
     korc: KOrc = KOrc()
     """K-ORC, an operator for the contents of Keystone."""
 

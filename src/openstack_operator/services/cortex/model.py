@@ -67,7 +67,7 @@ class CortexWeigher(Model):
     """Name of the weigher: CPUWeigher, DiskWeigher, IoOpsWeigher, NumInstancesWeigher or RAMWeigher. With an image of
     Cortex itself, one of its weighers."""
     weight: float = 1.0
-    """Weight of this weigher in the sum. A negative one prefers hosts that have less."""
+    """Multiplier of this weigher. A negative value prefers hosts with lower values."""
 
 
 class Pipeline(Model):
@@ -78,9 +78,9 @@ class Pipeline(Model):
     enabled: bool = False
     """Answer requests."""
     filters: Annotated[list[CortexFilter], Field(max_length=32)] = []
-    """Filters, each of which may refuse hosts."""
+    """Filters, which exclude hosts."""
     weighers: Annotated[list[CortexWeigher], Field(max_length=32)] = []
-    """Weighers, whose sum is the rank of a host."""
+    """Weighers, whose weighted sum ranks the hosts."""
 
 
 class NovaPipeline(Pipeline):
@@ -92,21 +92,21 @@ class NovaPipeline(Pipeline):
         CortexFilter(name="AvailabilityZoneFilter"),
         CortexFilter(name="ComputeCapabilitiesFilter"),
     ]
-    """Filters, each of which may refuse hosts."""
+    """Filters, which exclude hosts."""
     weighers: Annotated[list[CortexWeigher], Field(max_length=32)] = [
         CortexWeigher(name="RAMWeigher"),
         CortexWeigher(name="CPUWeigher"),
     ]
-    """Weighers, whose sum is the rank of a host."""
+    """Weighers, whose weighted sum ranks the hosts."""
 
 
 class Pipelines(Model):
     """Pipelines, by the service that sends requests."""
 
     nova: NovaPipeline = NovaPipeline()
-    """Nodes for servers."""
+    """Ranking of nodes for servers."""
     cinder: Pipeline = Pipeline()
-    """Backends for volumes. Cinder itself sends no requests."""
+    """Ranking of backends for volumes. Cinder itself sends no requests."""
 
 
 class Datasource(Model):
@@ -147,9 +147,9 @@ class CortexSpec(RunSpec, UsesCloudPKI, UsesMonitoring):
     """Image of Cortex itself, the reference implementation if unset. It reads its configuration from
     `/etc/cortex/cortex.json`. A change replaces the pods."""
     database: CortexDatabase | None = None
-    """Database for what Cortex learns. The reference implementation does not use it."""
+    """Database for Cortex's own data. The reference implementation does not use it."""
     keystone: CortexIdentity | None = None
-    """Login for reading OpenStack's APIs. The reference implementation does not use it."""
+    """Login for OpenStack's APIs. The reference implementation does not use it."""
     pipelines: Pipelines = Pipelines()
     """Services that may send requests, and the ranking for each."""
     datasources: Datasources = Datasources()
@@ -168,7 +168,7 @@ class CortexStatus(Model):
         list[Annotated[str, Field(max_length=63)]],
         Field(max_length=64, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = []
-    """Pipelines that answer."""
+    """Names of the active pipelines."""
 
 
 CORTEX = Resource(

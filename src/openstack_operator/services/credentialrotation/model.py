@@ -71,9 +71,9 @@ class CredentialRotationSpec(Model):
     """Time between replacements, such as 90d. If unset, the operator replaces the credential only on request. The first
     interval starts when you create this resource."""
     keep_old_for: Annotated[str, DURATION, lasts("0s", "3650d")] | None = None
-    """Minimum time for which the old account stays, in whole days, none if unset. It is for clients outside this
-    cluster: the operator always waits for the service's programs. The administrator has one password at a time, and
-    keys of tokens stay as long as Keystone keeps them."""
+    """Minimum time to keep the old account for clients outside this cluster, in whole days, none if unset. The operator
+    waits for the service's own programs in any case. Has no effect on the administrator's password and on token
+    keys."""
     replace_now: bool = False
     """Replace the credential now: once for each change of this spec that sets this field."""
 
@@ -195,7 +195,7 @@ class CredentialRotationStatus(Model):
     next_rotation: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the next replacement is due."""
     last_triggered_generation: int | None = None
-    """Generation of the spec whose order (`replaceNow`, of c5c3 `reMint`) the operator followed last."""
+    """Generation of the spec whose `replaceNow` (in c5c3 `reMint`) the operator carried out last."""
 
 
 CREDENTIAL_ROTATION = Resource(

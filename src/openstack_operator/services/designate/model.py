@@ -76,7 +76,7 @@ class Servers(ProgramSpec):
     """DNS servers of the pool."""
 
     service_type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = "ClusterIP"
-    """Type of the Service `<name>-dns`, at whose port 53 (TCP and UDP) resolvers ask the servers."""
+    """Type of the Service `<name>-dns`, which serves DNS on port 53 (TCP and UDP)."""
 
 
 class Bind9(Servers, UsesVolume):
@@ -85,7 +85,7 @@ class Bind9(Servers, UsesVolume):
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume. It may grow where the StorageClass allows it, never shrink."""
     retention: Literal["Retain", "Delete"] = "Delete"
-    """Keep or delete the volumes when this resource is deleted. They have copies of zones, whose originals are in the
+    """Keep or delete the volumes when this resource is deleted. The volumes only have copies of zones from the
     database."""
 
 
@@ -115,7 +115,7 @@ class HmacKey(Model):
     """A key that two programs share, to sign what they send each other."""
 
     name: KeyName
-    """Name by which the server knows the key."""
+    """Name of the key on the server."""
     algorithm: Algorithm = "hmac-sha256"
     """Algorithm of its signatures."""
     key_ref: SecretKeyRef
@@ -166,13 +166,13 @@ class External(Model):
     """DNS servers of yours."""
 
     servers: Annotated[list[ExternalServer], Field(min_length=1, max_length=16), _by("address")]
-    """The servers, each of which has all zones of the pool."""
+    """The servers of the pool. Each serves all zones."""
     primaries: Annotated[list[Primary], Field(max_length=16), _by("address")] = []
     """Addresses at which the servers reach mini DNS, such as those of a router in front of it. Unset takes those of the
     Services `<name>-mdns-0`, `<name>-mdns-1` …: of their load balancers, if `mdns.serviceType` is LoadBalancer."""
     tsig_key: HmacKey | None = None
-    """Key with which the servers sign their requests to mini DNS. Unset draws one, named `transfer` (`transfer-POOL` in
-    a further pool), into the Secret `<name>-keys`."""
+    """Key with which the servers sign their requests to mini DNS. If unset, the operator generates one named `transfer`
+    (`transfer-POOL` in a further pool) in the Secret `<name>-keys`."""
 
     def destinations(self) -> Sequence[Destination]:
         """Return where the keys go: each to its server, and that of transfers to all of them."""
@@ -193,21 +193,21 @@ class PoolServers(Model):
     """DNS servers that have the same zones."""
 
     backend: Annotated[Literal["bind9", "pdns4", "external"], validated(immutable("the kind of servers"))] = "bind9"
-    """Servers of the pool: pods of BIND or of PowerDNS, or servers of yours. Cannot be changed."""
+    """DNS servers of the pool: pods with BIND or PowerDNS, or external servers. Cannot be changed."""
     bind9: Bind9 = Bind9()
     """Servers with BIND, for backend bind9."""
     pdns4: Pdns4 = Pdns4()
     """Servers with PowerDNS, for backend pdns4. Their zones are in a schema beside Designate's."""
     external: External | None = None
-    """DNS servers of yours, for backend external."""
+    """Your own DNS servers, for backend external."""
     ns_records: Annotated[
         list[ServerName], Field(max_length=13, json_schema_extra={"x-kubernetes-list-type": "set"})
     ] = []
-    """Names of the servers as the world knows them, each with a dot at its end: `ns1.example.org.`. They become the NS
-    records of each zone. Unset is the name of the Service `<name>-dns`, or `<name>-POOL-dns` of a further pool, which
-    only this cluster knows."""
+    """Public names of the servers, each with a final dot: `ns1.example.org.`. They become the NS records of each zone.
+    Unset is the name of the Service `<name>-dns`, or `<name>-POOL-dns` of a further pool, which only this cluster
+    knows."""
     also_notifies: Annotated[list[SocketAddress], Field(max_length=16), _by("address")] = []
-    """Further servers that hear of each change of a zone. They ask servers of the pool for it."""
+    """Further servers that receive NOTIFY on each change of a zone. They transfer the zone from the pool's servers."""
     attributes: Annotated[
         dict[str, AttributeValue],
         Field(max_length=16),
@@ -232,8 +232,8 @@ class Pool(PoolServers):
     name: PoolName
     """Name of the pool."""
     retired: bool = False
-    """Set it before you remove the pool from the list: Designate forgets the pool once it has no zones, and
-    RetiredPoolsReady lists the zones that are left. No zone is created in it meanwhile."""
+    """Set it before you remove the pool from the list. Designate then creates no zones in it, and deletes the pool once
+    it has none. RetiredPoolsReady lists the remaining zones."""
 
 
 class Quotas(Model):
@@ -259,11 +259,11 @@ class DesignateSpec(
     api: HttpApi = HttpApi()
     """Pods of the DNS API."""
     worker: ProgramSpec = ProgramSpec()
-    """The worker, which creates zones on the servers, and looks whether they answer."""
+    """The worker, which creates zones on the servers and polls them."""
     mdns: MiniDns = MiniDns()
-    """The mini DNS, from which servers transfer zones. Each pod has an address of its own."""
+    """Mini DNS (designate-mdns), from which servers transfer zones. Each pod has its own address."""
     pools: Annotated[list[Pool], Field(max_length=16), _by("name")] = []
-    """Further pools of servers. The pool `default` is what this spec itself says (`backend`, `nsRecords` …)."""
+    """Further pools of servers. The top-level fields (`backend`, `nsRecords` …) configure the pool `default`."""
     quotas: Quotas = Quotas()
     """Limits of a project without quotas of its own. Unset keeps Designate's value."""
 

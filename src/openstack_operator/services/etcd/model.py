@@ -39,7 +39,7 @@ class EtcdSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     storage_size: StorageSize = "1Gi"
     """Size of each member's volume. It may grow where the StorageClass allows it, never shrink."""
     quota: Size = "512Mi"
-    """Space for the keys on the disk. When it is full, etcd refuses to write."""
+    """Backend quota (`--quota-backend-bytes`). When it is full, etcd refuses writes."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         return {"replicas": lasting_count(3, existing)}

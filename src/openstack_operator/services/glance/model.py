@@ -91,7 +91,7 @@ class Store(Model):
     )
 
     name: StoreName
-    """Name of the store, by which an upload may select it."""
+    """Name of the store, which an upload can select."""
     type: Literal["pvc", "ceph", "swift", "s3"]
     """Kind of storage; only one store may be of type pvc."""
     rbd: CephSource | None = None
@@ -157,7 +157,7 @@ class ImageCache(Model):
     """Copies of images on the nodes of the API, for images that users read often."""
 
     enabled: bool = False
-    """Cache images. Of little use with Ceph: the disks of servers are clones there, and Nova downloads no image."""
+    """Cache images. It is of little use with Ceph, where disks are clones and Nova does not download images."""
     size: StorageSize = "10Gi"
     """Space on the node's disk for each pod's cache. Images unused for longest are removed first. The size may
     grow, never shrink."""

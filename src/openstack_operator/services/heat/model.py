@@ -39,8 +39,8 @@ class HeatSpec(ServiceSpec, UsesPolicies, UsesDatabase, UsesMessaging, UsesCache
     api: HttpApi = HttpApi()
     """Pods of the Orchestration API."""
     api_cfn: HttpApi = HttpApi()
-    """The CloudFormation API, by which servers send signals to wait conditions and read their metadata. It is exposed
-    as `api` is. With an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
+    """The CloudFormation API, which servers use to signal wait conditions and to read metadata. It is exposed like
+    `api`. With an Ingress or a Gateway, `-api-cfn` is added to the first label of `expose.host`."""
     engine: Scalable = Scalable()
     """Pods of the engine, which creates, changes and deletes the resources of stacks."""
     plugins: Annotated[

@@ -83,21 +83,21 @@ class HorizonSpec(ServiceSpec, UsesCache, CallsAPIs):
     api: HttpApi = HttpApi()
     """The pods of the dashboard."""
     keystone_ref: KeystoneRef | None = None
-    """Keystone that logs users in, `keystone` if unset. If its federation is enabled, users of its identity providers
-    can log in, too."""
+    """Keystone that authenticates users, `keystone` if unset. If its federation is enabled, users of its identity
+    providers can log in, too."""
     other_keystones: Annotated[list[OtherKeystone], Field(max_length=16)] = []
-    """Further Keystones, among which users choose. With them, the dashboard calls public endpoints of every cloud."""
+    """Further Keystones that users can choose at login. If set, the dashboard uses the public endpoints of every
+    cloud."""
     branding: Branding = Branding()
     """Title, theme and files of the pages."""
     image_upload: Literal["Proxy", "Direct", "Off"] = "Proxy"
-    """Way by which an uploaded image reaches Glance. `Proxy` is through the dashboard. `Direct` is from the browser,
-    which Glance must allow: set `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
+    """Path of image uploads to Glance: `Proxy` through the dashboard, or `Direct` from the browser. For `Direct`, set
+    `config.cors.allowed_origin` of Glance to the URL of the dashboard."""
     glance_ref: GlanceRef | None = None
     """Glance to which browsers upload with imageUpload Direct, `glance` if unset."""
     secret_key_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise this number to replace the secret key. No user is logged out: first, all pods can read sessions with the
-    new key; then they write with it; the old one is removed when the last session with it has ended. A smaller number
-    changes nothing."""
+    """Raise this number to replace the secret key. Users stay logged in: pods accept both keys, and the operator
+    removes the old one when its last session has ended. A smaller number changes nothing."""
 
     def default_refs(self) -> Mapping[str, Any]:
         """Return the cache, the Keystone and the Glance if the spec names none."""

@@ -33,11 +33,11 @@ class HypervisorClusterSpec(Model, defer_build=True):
     on_nodes = ("control_plane_secret_ref", "config")
 
     release: ReleaseName = "2025.1"
-    """OpenStack release to run: that of the control plane, or the one before it. A later one than the Secret
-    says is refused."""
+    """OpenStack release to run: that of the control plane, or the one before it. It must not be later than that in the
+    Secret."""
     control_plane_secret_ref: ClientSecretRef
-    """A Secret with what the Nova there has in its Secret `<name>-<cell>-hypervisors`. Bring it here by External
-    Secrets or by hand. The operator has no access to the other cluster."""
+    """Copy of the Secret `<name>-<cell>-hypervisors` of the control plane's Nova. Copy it with External Secrets or by
+    hand, since the operator has no access to the other cluster."""
     ovn_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
     """OVNNetwork of this namespace with the switches of these nodes, whose databases are in the other cluster
     (`external`)."""
@@ -47,7 +47,7 @@ class HypervisorClusterSpec(Model, defer_build=True):
     compute: Compute = Compute()
     """libvirt and nova-compute on the nodes labeled `openstack-compute-node=enabled`."""
     metadata_agent: MetadataAgent = MetadataAgent()
-    """The agent that gives instances their metadata."""
+    """The agent that serves metadata to instances."""
 
 
 class HypervisorClusterStatus(Model):

@@ -36,7 +36,7 @@ class Rotation(Model):
     """Rotation of keys."""
 
     rotation_schedule: Schedule = "0 0 * * 0"
-    """Times at which the operator replaces the primary key, as a cron expression in UTC."""
+    """Schedule of key rotations, as a cron expression in UTC."""
     max_active_keys: Annotated[int, Field(ge=3, le=32)] = 3
     """Number of keys, including the staged and the primary one. Tokens stay valid for (maxActiveKeys - 2) rotations."""
 
@@ -83,7 +83,7 @@ class SecretStore(Model):
 
 
 class Catalog(Model):
-    """Manager of the services in the catalog, and of their users."""
+    """Operator that manages catalog services and their users."""
 
     provider: Literal["auto", "builtin", "k-orc"] = "builtin"
     """This operator, or K-ORC by resources of openstack.k-orc.cloud; this operator still manages what K-ORC does not
@@ -93,8 +93,8 @@ class Catalog(Model):
     """Initial content of Keystone to create in K-ORC, for your own resources to refer to: domains (`default`; always),
     projects (`admin`, `service`), roles (`admin`, `manager`, `member`, `reader`, `service`)."""
     secret_store_ref: SecretStore | None = None
-    """Store that brings K-ORC its login: a PushSecret writes the clouds.yaml there, and an ExternalSecret makes the
-    Secret `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
+    """Secret store for K-ORC's login: a PushSecret writes the clouds.yaml there, and an ExternalSecret makes the Secret
+    `k-orc-clouds-yaml` from it. If unset, the operator makes that Secret itself."""
 
 
 class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNotifications, CachesResults):
@@ -119,11 +119,11 @@ class KeystoneSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesNot
     bootstrap: Bootstrap = Bootstrap()
     """The first administrator and the region."""
     catalog: Catalog = Catalog()
-    """Manager of the services in the catalog, and of their users."""
+    """Operator that manages catalog services and their users."""
     federation: Federation = Federation()
-    """Users of identity providers outside of this cloud."""
+    """Login for users of external identity providers."""
     domains: Domains = []
-    """Domains whose users are in a directory (LDAP)."""
+    """Domains with users from LDAP."""
     client: ComponentSettings = ComponentSettings(replicas=1)
     """The pod with the openstack command. The service's image, resources and replicas do not apply to it."""
 

@@ -34,17 +34,18 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Major version of MariaDB, that of the release if unset. It is one of those that the release has. A later one
-    replaces members one by one, and there is no way back but a backup."""
+    """Major version of MariaDB, that of the release if unset. It must be one that the release offers. A later version
+    replaces members one by one; going back needs a backup."""
     provider: Literal["auto", "builtin", "mariadb-operator", "external"] = "builtin"
     """Operator that runs the server: this one (`builtin`), mariadb-operator by its own MariaDB (k8s.mariadb.com), which
     makes databases and accounts, too, or none for an `external` server. `auto` is mariadb-operator if the cluster has
-    its kinds, else builtin. Data do not move, so the first choice stays. In a ControlPlane of c5c3.io unset is auto."""
+    its kinds, else builtin. The first choice cannot change, since data do not move. In a ControlPlane of c5c3.io unset
+    is auto."""
     external: ExternalServer | None = None
     """Address of the server, with provider external."""
     replicas: QuorumReplicas = 1
     """Number of members of the cluster. You can add members later, but not remove any: after an outage the others would
-    wait for them. Several are a Galera cluster; services reach one of them, and another as soon as that one fails."""
+    wait for it. Several members form a Galera cluster; services use one of them, and switch if it fails."""
     config: Sections = {}
     """Extra options of my.cnf, merged over the operator's defaults: group (`mysqld`), option, value. An option that
     the operator sets itself is refused."""

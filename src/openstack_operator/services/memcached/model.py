@@ -32,14 +32,14 @@ class MemcachedSpec(RunSpec, UsesTLS, UsesMonitoring):
     provider: Literal["auto", "builtin", "memcached-operator", "external"] = "builtin"
     """Operator that runs the servers: this one (`builtin`), c5c3's memcached-operator by its own Memcached
     (memcached.c5c3.io), or none for `external` servers. `auto` is memcached-operator if the cluster has its kind, else
-    builtin. The first choice stays. In a ControlPlane of c5c3.io unset is auto."""
+    builtin. The first choice cannot change. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalCache | None = None
     """Addresses of the servers, with provider external."""
     replicas: Replicas = 1
-    """Number of servers, among which clients spread the keys. Services make again what a lost server held. With none,
+    """Number of servers, among which clients distribute keys. Data of a lost server are computed again. With 0,
     services do not cache."""
     memory: Size = "64Mi"
-    """Memory of each server for what it remembers."""
+    """Memory of each server for cached items."""
     max_connections: Annotated[int, Field(ge=64, le=65536)] = 1024
     """Connections each server accepts at a time."""
 

@@ -123,7 +123,7 @@ class OVN(Model):
     )
 
     enabled: bool = True
-    """Use OVN for the networks. Only true is supported. False is answered with a condition."""
+    """Use OVN for the networks. Only true is supported. A condition reports false."""
     ovn_network_ref: OVNNetworkRef | None = None
     """OVNNetwork that this Neutron uses, `ovn` if unset."""
     cluster_ref: OVNClusterRef | None = None
@@ -158,7 +158,7 @@ class OVN(Model):
 
 
 class MetadataAgent(AgentSettings):
-    """The agent that gives instances their metadata. It runs on compute nodes; the pod settings of the service do not
+    """The agent that serves metadata to instances. It runs on compute nodes; the pod settings of the service do not
     apply to it.
     """
 
@@ -191,9 +191,9 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     on_nodes = ("config",)
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
-    """Implementation of the networks, of which ovs is answered with a condition: only ovn is supported."""
+    """Implementation of the networks. Only ovn is supported; a condition reports ovs."""
     ovn: OVN = OVN()
-    """OVN that carries out the networks, for mechanism ovn."""
+    """OVN of the networks, for mechanism ovn."""
     ml2: ML2 = ML2()
     """Types of networks and drivers of Neutron's plug-in ML2."""
     dns_domain: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9][-A-Za-z0-9.]*\.$")] = "openstack.internal."
@@ -207,7 +207,7 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     ovn_maintenance_worker: ComponentSettings = ComponentSettings()
     """The worker that repairs differences between Neutron's database and OVN's."""
     metadata_agent: MetadataAgent = MetadataAgent()
-    """The agent that gives instances their metadata."""
+    """The agent that serves metadata to instances."""
 
 
 NEUTRON = Resource(

@@ -96,7 +96,7 @@ class Cell(Model):
     name: CellName
     """Name of the cell."""
     conductor: Scalable = Scalable()
-    """The cell's conductor, which keeps compute nodes away from the database."""
+    """The cell's conductor, which accesses the database for compute nodes."""
     database: DatabaseSource | None = None
     """Server of this cell's database, that of the service if unset. You cannot set or unset it later."""
     messaging: MessagingSource | None = None
@@ -166,28 +166,28 @@ class ExternalScheduler(Model):
     )
 
     enabled: bool = False
-    """Ask this scheduler for the final choice."""
+    """Let this scheduler re-rank the hosts Nova selected."""
     endpoint: Url | None = None
     """URL of the scheduler, such as `https://cortex.openstack.svc.cluster.local:8080`."""
     cortex_ref: CortexRef | None = None
     """A Cortex of this namespace, in place of `endpoint`. Nova does not wait for it."""
     ca_secret_ref: AuthoritySecretRef | None = None
-    """Secret with `ca.crt`, by which Nova checks the certificate of an https endpoint. Unset takes the authorities of
-    the Cortex or of the cloud; if it has none, those of the image."""
+    """Secret with `ca.crt`, which verifies an https endpoint. If unset, Nova trusts the authorities of the Cortex or of
+    the cloud, or else those of the image."""
     timeout: Seconds = "5s"
-    """Longest time to wait for an answer. A request for several servers asks once for each server."""
+    """Timeout of a request. A request for several servers asks once for each server."""
     pipeline: Annotated[str, Field(max_length=253, pattern=r"^[A-Za-z0-9._-]*$")] = ""
-    """Pipeline of the scheduler that answers. Empty lets the scheduler choose. Cortex chooses by the flavor's
-    `capabilities:hypervisor_type`, and refuses flavors without it."""
+    """Pipeline to use. If empty, the scheduler chooses. Cortex chooses by the flavor's `capabilities:hypervisor_type`,
+    and refuses flavors without it."""
     pause_after_failure: Seconds = "30s"
-    """Time after a failure in which Nova does not ask this scheduler."""
+    """Time after a failure during which Nova does not use this scheduler."""
 
 
 class Scheduler(Scalable):
     """The scheduler, which chooses nodes."""
 
     external_scheduler: ExternalScheduler | None = None
-    """Another scheduler that makes the final choice, none if unset."""
+    """External scheduler that re-ranks the hosts Nova selected, none if unset."""
 
 
 class ServiceUserRef(Model):
@@ -226,7 +226,7 @@ def _called_once(name: str) -> Rule:
 
 
 class MetadataApi(HttpApi):
-    """The API from which instances read data about themselves."""
+    """The metadata API for instances."""
 
     remote_access: RemoteAccess | None = None
     """Access for metadata agents of other Kubernetes clusters, none if unset. It is at the Service
@@ -243,27 +243,28 @@ class NovaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesMessaging, CachesResu
     database: NovaDatabase = NovaDatabase()
     """Server and names of Nova's databases."""
     service_auth: ServiceAuth = ServiceAuth()
-    """The services that Nova calls, under other names."""
+    """Alternative names of placementRef, neutronRef, glanceRef and cinderRef."""
     placement_ref: PlacementRef = PlacementRef(name="placement")
-    """Placement that counts the resources of nodes."""
+    """Placement that tracks the resources of nodes."""
     glance_ref: GlanceRef = GlanceRef(name="glance")
     """Glance whose images servers boot from."""
     neutron_ref: NeutronRef = NeutronRef(name="neutron")
     """Neutron that connects servers to networks."""
     cinder_ref: CinderRef | None = None
-    """Cinder whose volumes instances may have, none if unset."""
+    """Cinder that provides volumes to instances, none if unset."""
     api: HttpApi = HttpApi()
     """Pods of the Compute API."""
     metadata: MetadataApi = MetadataApi()
-    """The API from which instances read data about themselves."""
+    """The metadata API for instances."""
     scheduler: Scheduler = Scheduler()
     """Pods of the scheduler, which chooses nodes for servers."""
     conductor: Scalable = Scalable()
-    """The super conductor, which hands new servers to the cells."""
+    """The super conductor, which sends new servers to cells."""
     novncproxy: ComponentSettings = ComponentSettings()
     """The proxy to the instances' consoles, one Deployment per cell."""
     cells: Cells = [Cell(name="cell1")]
-    """Cells that hold compute nodes. cell0, which holds servers that got no node, always exists and is not listed."""
+    """Cells that hold compute nodes. cell0, which holds servers that failed to schedule, always exists and is not
+    listed."""
     compute: Compute = Compute()
     """nova-compute and libvirt on compute nodes."""
 

@@ -14,7 +14,7 @@ class Canaries(Model):
     node_selector: Annotated[Labels, Field(min_length=1)]
     """Labels of these nodes; `kubernetes.io/hostname` selects one. If no node has them, no node gets a change."""
     only: bool = False
-    """No other node gets a change until this is false."""
+    """Change only the canaries until this is false."""
 
 
 class ComputeRollout(Model):
@@ -26,13 +26,13 @@ class ComputeRollout(Model):
     """
 
     max_unavailable: Share = "1"
-    """Nodes without a ready nova-compute at a time, in all cells together: a number, or a percentage of the nodes, such
-    as `10%`, which is rounded up. Nodes that cannot be reached do not count, unless they are lost while their new
-    nova-compute starts. They get the change when they are back."""
+    """Maximum number of nodes without a ready nova-compute at a time, over all cells: a number, or a percentage such as
+    `10%`, rounded up. Nodes that cannot be reached do not count, unless they are lost while their new nova-compute
+    starts. They get the change when they are back."""
     canaries: Canaries | None = None
-    """Nodes that come first, none if unset. All others follow once nova-compute is Ready on all of these."""
+    """Nodes to change first, none if unset. The others follow once nova-compute is Ready on all canaries."""
     paused: bool = False
-    """No further node gets a change; those that have it keep it. New nodes get the newest nova-compute, and so does a
+    """Stop changing further nodes; changed nodes keep the change. New nodes get the newest nova-compute, and so does a
     node whose pod you delete."""
 
 
@@ -59,26 +59,25 @@ class Compute(AgentSettings):
     node_agents = {"enabled": ((True,), True)}
 
     enabled: bool = True
-    """Run nova-compute and libvirt on nodes. False is for a cloud without compute nodes of its own."""
+    """Run nova-compute and libvirt on nodes. Set false for a cloud without compute nodes."""
     virt_type: Literal["auto", "kvm", "qemu"] = "auto"
-    """Virtualization of instances. `auto` takes kvm on each node on which it works, and otherwise the qemu emulator."""
+    """Virtualization of instances (`libvirt.virt_type`). `auto` is kvm on nodes that support it, else qemu."""
     instance_storage_path: Annotated[
         str, Field(max_length=255, pattern=r"^/[^:\s]+$"), validated(immutable("the folder of the instances' disks"))
     ] = "/var/lib/nova"
     """Folder of each node that holds the instances' disks and the node's identity. It must outlive reboots. Cannot be
     changed."""
     storage_type: Annotated[Literal["local", "ceph"], validated(immutable("where servers' disks are"))] = "local"
-    """Place of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
+    """Storage of servers' disks: `local` is the folder `instanceStoragePath`; `ceph` is a Ceph cluster, where disks are
     clones of images in the same cluster. Cannot be changed, since disks do not move by themselves."""
     rbd: CephSource | None = None
     """Ceph cluster and pool for storageType ceph, those of the CephStorage `ceph` if unset."""
     live_migration: bool = True
-    """Let servers move between nodes while they run, over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's
-    images do not support it."""
+    """Allow live migration over TLS (ports 16514 and 49152 to 49215 of the nodes). Kolla's images do not support it."""
     migration_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes take servers that move, that of the nodes if unset."""
+    """Network of the nodes' addresses for live migration, that of the nodes if unset."""
     console_network: NodeNetwork | None = None
-    """Network of the addresses at which nodes show consoles to the proxies, that of the nodes if unset."""
+    """Network of the nodes' addresses for consoles, that of the nodes if unset."""
     config: Sections = {}
     """Options for nova-compute alone, over the service's `config`. A change replaces it in waves (`rollout`)."""
     groups: Annotated[
@@ -88,10 +87,10 @@ class Compute(AgentSettings):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = []
-    """Groups of compute nodes with options of their own. All other nodes have the options of `config`. Add a group
-    first, and then label its nodes: nova-compute of a node starts again when the node gets another group."""
+    """Groups of compute nodes with separate options. All other nodes use `config`. Add a group before you label its
+    nodes: nova-compute restarts when a node changes its group."""
     rollout: ComputeRollout = ComputeRollout()
-    """Nodes that get a change of nova-compute at a time, and which come first."""
+    """Order and batch size of changes of nova-compute."""
     libvirt: AgentSettings = AgentSettings()
     """Image and resources of libvirt. It runs on the nodes of nova-compute."""
 

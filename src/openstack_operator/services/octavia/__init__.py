@@ -16,7 +16,7 @@ SERVICE = Service(
     template=CloudTemplate(
         field="octavia",
         phase="OptionalServices",
-        description="Load balancers for TCP, UDP and SCTP, which OVN carries out on the nodes.",
+        description="Load balancers for TCP, UDP and SCTP, implemented by OVN on the nodes.",
         programs={
             "octavia-api": "image",
             "octavia-driver-agent": "",

@@ -83,14 +83,12 @@ class Amphora(Model):
     flavor: AmphoraFlavor = AmphoraFlavor()
     """Size of an amphora: CPUs, memory and disk."""
     topology: Literal["SINGLE", "ACTIVE_STANDBY"] = "SINGLE"
-    """Number of amphorae of a load balancer whose flavor says nothing else: one, or two on different hypervisors, of
-    which one takes over from the other."""
+    """Default number of amphorae of a load balancer: one, or an active/standby pair on different hypervisors."""
     ssh_key: (
         Annotated[str, bounded(1024), Field(pattern=r"^(ssh-(rsa|ed25519)|ecdsa-sha2-nistp[0-9]+) [ -~]+$")] | None
     ) = None
-    """Public key with which you log in to amphorae by SSH; if unset, no one can. Connect through the management
-    network."""
+    """SSH public key for logins to amphorae through the management network; if unset, no one can log in."""
     messaging: MessagingSource = MessagingSource()
     """Broker between the API and the workers."""
     controllers: Controllers = Controllers()
-    """The pods that look after amphorae."""
+    """The pods that manage amphorae."""

@@ -54,10 +54,10 @@ class OctaviaSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesCach
     """
 
     api: HttpApi = HttpApi()
-    """Pods of the Load Balancer API. Each of them has a driver agent, too. One of the agents takes OVN's events, and
-    another one does when that ends."""
+    """Pods of the Load Balancer API. Each of them has a driver agent, too. One agent processes OVN's events, and
+    another takes over if it fails."""
     ovn_network_ref: OVNNetworkRef = OVNNetworkRef(name="ovn")
-    """OVNNetwork that carries out the load balancers, the one of this cloud's Neutron."""
+    """OVNNetwork that implements the load balancers, the one of this cloud's Neutron."""
     amphora: Amphora | None = None
     """Settings of the provider amphora, for load balancers whose users choose it. If unset, OVN is the only
     provider."""

@@ -104,7 +104,7 @@ class ClusterTLS(Model):
     )
 
     enabled: bool = False
-    """Make clients connect with TLS, on separate ports."""
+    """Use TLS for clients, on separate ports."""
     cert_secret_ref: OptionalSecretRef | None = None
     """Secret with `tls.crt`, `tls.key` and `ca.crt`. A client with a certificate of that authority can write to the
     databases. The operator reads the Secret if TLS is enabled."""
@@ -144,7 +144,7 @@ class OVNClusterSpec(Fabric, defer_build=True):
     ovs: Switch = Switch()
     """Open vSwitch, on every node."""
     neutron_integration: Integration = Integration()
-    """Services that give each database one address."""
+    """Services with one address for each database."""
     tls: ClusterTLS = ClusterTLS()
     """Encryption of clients' connections."""
     release: ReleaseName = "2025.1"
@@ -153,7 +153,7 @@ class OVNClusterSpec(Fabric, defer_build=True):
     """Keep or delete the volumes when this resource is deleted. A new resource of the same name uses retained volumes
     again."""
     network_policies: NetworkPolicies = NetworkPolicies()
-    """Restriction of connections to the pods."""
+    """NetworkPolicies for the pods."""
 
 
 class Endpoints(Model):

@@ -44,7 +44,7 @@ class ExternalBridge(Model):
     """Address of the bridge itself on gateway nodes, with its prefix length: the bridge is then the router of the
     external network. Use it with one gateway node; leave it unset if a physical router has this address."""
     interface: InterfaceName | None = None
-    """Network interface of the nodes to add to the bridge. From then on, the node cannot use it for anything else."""
+    """Network interface of the nodes to add to the bridge. The node cannot use it for other traffic then."""
 
 
 class Gateway(Model):
@@ -104,7 +104,7 @@ class ExternalDatabases(Model):
     on_nodes = ("secret_ref",)
 
     secret_ref: ClientSecretRef
-    """A Secret with what the OVNNetwork there has in its Secret `<name>-remote-chassis`: `southbound`, `ca.crt`, and
+    """Copy of the Secret `<name>-remote-chassis` of the OVNNetwork with the databases: `southbound`, `ca.crt`, and
     `node-NAME.crt` and `node-NAME.key` for each node."""
 
 
@@ -136,8 +136,8 @@ class Fabric(UsesMonitoring):
     )
 
     northd: ComponentSettings = ComponentSettings()
-    """ovn-northd, which turns networks into flows. One pod works, the others stand by. If unset, replicas is 2 if a
-    database has several members, else 1."""
+    """ovn-northd, which translates networks into logical flows. One pod is active, the others are standby. If unset,
+    replicas is 2 if a database has several members, else 1."""
     relay: ComponentSettings = ComponentSettings()
     """Copies of the southbound database that nodes read instead of its members. With TLS, at least one relay runs,
     which limits what a node may write. If unset, replicas is 2 if the database has several members, else 1. Without
@@ -145,9 +145,9 @@ class Fabric(UsesMonitoring):
     gateway: Gateway = Gateway()
     """Nodes that connect virtual networks to physical ones."""
     datapath: Literal["auto", "system", "netdev"] = "auto"
-    """Place where Open vSwitch switches packets: in the kernel (system) or in its process (netdev). auto uses the
-    kernel of a node if it has the module openvswitch. With netdev, servers on different nodes reach each other only
-    through a `tunnelInterface`."""
+    """Datapath of Open vSwitch: in the kernel (system) or in userspace (netdev). auto uses the kernel of a node if it
+    has the module openvswitch. With netdev, servers on different nodes reach each other only through a
+    `tunnelInterface`."""
     encap_type: Literal["geneve"] = "geneve"
     """Protocol of the tunnels between nodes."""
     tunnel_interface: InterfaceName | None = None
@@ -158,7 +158,7 @@ class Fabric(UsesMonitoring):
     """Bridge of each physical network, by the network's name in Neutron. If unset, physnet1 uses the external bridge.
     The operator creates only the external bridge."""
     external_bridge: ExternalBridge = ExternalBridge()
-    """The bridge through which virtual networks meet physical ones."""
+    """The bridge between virtual and physical networks."""
 
 
 class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
@@ -177,9 +177,9 @@ class OVNNetworkSpec(RunSpec, UsesVolume, UsesTLS, Fabric):
     on_nodes = ("image", "tolerations")
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Version of OVN, that of the release if unset. It is one of those that the release has. A later one replaces
-    ovn-controller on all nodes, then databases and northd, and there is no way back but a backup. Open vSwitch is no
-    part of it."""
+    """Version of OVN, that of the release if unset. It must be one that the release offers. A later version replaces
+    ovn-controller on all nodes, then databases and northd; going back needs a backup. It does not include Open
+    vSwitch."""
     replicas: QuorumReplicas = 1
     """Number of members of the northbound and of the southbound database. The operator adds or removes one at a time.
     With the image profile kolla, use 1."""

@@ -54,24 +54,24 @@ class PKISpec(Model):
     )
 
     authority_lifetime: Lifetime = "3650d"
-    """Life of the authority, from its creation."""
+    """Lifetime of the authority, from its creation."""
     authority_generation: Annotated[int, Field(ge=1)] = 1
-    """Raise this number to replace the authority. First, programs trust a new one as well; then, the new one issues all
-    certificates; then, programs stop trusting the old one. The condition RotationReady says what the operator waits
-    for. A smaller number changes nothing."""
+    """Raise this number to replace the authority. Programs first trust the new one too, then it issues all
+    certificates, then programs stop trusting the old one. The condition RotationReady shows the progress. A smaller
+    number changes nothing."""
     overlap: Overlap = "7d"
     """Minimum time for which programs trust a new authority before it issues certificates, so that you can give the
     bundle to clients outside the cluster; but at most half of the rest of the old one's life."""
     certificate_lifetime: Lifetime = "365d"
-    """Life of each certificate; existing certificates keep theirs."""
+    """Lifetime of new certificates."""
     allowed_kinds: Annotated[list[Kind], Field(max_length=64)] = []
-    """Kinds of resources that may have certificates by this PKI, such as `OVNNetwork` (an OVNCluster counts as one).
-    Empty allows all. Name them where servers serve each client with a certificate of the same authority. A resource of
-    another kind is `InvalidSpec`, and keeps the certificate that it has."""
+    """Kinds of resources that may get certificates of this PKI, such as `OVNNetwork` (also for OVNCluster). Empty
+    allows all. Set it if servers accept every client with a certificate of this authority. Other kinds report
+    `InvalidSpec`, and keep their certificate."""
     issuer_ref: IssuerRef | None = None
-    """cert-manager's issuer that issues the certificates, an authority of this operator's own if unset. An issuer of
-    type ACME certifies public names of APIs alone; all other names are by an authority of this operator's own. In a
-    running cloud, changing from one to the other is an outage until all clients have rolled."""
+    """cert-manager issuer of the certificates; if unset, the operator has its own authority. An ACME issuer certifies
+    only public names of APIs; the operator's authority certifies all other names. In a running cloud, changing from one
+    to the other is an outage until all clients have rolled."""
     ca_bundle_secret_ref: AuthoritySecretRef | None = Field(default=None, alias="caBundleSecretRef")
     """Secret with a `ca.crt` to trust as well: the authority of an issuer that provides none, such as ACME."""
 

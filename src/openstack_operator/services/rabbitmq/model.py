@@ -37,23 +37,22 @@ class RabbitMQSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     )
 
     version: Annotated[str, Field(max_length=7, pattern=r"^\d{1,3}\.\d{1,3}$")] | None = None
-    """Version of RabbitMQ, that of the release if unset. It is one of those that the release has. To another one,
-    services move from one RabbitMQ to a second one: this field is for new ones."""
+    """Version of RabbitMQ, that of the release if unset. It must be one that the release offers. Set it for a new
+    RabbitMQ: to change the version, move services to a second one."""
 
     provider: Literal["auto", "builtin", "rabbitmq-cluster-operator", "external"] = "builtin"
     """Operator that runs the broker: this one (`builtin`), RabbitMQ's cluster operator by a RabbitmqCluster, or none
     for an `external` broker. Without TLS the messaging topology operator, if the cluster has it, makes virtual hosts
     and users on a RabbitmqCluster. `auto` is rabbitmq-cluster-operator if the cluster has its kind, else builtin. The
-    first choice stays. In a ControlPlane of c5c3.io unset is auto."""
+    first choice cannot change. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalBroker | None = None
     """Address of the broker, with provider external."""
     replicas: QuorumReplicas = 1
     """Number of members of the cluster. You can add members later, but not remove any: the others would wait for
     them."""
     remote_access: RemoteAccess | None = None
-    """Service `<name>-remote` for clients outside the Kubernetes cluster, none if unset. An example
-    is nova-compute of another cluster. It uses TLS alone (5671), and the Service's host is in the certificate. Needs
-    `tls`."""
+    """Service `<name>-remote` for clients outside the Kubernetes cluster, none if unset. An example is nova-compute of
+    another cluster. It serves only TLS (5671), and the certificate includes the Service's host. Needs `tls`."""
     config: Options = {}
     """Extra lines of rabbitmq.conf, merged over the operator's defaults: key, value. A key that the operator
     sets itself is refused."""

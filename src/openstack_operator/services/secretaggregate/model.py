@@ -16,7 +16,7 @@ class SelectedKey(Model):
     key: SecretKey
     """Key in the source Secret."""
     as_: SecretKey | None = Field(default=None, alias="as")
-    """Key in the target; if unset, the same key with the prefix before it."""
+    """Key in the target; if unset, the prefix and the source key."""
 
 
 class Source(Model):
@@ -43,10 +43,10 @@ class SecretAggregateSpec(Model):
     )
 
     target_secret_name: Name | None = None
-    """Name of the target Secret, the name of this resource if unset. The operator leaves alone an existing Secret that
-    does not belong to this resource."""
+    """Name of the target Secret, the name of this resource if unset. The operator does not change an existing Secret of
+    another owner."""
     sources: Annotated[list[Source], Field(max_length=64)] = []
-    """Secrets to copy from. As long as one of them, or one of the keys, is missing, the target does not change."""
+    """Secrets to copy from. The target does not change while one of them, or one of the keys, is missing."""
 
 
 SECRET_AGGREGATE = Resource(

@@ -59,8 +59,8 @@ class TestedKeystone(Model):
     )
 
     keystone_ref: KeystoneRef | None = None
-    """Keystone of this namespace, in which the tests get an administrator of their own. If you set no field, it is
-    `keystone`."""
+    """Keystone of this namespace, in which the operator creates an administrator for the tests. `keystone` if you set
+    no field."""
     auth_url: Annotated[str, Field(max_length=225, pattern=r"^https?://[^/\s]+\S*$")] | None = None
     """URL of the Identity API of any cloud, in place of keystoneRef."""
     app_credential_ref: KeystoneSecretRef | None = None
@@ -103,8 +103,8 @@ class Tests(Model):
     """Regular expression of Python for the names of tests to run, all if unset. A test runs if a part of its name
     matches."""
     exclude_regex: Regex | None = None
-    """Regular expression of Python for the names of tests not to run, of those that `includeRegex` selects. A part of
-    the name has to match."""
+    """Regular expression of Python for the names of tests not to run, of those that `includeRegex` selects. A match of
+    a part of the name is enough."""
     timeout: Annotated[str, Field(max_length=6, pattern=r"^[1-9][0-9]*[mh]$")] = "4h"
     """Maximum duration of a run, in minutes or hours. A longer run ends at that time."""
     image: CloudName | None = None
@@ -137,16 +137,16 @@ class TempestSpec(RunSpec):
     """Times at which tests run, as a cron expression in UTC. Unset runs them only when the annotation
     `tempest.openstack.c5c3.io/run-now` of this resource changes. No run starts before the previous one has ended."""
     suspend: bool = False
-    """Suspend the schedule. A run that has begun goes on."""
+    """Suspend the schedule. A run in progress continues."""
     tests: Tests = Tests()
     """Tests to run, and how many at a time."""
     config: Sections = {}
-    """Extra options of tempest.conf, merged over the operator's and over what a run finds in the cloud: section,
-    option, value. The operator refuses options that it sets itself (addresses, passwords)."""
+    """Extra options of tempest.conf, merged over the operator's options and those that a run finds in the cloud:
+    section, option, value. The operator refuses options that it sets itself (addresses, passwords)."""
     depends_on: Annotated[list[Dependency], Field(max_length=32)] = []
     """Resources that must be ready before the first run. Later runs do not wait: they test the cloud as it is."""
     successful_jobs_history_limit: History = 3
-    """Number of runs on schedule whose pods and logs stay. It counts those that could test, also with tests that
+    """Number of runs on schedule whose pods and logs stay. A run counts as successful if it could test, even if tests
     failed."""
     failed_jobs_history_limit: History = 1
     """Number of runs on schedule that could not test, and whose pods and logs stay."""

@@ -30,7 +30,7 @@ Size = Annotated[str, memory("16Mi", "1Ti"), holds("16Mi", "1Ti")]
 
 
 class Sentinel(Model):
-    """Sentinels, which notice that the primary is gone, and agree on its successor."""
+    """Sentinels, which detect a failed primary and elect a new one."""
 
     enabled: bool = False
     """Run a sentinel beside each server. Sentinels need a majority, so they take three servers or more."""
@@ -57,21 +57,21 @@ class ValkeySpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     provider: Literal["auto", "builtin", "valkey-operator", "external"] = "builtin"
     """Operator that runs the servers: this one (`builtin`), SAP's valkey-operator by its own Valkey (cache.cs.sap.com),
     or none for an `external` server. `auto` is valkey-operator if the cluster has its kind, else builtin. The first
-    choice stays. In a ControlPlane of c5c3.io unset is auto."""
+    choice cannot change. In a ControlPlane of c5c3.io unset is auto."""
     external: ExternalServer | None = None
     """Address of the server, with provider external."""
 
     replicas: QuorumReplicas = 1
-    """Number of servers: one for writes, and copies of it. You can add servers later, but not remove any."""
+    """Number of servers: one primary and its replicas. You can add servers later, but not remove any."""
     sentinel: Sentinel = Sentinel()
-    """Sentinels, which notice that the primary is gone, and agree on its successor."""
+    """Sentinels, which detect a failed primary and elect a new one."""
     memory: Size = "64Mi"
-    """Memory of each server for its data. When it is full, the least recently used data make room."""
+    """Memory of each server for its data. When it is full, Valkey evicts the least recently used data."""
     storage_size: StorageSize = "1Gi"
     """Size of each server's volume. It may grow where the StorageClass allows it, never shrink."""
     config: Options = {}
-    """Extra lines of valkey.conf, merged over the operator's defaults: name, value. One that the operator sets itself
-    is refused."""
+    """Extra lines of valkey.conf, merged over the operator's defaults: name, value. The operator refuses names that it
+    sets itself."""
 
     def default_counts(self, existing: Mapping[str, Any] | None) -> dict[str, Any]:
         if self.model_fields_set & {"replicas", "sentinel"}:

@@ -71,7 +71,7 @@ class BearerTokens(Model):
     introspection_url: SecureUrl | None = Field(default=None, alias="introspectionURL")
     """URL at which the provider verifies a token (RFC 7662). Apache sends the client's ID and secret, too."""
     audience: Token | None = None
-    """Audience that a token must be for: its claim `aud`, `azp` or `client_id`. Unset is `clientID`. Keystone refuses a
+    """Required audience of a token: its claim `aud`, `azp` or `client_id`. Unset is `clientID`. Keystone refuses a
     token for another program of the same provider."""
 
 
@@ -79,15 +79,15 @@ class OpenID(Model):
     """A provider that speaks OpenID Connect."""
 
     issuer: SecureUrl
-    """Name of the provider, as its tokens have it. Keystone identifies the provider by it."""
+    """Issuer of the provider, the claim `iss` of its tokens."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
     """URL of its discovery document. Unset is `.well-known/openid-configuration` below the issuer."""
     client_id: Token = Field(alias="clientID")
-    """ID by which the provider knows this Keystone."""
+    """OAuth client ID."""
     client_secret_ref: SecretKeyRef
-    """Secret that belongs to this ID."""
+    """OAuth client secret."""
     scopes: Annotated[list[Token], Field(min_length=1, max_length=32)] = ["openid", "email", "profile"]
-    """Scopes that this Keystone requests. Include `openid`."""
+    """OAuth scopes to request. Include `openid`."""
     bearer_tokens: BearerTokens | None = None
     """Accept access tokens of programs, such as the openstack command with `--os-auth-type v3oidcpassword`,
     `v3oidcclientcredentials` or `v3oidcaccesstoken`. If unset, users can log in with browsers only."""
@@ -113,9 +113,9 @@ class SAML2(Model):
     )
 
     entity_id: EntityId = Field(alias="entityID")
-    """Name of the provider, as its metadata has it. Keystone identifies the provider by it."""
+    """SAML entity ID of the provider, as in its metadata."""
     metadata_url: SecureUrl | None = Field(default=None, alias="metadataURL")
-    """URL of its metadata, which shibd reads again about every hour. The server's certificate must be by one of the
+    """URL of its metadata, which shibd reloads about every hour. The server's certificate must be by one of the
     authorities in `caSecretRef`, or by one that Debian trusts if that is unset."""
     metadata_secret_ref: MetadataFileRef | None = None
     """Its metadata as a file in a Secret: `metadata.xml`, unless `key` names another one."""
@@ -167,10 +167,11 @@ class IdentityProvider(Model):
     saml2: SAML2 | None = None
     """Settings of SAML."""
     mapping: MappingRules
-    """Rules by which Keystone maps its users, in Keystone's own format: a list, each with `remote` and `local`. A claim
-    is `OIDC-` and its name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
+    """Mapping rules for its users, in Keystone's format: a list, each with `remote` and `local`. A claim is `OIDC-` and
+    its name: `OIDC-preferred_username`; attributes of SAML have the names of `saml2.attributes`."""
     remote_id_attribute: RemoteIdAttribute | None = Field(default=None, alias="remoteIDAttribute")
-    """Variable that tells Keystone the provider of a user, `OIDC-iss` or `Shib-Identity-Provider` if unset."""
+    """Environment variable with the identifier of a user's provider, `OIDC-iss` or `Shib-Identity-Provider` if
+    unset."""
     ca_secret_ref: AuthorityFileRef | None = Field(default=None, alias="caSecretRef")
     """Authorities that verify the provider's certificate, a bundle in PEM: `ca.crt`, unless `key` names another file.
     Unset is those that Debian trusts."""
@@ -186,17 +187,17 @@ class IdentityProvider(Model):
 
 
 class ServiceProvider(Model):
-    """Keystone as providers that speak SAML know it."""
+    """Keystone's identity towards SAML providers."""
 
     entity_id: EntityId | None = Field(default=None, alias="entityID")
-    """Name of this Keystone, `/shibboleth` below its public URL if unset."""
+    """SAML entity ID of this Keystone, `/shibboleth` below its public URL if unset."""
     key_pair_secret_ref: SecretRef | None = None
     """A Secret with `tls.crt` and `tls.key` (RSA), with which shibd signs requests and decrypts assertions. If unset,
     it does neither."""
 
 
 class Federation(Model):
-    """Users of identity providers outside of this cloud."""
+    """Login for users of external identity providers."""
 
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
@@ -220,7 +221,7 @@ class Federation(Model):
     trusted_dashboards: Annotated[list[Dashboard], Field(max_length=16)] = []
     """Dashboards that may get the token of a user who logged in with a browser (`[federation] trusted_dashboard`)."""
     service_provider: ServiceProvider = ServiceProvider()
-    """Keystone as providers that speak SAML know it."""
+    """Keystone's identity towards SAML providers."""
 
     @model_validator(mode="before")
     @classmethod

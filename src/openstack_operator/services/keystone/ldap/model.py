@@ -63,14 +63,13 @@ class LDAP(Model):
     """Secret with `ca.crt`, by which Keystone verifies the directory; if unset, it takes the authorities of the image.
     All directories are verified by one file: set it for each domain, or for none."""
     bind_dn: DN | None = Field(default=None, alias="bindDN")
-    """Name with which Keystone logs in to look for users. If unset, it looks for them without a login."""
+    """DN that Keystone binds as to search users. If unset, it binds anonymously."""
     bind_password_secret_ref: SecretKeyRef | None = None
     """Secret with the password for `bindDN`."""
     user_tree_dn: DN = Field(alias="userTreeDN")
-    """Entry below which the users are. Keystone looks for them directly below it, unless `config` sets
-    `ldap.query_scope` to `sub`."""
+    """Base DN of users. Keystone looks for them directly below it, unless `config` sets `ldap.query_scope` to `sub`."""
     group_tree_dn: DN | None = Field(default=None, alias="groupTreeDN")
-    """Entry below which the groups are."""
+    """Base DN of groups."""
 
     def destinations(self) -> Sequence[Destination]:
         """Return the servers of the directory."""
