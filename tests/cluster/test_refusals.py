@@ -66,7 +66,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "SecretAggregate",
         {"targetSecretName": "a", "sources": [{"secretRef": {"name": "a"}}]},
         "spec.targetSecretName",
-        "from itself",
+        "is also a source",
     ),
     ("Nova", {"scheduler": {"externalScheduler": {"enabled": True}}}, "externalScheduler.endpoint", "or cortexRef"),
     (
@@ -308,7 +308,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         CLOUD,
         {"keystone": {"domains": [{"name": "a", "ldap": DIRECTORY}, {"name": "A", "ldap": DIRECTORY}]}},
         "spec.keystone.domains",
-        "rename one of them",
+        "rename one",
     ),
     (
         "Keystone",

@@ -179,7 +179,9 @@ def test_a_domain_of_others_is_left_alone(keystone: Domains, url: str, policy: s
     theirs = keystone.add("domains", name="heat", description=description)
     keystone.add("users", name="heat_domain_admin", domain_id=theirs["id"], password="theirs")
     before = copy.deepcopy(keystone.rows), set(keystone.assigned)
-    with pytest.raises(SpecError, match=r"spec\.domain: domain 'heat' belongs to others: .* choose another name"):
+    with pytest.raises(
+        SpecError, match=r"spec\.domain: domain 'heat' is not managed by this operator: .* choose another name"
+    ):
         ENTRY.ensure(wanted(url))
     ENTRY.remove(wanted(url, deletionPolicy=policy))
     assert (keystone.rows, keystone.assigned) == before

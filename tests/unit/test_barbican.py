@@ -270,5 +270,7 @@ def test_a_key_of_several_lines_is_refused(release: Release) -> None:
     children = objects(planned(release, {}))
     data = {"kek.1": "a\rhost_href = b", "active": "1"}
     children["Secret", "barbican-kek"] = kube.secret(context(BARBICAN, release=release), "barbican-kek", data)
-    with pytest.raises(Incomplete, match=r"'kek\.1' of Secret 'barbican-kek' must be a single line; write back"):
+    with pytest.raises(
+        Incomplete, match=r"'kek\.1' of Secret 'barbican-kek' must be a single line; restore the previous"
+    ):
         planned(release, children)

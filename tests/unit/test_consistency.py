@@ -137,7 +137,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.config.mysqld.innodb_log_file_size",
         "these files alone fill the volume",
     ),
-    ("Memcached", {**GIB, "memory": "1Gi"}, "spec.memory", "which has to be 1127Mi or more"),
+    ("Memcached", {**GIB, "memory": "1Gi"}, "spec.memory", "which needs 1127Mi or more"),
     ("Valkey", {"memory": "2Gi"}, "spec.memory", "2Gi is too much for spec.storageSize 1Gi"),
     (
         "Etcd",
@@ -173,13 +173,13 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "CredentialRotation",
         {"target": "fernet", "replaceEvery": "7d", "keepOldFor": "7d"},
         "spec.keepOldFor",
-        "the old account stays for 7 days, and the next replacement is due after 7 (replaceEvery)",
+        "the old account stays for 7 days, at least as long as replaceEvery (7), and delays the next replacement",
     ),
     (
         "CredentialRotation.c5c3.io",
         {"target": "fernet", "intervalDays": 7, "gracePeriodDays": 7},
         "spec.gracePeriodDays",
-        "the old account stays for 7 days, and the next replacement is due after 7 (intervalDays)",
+        "the old account stays for 7 days, at least as long as intervalDays (7), and delays the next replacement",
     ),
 ]
 

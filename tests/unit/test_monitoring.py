@@ -324,7 +324,7 @@ def test_a_missing_monitoring_kind_is_reported_and_the_rest_is_made(
 
 
 def test_a_cloud_that_is_not_encrypted_says_that_apis_tell_nothing() -> None:
-    assert "without tls.enabled" in told("OpenStackControlPlane", CLOUD)["MonitoringReady"]
+    assert "without the TLS proxy" in told("OpenStackControlPlane", CLOUD)["MonitoringReady"]
     assert told("OpenStackControlPlane", {})["MonitoringReady"] == ""
 
 

@@ -348,7 +348,7 @@ def test_encrypted_connections_show_the_certificate_of_the_secret() -> None:
     [
         ({"ovn": {"enabled": False}}, UnsupportedError, r"spec\.ovn\.enabled: only OVN"),
         ({"ml2": {"mechanismDrivers": ["ovn", "sriovnicswitch"]}}, UnsupportedError, "choose from ovn, logger"),
-        ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* name it"),
+        ({"ml2": {"mechanismDrivers": ["logger"]}}, SpecError, r"spec\.ml2\.mechanismDrivers: .* add it"),
     ],
 )
 def test_settings_without_a_program_are_refused(spec: Mapping[str, Any], error: type[SpecError], message: str) -> None:

@@ -128,7 +128,7 @@ def test_a_namespace_leads_nowhere_else(option: str, name: str, capsys: pytest.C
         with pytest.raises(SystemExit) as stopped:
             main([command, option, name])
         assert stopped.value.code == (1 if command == "plan" else 2)
-        assert "is no name of a namespace" in capsys.readouterr().err
+        assert "is not a name of a namespace" in capsys.readouterr().err
 
 
 @pytest.mark.security
@@ -138,7 +138,7 @@ def test_a_name_leads_nowhere_else(name: str, capsys: pytest.CaptureFixture[str]
         with pytest.raises(SystemExit) as stopped:
             main([*arguments, f"keystone/{name}"])
         assert stopped.value.code == 2
-        assert "is no name of a resource" in capsys.readouterr().err
+        assert "is not a name of a resource" in capsys.readouterr().err
 
 
 @pytest.mark.seconds

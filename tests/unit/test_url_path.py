@@ -27,7 +27,7 @@ TEXT = st.text(min_size=1) | st.text(alphabet="./%\\a?#: ", min_size=1)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_no_object_has_a_name_that_leads_elsewhere(name: str) -> None:
     for wrong in (lambda: SECRET.path(name), lambda: SECRET.path("openstack", name), lambda: SECRET.path(name, "a")):
-        with pytest.raises(SpecError, match="is no name of an object"):
+        with pytest.raises(SpecError, match="is not an object name"):
             wrong()
 
 
