@@ -18,7 +18,7 @@ from tools.localcluster.target import target
 from . import checker
 from .clients import ISOLATION
 from .faults import FAULTS
-from .run import FOLDER, Figures, Run, Setup, judge
+from .run import FOLDER, Run, Setup, judge
 from .site import deployed, standing
 
 
@@ -51,17 +51,10 @@ def _run(arguments: argparse.Namespace) -> int:
     figures = Run(site, setup, _say).execute()
     if not arguments.keep and not arguments.standing:
         module("tools.localcluster", "down")
-    problem = _problem(figures, must_find=arguments.must_find)
+    problem = figures.problem(must_find=arguments.must_find)
     tell(f"consistency-{setup.label}", passed=int(not problem), failed=int(bool(problem)))
     _say(problem or f"as expected; figures are in {FOLDER / setup.label}.json")
     return int(bool(problem))
-
-
-def _problem(figures: Figures, *, must_find: bool) -> str:
-    """Return why a run is not as expected; empty if it is."""
-    if must_find:
-        return "" if figures.anomalies else "no anomaly was found where there must be some: this run proves nothing"
-    return f"this must not happen: {', '.join(figures.harm)}" if figures.harm else ""
 
 
 def _say(text: str) -> None:

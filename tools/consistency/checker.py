@@ -31,8 +31,8 @@ ANOMALIES = (
     STALE,
 )
 _EXAMPLES = 5
-_BUDGET = 20_000_000
-"""Edges that are looked at for all cycles of one name, about ten seconds of CPU."""
+_BUDGET, _PATH = 20_000_000, 20_000
+"""Edges that are looked at for all cycles of one name, some ten seconds of CPU, and for one of them."""
 _WORDS = {WW: "wrote before", WR: "was read by", RW: "did not see", RT: "ended before"}
 
 
@@ -285,19 +285,20 @@ class _Check:
         suspects = [node for each in components(graph, range(len(graph)), WW | WR | RW | RT) for node in each]
         reported: set[frozenset[int]] = set()
         for name, first, rest in CYCLES if suspects else ():
-            search = Search(graph, builder.transactions, _BUDGET)
+            anomaly, budget = self.anomalies[name], _BUDGET
             known_pairs = stale if rest & RT else set[tuple[int, int]]()
             for component in components(graph, suspects, first | rest):
-                inside = set(component)
-                for source, target in search.edges(component, first):
-                    path = None if (source, target) in known_pairs else search.path(target, source, rest, inside)
+                search = Search(graph, builder.transactions, component, rest)
+                search.budget = budget
+                for source, target in search.edges(first):
+                    path = None if (source, target) in known_pairs else search.path(target, source, _PATH)
                     cycle = [(source, first, target), *(path or ())]
                     members = frozenset(step[0] for step in cycle)
                     if path and members not in reported and _has_name(cycle, name):
                         reported.add(members)
-                        self.anomalies[name].add(_chain(cycle), *(step[0] for step in cycle))
-            if search.budget <= 0:
-                self.anomalies[name].is_complete = False
+                        anomaly.add(_chain(cycle), *(step[0] for step in cycle))
+                budget = search.budget
+                anomaly.is_complete = anomaly.is_complete and search.is_complete
 
 
 def _has_name(cycle: Sequence[Step], name: str) -> bool:

@@ -110,40 +110,78 @@ def _popped(stack: list[int], on_stack: bytearray, last: int) -> list[int]:
             return component
 
 
-class Search:
-    """Search for shortest paths between transactions of a component, within a budget of edges for all of them."""
+def levels(graph: Graph, nodes: set[int], kinds: int) -> dict[int, int]:
+    """Return the length of the longest path to each node by edges of these kinds between these nodes, without nodes to
+    which a cycle leads. A path leads from lower to higher levels only.
+    """
+    missing = dict.fromkeys(nodes, 0)
+    successors = {node: [e >> _BITS for e in graph[node] if e & kinds and e >> _BITS in nodes] for node in nodes}
+    for neighbors in successors.values():
+        for neighbor in neighbors:
+            missing[neighbor] += 1
+    result = {node: 0 for node, count in missing.items() if not count}
+    queue = deque(result)
+    while queue:
+        node = queue.popleft()
+        for neighbor in successors[node]:
+            missing[neighbor] -= 1
+            result[neighbor] = max(result.get(neighbor, 0), result[node] + 1)
+            if not missing[neighbor]:
+                queue.append(neighbor)
+    return {node: level for node, level in result.items() if not missing[node]}
 
-    def __init__(self, graph: Graph, transactions: int, budget: int) -> None:
+
+class Search:
+    """Search for shortest paths between the transactions of a component, by edges of some kinds. Each path may cost a
+    number of edges, and so may all of them together.
+    """
+
+    def __init__(self, graph: Graph, transactions: int, component: Iterable[int], kinds: int) -> None:
         self._graph = graph
         self._transactions = transactions
-        self.budget = budget
+        self._inside = set(component)
+        self._kinds = kinds
+        self._levels = levels(graph, self._inside, kinds)
+        self.budget = 0
+        """Edges that may still be looked at for all paths."""
+        self.is_complete = True
+        """False once a search ended early."""
 
-    def edges(self, component: Iterable[int], kind: int) -> Iterator[tuple[int, int]]:
+    def edges(self, kind: int) -> Iterator[tuple[int, int]]:
         """Yield the edges of a kind that do not leave the component."""
-        inside = set(component)
-        for node in sorted(inside):
+        for node in sorted(self._inside):
             for edge in self._graph[node]:
-                if edge & kind and edge >> _BITS in inside:
+                if edge & kind and edge >> _BITS in self._inside:
                     yield node, edge >> _BITS
 
-    def path(self, start: int, goal: int, kinds: int, inside: set[int]) -> list[Step] | None:
-        """Return the path with the fewest transactions by edges of these kinds; None if there is none, or the budget is
-        spent. Moments on the way are left out.
+    def path(self, start: int, goal: int, most: int) -> list[Step] | None:
+        """Return the path with the fewest transactions; None if there is none, or it was not found within `most` edges.
+        Moments on the way are left out.
         """
+        highest = self._levels.get(goal, 1 << 62)
+        if self._levels.get(start, 0) >= highest:
+            return None
         came_from: dict[int, tuple[int, int]] = {start: (start, 0)}
-        queue = deque([start])
-        while queue and self.budget > 0:
+        queue, left = deque([start]), min(most, self.budget)
+        before = left
+        while queue and left > 0:
             node = queue.popleft()
             if node == goal:
-                return self._walked(came_from, start, goal)
+                break
             for edge in self._graph[node]:
-                self.budget -= 1
+                left -= 1
                 neighbor = edge >> _BITS
-                if not edge & kinds or neighbor not in inside or neighbor in came_from:
+                if not edge & self._kinds or neighbor not in self._inside or neighbor in came_from:
+                    continue
+                if self._levels.get(neighbor, 0) >= highest and neighbor != goal:
                     continue
                 came_from[neighbor] = node, edge & _MASK
                 # A moment is no transaction: to go on to the next one costs nothing.
                 (queue.appendleft if neighbor >= self._transactions else queue.append)(neighbor)
+        self.budget -= before - left
+        if goal in came_from:
+            return self._walked(came_from, start, goal)
+        self.is_complete = self.is_complete and not queue
         return None
 
     def _walked(self, came_from: dict[int, tuple[int, int]], start: int, goal: int) -> list[Step]:

@@ -77,6 +77,12 @@ class Figures:
     anomalies: dict[str, str]
     harm: list[str] = field(default_factory=list[str])
 
+    def problem(self, *, must_find: bool) -> str:
+        """Return why the run is not as expected; empty if it is."""
+        if must_find:
+            return "" if self.anomalies else "no anomaly was found where there must be some: this run proves nothing"
+        return f"this must not happen: {', '.join(self.harm)}" if self.harm else ""
+
 
 class Run:
     """One run."""

@@ -65,26 +65,28 @@ class Site:
 
     def door(self) -> Door:
         """Return the address of the member that takes the clients, as services use it. Raises KubeError."""
-        return self._exposed("door", self.kubernetes.get("service", NAME, "-n", NAMESPACE)["spec"]["selector"])
+        spec = self.kubernetes.get("service", NAME, "-n", NAMESPACE)["spec"]
+        return self._exposed("door", spec["selector"], publish=bool(spec.get("publishNotReadyAddresses")))
 
     def members(self) -> list[Door]:
         """Return the address of each member. Raises KubeError."""
         label = "statefulset.kubernetes.io/pod-name"
-        return [self._exposed(name, {label: name}) for name in (pod["metadata"]["name"] for pod in self.pods())]
+        names = [pod["metadata"]["name"] for pod in self.pods()]
+        # A member is asked also when it is not ready: it says so itself.
+        return [self._exposed(name, {label: name}, publish=True) for name in names]
 
-    def _exposed(self, name: str, selector: dict[str, str]) -> Door:
+    def _exposed(self, name: str, selector: dict[str, str], *, publish: bool) -> Door:
         service = f"outside-{name}"
         self.kubernetes.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Service",
                 "metadata": {"name": service, "namespace": NAMESPACE},
-                # A member is asked also when it is not ready: it says so itself.
                 "spec": {
                     "type": "NodePort",
                     "selector": selector,
                     "ports": [{"port": 3306}],
-                    "publishNotReadyAddresses": True,
+                    "publishNotReadyAddresses": publish,
                 },
             }
         )
