@@ -6,7 +6,6 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 from tools.localcluster import faults
 from tools.localcluster.cluster import ClusterError
@@ -31,9 +30,8 @@ def crash(site: Site, dice: Dice) -> str:
 def crash_all(site: Site, dice: Dice) -> str:
     """Kill all members at once."""
     del dice
-    with ThreadPoolExecutor() as pool:
-        # One after the other, each would send the next ones what it has.
-        list(pool.map(lambda name: _end(site, name), _names(site)))
+    # One after the other, each would send the next ones what it has.
+    faults.kill_namespace(site.machine, NAMESPACE)
     for name in _names(site):
         site.delete_pod(name, by_force=True)
     return "all members"
@@ -106,12 +104,8 @@ def _cut(site: Site, groups: list[list[str]], seconds: float) -> None:
 
 
 def _kill(site: Site, name: str) -> None:
-    _end(site, name)
+    with contextlib.suppress(ClusterError):  # it may not have begun to run
+        faults.kill_pod(site.machine, NAMESPACE, name)
     # The kubelet would let a pod that died often wait for minutes; a new one starts at once, with the same volume.
     with contextlib.suppress(KubeError):
         site.delete_pod(name, by_force=True)
-
-
-def _end(site: Site, name: str) -> None:
-    with contextlib.suppress(ClusterError):  # it may not have begun to run
-        faults.kill_pod(site.machine, NAMESPACE, name)
