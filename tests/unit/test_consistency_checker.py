@@ -35,6 +35,17 @@ def test_lost_append_is_absent_from_final_reads() -> None:
     assert proof(script.history, checker.LOST) == (lost, final)
 
 
+def test_value_that_was_read_and_is_gone_has_vanished() -> None:
+    script = Script()
+    script.add("append 1 1", 0, 10)
+    writer = script.add("append 1 2", 0, 10, Outcome.UNKNOWN)
+    reader = script.add("read 1 [1 2]", 20, 30)
+    script.add("append 1 3", 40, 50)
+    final = script.add("read 1 [1 3]", 60, 70, is_final=True)
+    assert names(script.history) == {checker.VANISHED: 1}
+    assert proof(script.history, checker.VANISHED) == (writer, reader, final)
+
+
 def test_append_without_an_answer_may_be_lost() -> None:
     script = Script()
     script.add("append 1 1", 0, 10, Outcome.UNKNOWN)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from .graph import RT, RW, WR, WW, Builder, Search, Step, components
 from .history import Append, Outcome, Read, Transaction
 
-LOST, DIVERGED = "lost append", "diverged members"
+LOST, VANISHED, DIVERGED = "lost append", "vanished value", "diverged members"
 ABORTED, INTERMEDIATE, UNWRITTEN = "aborted read (G1a)", "intermediate read (G1b)", "unwritten value"
 DUPLICATE, INCOMPATIBLE, INTERNAL = "duplicate", "incompatible orders", "internal inconsistency"
 LOST_UPDATE, STALE = "lost update (P4)", "stale read"
@@ -26,7 +26,7 @@ CYCLES = (
 """Cycles by name: the edge that each begins with, and the kinds of the path back. The worst come first, and a set of
 transactions is reported under the first name only."""
 ANOMALIES = (
-    *(LOST, DIVERGED, ABORTED, INTERMEDIATE, UNWRITTEN, DUPLICATE, INCOMPATIBLE, INTERNAL, LOST_UPDATE),
+    *(LOST, VANISHED, DIVERGED, ABORTED, INTERMEDIATE, UNWRITTEN, DUPLICATE, INCOMPATIBLE, INTERNAL, LOST_UPDATE),
     *(name for name, _, _ in CYCLES),
     STALE,
 )
@@ -87,16 +87,24 @@ class _Check:
         """Number, key, version, and what was read. The version is the length without the transaction's own appends; -1
         for a read that contradicts the transaction itself."""
         self.orders: dict[int, tuple[int, ...]] = {}
-        """Versions of each key, in order."""
+        """Versions of each key, in order: those of the longest final read, or of the longest read if there is none."""
+        self._order_readers: dict[int, int] = {}
+        self._finals: dict[int, dict[tuple[int, ...], int]] = defaultdict(dict)
+        """Final reads of each key, with the number of the transaction."""
+        self._present: dict[int, frozenset[int]] = {}
+        """Values in the final reads of each key."""
+        self._vanished: set[tuple[int, int]] = set()
+        self._unjudged = 0
 
     def verdict(self) -> Verdict:
         self._find_writers()
         for number, transaction in enumerate(self.history):
             if transaction.outcome is Outcome.OK:
                 self._find_reads(number, transaction)
+        self._find_finals()
+        self._find_lost()
         self._find_orders()
         usable = [*self._judged_reads()]
-        self._find_lost()
         self._find_lost_updates(usable)
         stale = self._find_stale(usable)
         self._find_cycles(self._graph(usable), stale)
@@ -153,13 +161,12 @@ class _Check:
             self.reads.append((number, key, place, values))
 
     def _find_orders(self) -> None:
-        readers: dict[int, int] = {}
         for number, key, _, values in self.reads:
-            if len(values) > len(self.orders.get(key, ())):
-                self.orders[key], readers[key] = values, number
+            is_candidate = key not in self._finals or self.history[number].is_final
+            if is_candidate and len(values) > len(self.orders.get(key, ())):
+                self.orders[key], self._order_readers[key] = values, number
         for key, order in self.orders.items():
-            self._check_values(key, order, readers[key])
-        self._readers = readers
+            self._check_values(key, order, self._order_readers[key])
 
     def _check_values(self, key: int, values: tuple[int, ...], number: int) -> None:
         written = self.writers[key]
@@ -176,9 +183,11 @@ class _Check:
         """Yield the number, the key, and the version of each read that agrees with the order of its key."""
         for number, key, version, values in self.reads:
             order = self.orders.get(key, ())
+            if order[: len(values)] != values and self._has_vanished(number, key, values):
+                continue
             if order[: len(values)] != values:
                 problem = f"key {key}: {_difference(values, order)}"
-                self.anomalies[INCOMPATIBLE].add(problem, number, self._readers[key])
+                self.anomalies[INCOMPATIBLE].add(problem, number, self._order_readers[key])
                 self._check_values(key, values, number)
                 continue
             if version > 0:
@@ -195,23 +204,39 @@ class _Check:
             if transaction.outcome is Outcome.OK:
                 yield from ((number, each) for each in transaction.operations if isinstance(each, Append))
 
-    def _find_lost(self) -> None:
-        finals: dict[int, dict[tuple[int, ...], int]] = defaultdict(dict)
+    def _has_vanished(self, number: int, key: int, values: tuple[int, ...]) -> bool:
+        """Return True if a read has values that no final read has, and agrees with the order without them."""
+        if key not in self._present:
+            return False
+        rest = tuple(value for value in values if value in self._present[key])
+        if len(rest) == len(values) or self.orders.get(key, ())[: len(rest)] != rest:
+            return False
+        final = next(iter(self._finals[key].values()))
+        for value in sorted({*values} - {*rest}):
+            if (key, value) not in self._vanished:
+                self._vanished.add((key, value))
+                problem = f"key {key}: {value} was read, and is in no final read"
+                writer = self.writers[key].get(value)
+                self.anomalies[VANISHED].add(problem, *(() if writer is None else (writer,)), number, final)
+        return True
+
+    def _find_finals(self) -> None:
         for number, transaction in enumerate(self.history):
             if transaction.is_final and transaction.outcome is Outcome.OK:
                 for each in transaction.operations:
                     if isinstance(each, Read) and each.values is not None:
-                        finals[each.key].setdefault(each.values, number)
-        for key, versions in finals.items():
+                        self._finals[each.key].setdefault(each.values, number)
+        self._present = {key: frozenset[int]().union(*versions) for key, versions in self._finals.items()}
+        for key, versions in self._finals.items():
             if len(versions) > 1:
                 self.anomalies[DIVERGED].add(f"key {key}: {len(versions)} different final reads", *versions.values())
-        present = {key: frozenset[int]().union(*versions) for key, versions in finals.items()}
-        self._unjudged = 0
+
+    def _find_lost(self) -> None:
         for number, append in self._acknowledged():
-            if append.key not in present:
+            if append.key not in self._present:
                 self._unjudged += 1
-            elif append.value not in present[append.key]:
-                reader = next(iter(finals[append.key].values()))
+            elif append.value not in self._present[append.key]:
+                reader = next(iter(self._finals[append.key].values()))
                 problem = f"key {append.key}: {append.value} was acknowledged, and is in no final read"
                 self.anomalies[LOST].add(problem, number, reader)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pymysql
-from msgspec.structs import replace
+from msgspec import structs
 from pymysql.constants import ER
 
 from .history import Append, Operation, Outcome, Read, Transaction
@@ -31,7 +31,11 @@ _APPEND = (
     "INSERT INTO consistency.lists VALUES (%s, %s) "
     "ON DUPLICATE KEY UPDATE content = CONCAT(content, ' ', VALUES(content))"
 )
-_UNSAFE = "SET GLOBAL innodb_flush_log_at_trx_commit = 0"
+SAFE_FLUSH, _UNSAFE_FLUSH = 1, 0
+"""Values of innodb_flush_log_at_trx_commit: a commit is on the disk before its acknowledgment, or within a second."""
+
+
+_SET_FLUSH = "SET GLOBAL innodb_flush_log_at_trx_commit = %s"
 
 
 def now() -> int:
@@ -72,9 +76,23 @@ class Access:
         )
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {self.isolation}")
+            # Whenever a client comes back: the server may have started anew, with its own setting.
             if self.has_unsafe_flush:
-                cursor.execute(_UNSAFE)
+                cursor.execute(_SET_FLUSH, (_UNSAFE_FLUSH,))
         return connection
+
+    def flush(self, door: Door) -> int:
+        """Return a server's innodb_flush_log_at_trx_commit. Raises pymysql.err.Error or OSError."""
+        access = replace(self, has_unsafe_flush=False)
+        with contextlib.closing(access.connect(door)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
+            return int(cursor.fetchone()[0])
+
+    def set_flush(self, door: Door, value: int) -> None:
+        """Set a server's innodb_flush_log_at_trx_commit until it restarts. Raises as `flush` does."""
+        access = replace(self, has_unsafe_flush=False)
+        with contextlib.closing(access.connect(door)) as connection, connection.cursor() as cursor:
+            cursor.execute(_SET_FLUSH, (value,))
 
     def prepare(self, door: Door) -> None:
         """Create an empty table. Raises pymysql.err.Error or OSError."""
@@ -158,7 +176,7 @@ def _executed(cursor: Any, operation: Operation) -> Operation:
         return operation
     cursor.execute(_READ, (operation.key,))
     row = cursor.fetchone()
-    return replace(operation, values=_values(row[0]) if row else ())
+    return structs.replace(operation, values=_values(row[0]) if row else ())
 
 
 def _values(content: str) -> tuple[int, ...]:

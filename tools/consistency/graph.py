@@ -162,14 +162,14 @@ class Search:
         if self._levels.get(start, 0) >= highest:
             return None
         came_from: dict[int, tuple[int, int]] = {start: (start, 0)}
-        queue, left = deque([start]), min(most, self.budget)
-        before = left
-        while queue and left > 0:
+        queue, remaining = deque([start]), min(most, self.budget)
+        before = remaining
+        while queue and remaining > 0:
             node = queue.popleft()
             if node == goal:
                 break
             for edge in self._graph[node]:
-                left -= 1
+                remaining -= 1
                 neighbor = edge >> _BITS
                 if not edge & self._kinds or neighbor not in self._inside or neighbor in came_from:
                     continue
@@ -178,7 +178,7 @@ class Search:
                 came_from[neighbor] = node, edge & _MASK
                 # A moment is no transaction: to go on to the next one costs nothing.
                 (queue.appendleft if neighbor >= self._transactions else queue.append)(neighbor)
-        self.budget -= before - left
+        self.budget -= before - remaining
         if goal in came_from:
             return self._walked(came_from, start, goal)
         self.is_complete = self.is_complete and not queue
