@@ -260,7 +260,7 @@ bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(RECORD) $(PY) -m tools.bench
 
 .PHONY: suites
-suites: venv ## When each of the longer suites ran last, and how: what never ran first, then the oldest
+suites: venv ## When each of the longer suites ran last, as a whole, and green: what never was green first, then the oldest
 	@$(PY) -m tests.suites list
 
 .PHONY: dashboards

@@ -1,4 +1,5 @@
-"""The ledger of the longer suites: `python -m tests.suites run NAME -- COMMAND` adds a line, `list` prints the last.
+"""The ledger of the longer suites: `python -m tests.suites run NAME -- COMMAND` adds a line, `list` prints the last
+runs of each suite, and `overdue` those whose last green run is long ago.
 
 A line is there from the moment a suite begins, so that one that is killed leaves its trace. How many tests passed comes
 from the programs themselves: each that runs below `run` writes its counts into the folder $SUITE_COUNTS.
@@ -16,12 +17,13 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -34,7 +36,10 @@ LEDGER = ROOT / "docs" / "evidence" / "suites.md"
 COUNTS = "SUITE_COUNTS"
 UNKNOWN = "-"
 """Of a figure that nobody wrote down."""
-RUNNING, INTERRUPTED, NEVER = "no end was recorded", "interrupted", "never"
+RUNNING, INTERRUPTED, ENDED, NEVER = "no end was recorded", "interrupted", "ended with", "never"
+WHOLE, PART = "whole", "part"
+OVERDUE = 300
+"""Commits after which a suite should have been green again."""
 _OUTCOMES = ("passed", "failed", "skipped")
 
 
@@ -51,7 +56,15 @@ class Run:
     passed: str = UNKNOWN
     failed: str = UNKNOWN
     skipped: str = UNKNOWN
+    extent: str = UNKNOWN
+    """`whole` if the Makefile's command ran, `part` if another one or with chosen tests."""
     note: str = ""
+
+    @property
+    def is_green(self) -> bool:
+        """True for a whole run that ended, and in which nothing failed."""
+        has_ended = self.note != RUNNING and not self.note.startswith((INTERRUPTED, ENDED))
+        return self.extent == WHOLE and has_ended and self.failed == "0" and self.passed not in ("0", UNKNOWN)
 
     def __str__(self) -> str:
         return f"| {' | '.join(cell.replace('|', '/') for cell in astuple(self))} |"
@@ -65,22 +78,58 @@ def parse(text: str) -> list[Run]:
     return [Run(*row) for row in rows if len(row) == width and re.match(r"\d{4}-", row[1])]
 
 
-def last_runs(runs: Sequence[Run], suites: Sequence[str]) -> list[Run]:
-    """Of each suite its last run; first what never ran, then the oldest."""
-    last = {name: Run(name) for name in [*suites, *(run.suite for run in runs)]}
-    for run in runs:
-        last[run.suite] = max(last[run.suite], run, key=lambda each: each.date if each.date != NEVER else "")
-    return sorted(last.values(), key=lambda run: (run.date != NEVER, run.date, run.suite))
+@dataclass(frozen=True)
+class State:
+    """The runs of one suite that count."""
+
+    suite: str
+    last: Run | None = None
+    last_whole: Run | None = None
+    last_green: Run | None = None
+    """The last whole run in which nothing failed."""
+
+
+def states(runs: Sequence[Run], suites: Sequence[str]) -> list[State]:
+    """Return the state of each suite: first those that never were green, then that whose green run is the oldest."""
+    by_date = sorted((run for run in runs if run.date != NEVER), key=lambda run: run.date)
+    found = [
+        State(
+            name,
+            _last(run for run in by_date if run.suite == name),
+            _last(run for run in by_date if run.suite == name and run.extent == WHOLE),
+            _last(run for run in by_date if run.suite == name and run.is_green),
+        )
+        for name in sorted({*suites, *(run.suite for run in runs)})
+    ]
+    return sorted(found, key=lambda state: (state.last_green.date if state.last_green else "", state.suite))
+
+
+def _last(runs: Iterable[Run]) -> Run | None:
+    return next(iter([*runs][-1:]), None)
 
 
 def suites(makefile: str) -> list[str]:
     """The suites that a Makefile records."""
-    return sorted(re.findall(r"^([\w-]+):.*\n(?:\t.*\n)*?\t\$\((?:RECORD|E2E)\)", makefile, re.MULTILINE))
+    return sorted(re.findall(r"^([\w-]+):.*\n(?:\t.*\n)*?\t(?:\w+=\S+ )?\$\((?:RECORD|E2E)\)", makefile, re.MULTILINE))
+
+
+def extent_of(name: str, command: Sequence[str], makefile: str) -> str:
+    """Return `whole` if a command is that of the Makefile for a suite, and nothing chooses among its tests."""
+    recipe = re.search(rf"^{re.escape(name)}:.*\n(?:\t.*\n)*?\t.*\$\((?:RECORD|E2E)\)(.*)$", makefile, re.MULTILINE)
+    # A script of several lines has no word to compare on its first one.
+    line = recipe[1].partition("'\\")[0] if recipe else ""
+    words = [word for word in shlex.split(line) if "$" not in word]
+    # Wildcards are expanded by then: their folders stay.
+    plain = [word for word in words if "*" not in word]
+    is_chosen = "PYTEST_ADDOPTS" in os.environ or any(word in ("-k", "--only", "--lf", "--sw") for word in command)
+    is_of_makefile = recipe is not None and all(word in command for word in plain)
+    return WHOLE if is_of_makefile and (not is_chosen or "--only" in words) else PART
 
 
 def run(name: str, command: Sequence[str], ledger: Path = LEDGER) -> int:
     """The exit status of a suite, whose line is in the ledger then."""
-    began = Run(name, f"{datetime.now(UTC):%Y-%m-%d %H:%M}", _commit(ledger), note=RUNNING)
+    extent = extent_of(name, command, (ROOT / "Makefile").read_text(encoding="utf-8"))
+    began = Run(name, f"{datetime.now(UTC):%Y-%m-%d %H:%M}", _commit(ledger), extent=extent, note=RUNNING)
     started = time.monotonic()
     _write(ledger, began, None)
     with tempfile.TemporaryDirectory() as folder:
@@ -145,7 +194,7 @@ def _status(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int
     if told or status < 0:
         number = told[0] if told else -status
         return 128 + number, f"{INTERRUPTED} by {signal.Signals(number).name}"
-    return status, "" if status in (0, 1) else f"ended with status {status}"
+    return status, "" if status in (0, 1) else f"{ENDED} status {status}"
 
 
 def _counted(folder: Path) -> dict[str, int]:
@@ -184,25 +233,70 @@ def _write(ledger: Path, new: Run, old: Run | None) -> None:
         ledger.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def _table(runs: Sequence[Run]) -> str:
-    rows = [[field.name for field in fields(Run)], *(list(astuple(run)) for run in runs)]
+def _table(found: Sequence[State]) -> str:
+    rows = [["suite", "last run", "last whole run", "last green run", "commits since", "lines of src since", "note"]]
+    for state in found:
+        rows.append(
+            [
+                state.suite,
+                *(run.date if run else NEVER for run in (state.last, state.last_whole, state.last_green)),
+                *_since(state.last_green),
+                state.last.note if state.last else "",
+            ]
+        )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)
 
 
+def _since(run: Run | None) -> tuple[str, str]:
+    """Return how many commits, and changed lines of src, came after a run; lines are unknown for a commit that was
+    never part of this history.
+    """
+    if run is None:
+        return UNKNOWN, UNKNOWN
+    commit = run.commit.rstrip("+")
+    if _git("merge-base", "--is-ancestor", commit, "HEAD") is None:
+        return _git("rev-list", "--count", f"--since={run.date}", "HEAD") or UNKNOWN, UNKNOWN
+    changed = re.findall(
+        r"(\d+) (?:insertion|deletion)", _git("diff", "--shortstat", commit, "HEAD", "--", "src") or ""
+    )
+    return _git("rev-list", "--count", f"{commit}..HEAD") or UNKNOWN, str(sum(map(int, changed)))
+
+
+def _git(*words: str) -> str | None:
+    """Return what git prints; None if it fails."""
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _overdue(found: Sequence[State]) -> list[str]:
+    """Return a line for each suite that never was green as a whole, or whose green run is too many commits old."""
+    lines: list[str] = []
+    for state in found:
+        commits, _ = _since(state.last_green)
+        if state.last_green is None:
+            lines.append(f"warning: {state.suite} was never green as a whole")
+        elif commits != UNKNOWN and int(commits) > OVERDUE:
+            lines.append(f"warning: {state.suite} was green {commits} commits ago, on {state.last_green.date}")
+    return lines
+
+
 def main(arguments: Sequence[str]) -> int:
+    """Run or list suites. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.suites")
     commands = parser.add_subparsers(dest="action", required=True)
     recorded = commands.add_parser("run", help="run a suite and add a line to the ledger")
     recorded.add_argument("name")
     recorded.add_argument("command", nargs="+")
-    commands.add_parser("list", help="print the last run of each suite: what never ran first, then the oldest")
+    commands.add_parser("list", help="print the last, the last whole and the last green run of each suite")
+    commands.add_parser("overdue", help=f"print the suites whose last green run is more than {OVERDUE} commits ago")
     options = parser.parse_args(arguments)
     if options.action == "run":
         return run(options.name, options.command)
     names = suites((ROOT / "Makefile").read_text(encoding="utf-8"))
-    print(_table(last_runs(parse(LEDGER.read_text(encoding="utf-8")), names)))
+    found = states(parse(LEDGER.read_text(encoding="utf-8")), names)
+    print("\n".join(_overdue(found)) if options.action == "overdue" else _table(found))
     return 0
 
 

@@ -6,18 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests import suites
-from tests.suites import INTERRUPTED, NEVER, RUNNING, UNKNOWN, Run
+from tests.suites import INTERRUPTED, PART, RUNNING, UNKNOWN, WHOLE, Run
 from tests.unit.polling import until
 
 HEAD = """# Suites
 
-| suite | date | commit | minutes | passed | failed | skipped | note |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| suite | date | commit | minutes | passed | failed | skipped | extent | note |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 TELLS = "from tests.suites import tell; tell('a', passed=2, failed=1); tell('b', passed=3, skipped=4)"
 
@@ -101,14 +102,70 @@ def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
     assert (found.passed, found.failed, found.skipped) == ("1", "2", "1")
 
 
-def test_suites_that_never_ran_come_first_then_the_oldest() -> None:
-    runs = [Run("a", "2026-11-20 10:00"), Run("b", "2026-11-19 10:00"), Run("a", "2026-11-18 10:00")]
-    found = suites.last_runs(runs, ["a", "b", "c"])
-    assert [(run.suite, run.date) for run in found] == [
-        ("c", NEVER),
+def whole(suite: str, day: int, failed: str = "0", note: str = "") -> Run:
+    return Run(suite, f"2026-11-{day} 10:00", passed="5", failed=failed, extent=WHOLE, note=note)
+
+
+def test_suites_that_never_were_green_come_first_then_the_oldest() -> None:
+    runs = [whole("a", 20), whole("b", 19), whole("a", 18), whole("d", 21, failed="1")]
+    found = suites.states(runs, ["a", "b", "c"])
+    assert [(state.suite, state.last_green and state.last_green.date) for state in found] == [
+        ("c", None),
+        ("d", None),
         ("b", "2026-11-19 10:00"),
         ("a", "2026-11-20 10:00"),
     ]
+
+
+def test_a_part_of_a_suite_is_no_whole_and_no_green_run() -> None:
+    part = replace(whole("a", 22), extent=PART)
+    [state] = suites.states([whole("a", 18), whole("a", 20, failed="1"), part], ["a"])
+    assert (state.last, state.last_whole, state.last_green) == (part, whole("a", 20, failed="1"), whole("a", 18))
+
+
+@pytest.mark.parametrize("note", [RUNNING, f"{INTERRUPTED} by SIGTERM", "ended with status 7"])
+def test_a_run_that_was_not_ended_is_not_green(note: str) -> None:
+    assert not whole("a", 20, note=note).is_green
+
+
+MAKEFILE = """
+e2e: venv ## all
+\t@echo
+\t$(E2E) --ignore-glob='tests/e2e/on_*' tests/e2e
+
+few: venv
+\t$(RECORD) $(PY) -m tools.chaos run --services --only 1,2
+
+long: venv
+\tLONG=1 $(RECORD) $(PY) -m pytest -m 'search or hypothesis' tests/unit
+
+script: venv
+\t$(RECORD) sh -c '\\
+\t\ttrue'
+"""
+COMMAND = ["python", "-m", "pytest", "-v", "--ignore-glob=tests/e2e/on_*"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "command", "extent"),
+    [
+        ("e2e", [*COMMAND, "tests/e2e"], WHOLE),
+        ("e2e", [*COMMAND, "tests/e2e/test_cloud.py"], PART),
+        ("e2e", [*COMMAND, "tests/e2e", "-k", "login"], PART),
+        ("few", ["python", "-m", "tools.chaos", "run", "--services", "--only", "1,2"], WHOLE),
+        ("few", ["python", "-m", "tools.chaos", "run", "--services", "--only", "1"], PART),
+        ("long", ["python", "-m", "pytest", "-m", "search or hypothesis", "tests/unit"], WHOLE),
+        ("script", ["sh", "-c", "true"], WHOLE),
+        ("unknown", ["true"], PART),
+    ],
+)
+def test_a_run_is_whole_if_the_makefile_has_its_command(suite: str, command: list[str], extent: str) -> None:
+    assert suites.extent_of(suite, command, MAKEFILE) == extent
+
+
+def test_a_run_is_a_part_if_the_environment_chooses_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-k login")
+    assert suites.extent_of("e2e", [*COMMAND, "tests/e2e"], MAKEFILE) == PART
 
 
 def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
@@ -116,7 +173,19 @@ def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
     longer = {
         line.partition(":")[0]
         for line in makefile.splitlines()
-        if line.startswith(("e2e", "chaos:", "chaos-", "bench:", "mutants:", "test-programs:", "test-crash-points:"))
+        if line.startswith(
+            (
+                "e2e",
+                "chaos:",
+                "chaos-",
+                "bench:",
+                "mutants:",
+                "test-programs:",
+                "test-crash-points:",
+                "test-long:",
+                "consistency:",
+            )
+        )
     }
     assert set(suites.suites(makefile)) == longer
     assert len(longer) > 8
