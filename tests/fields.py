@@ -12,6 +12,7 @@ import yaml
 
 from openstack_operator.api import Model, Resource, Template, crd
 from openstack_operator.registry import RESOURCES
+from openstack_operator.services.cloud_services import CLOUD_SERVICES, template_of
 
 ROOT = Path(__file__).parent.parent
 PAGE = Path("docs/api/c5c3.md")
@@ -22,6 +23,11 @@ _BY_KIND = {each.kind: each for each in RESOURCES if each.group.endswith("c5c3.i
 _BY_KIND["OpenStackControlPlane"] = next(each for each in RESOURCES if each.kind == "OpenStackControlPlane")
 KINDS: Mapping[str, Resource[Any]] = {kind: _BY_KIND[kind] for kind in _LISTED}
 """Kinds of the page by their names, which are unique in c5c3's groups; and the cloud of openstack.k8s.io."""
+OFF_BY_DEFAULT = {
+    template_of(each).field: each.resource.kind for each in CLOUD_SERVICES if template_of(each).description
+}
+"""Kinds of the services that a cloud runs only if it enables them, and that c5c3's manifests do not name, by the fields
+of their templates."""
 _SHARED = {"Keystone", "Glance", "Placement", "Neutron", "Nova", "Cinder"}
 CLOUDS = {"OpenStackControlPlane", "ControlPlane"}
 _CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")

@@ -47,7 +47,9 @@ def test_every_service_has_cases() -> None:
 
 def test_no_golden_without_its_case() -> None:
     goldens = {path for folder in FOLDERS for path in folder.glob("*.golden.yaml")}
-    assert goldens == {case.with_suffix(".golden.yaml") for case in CASES}
+    # A case without its golden fails in `test_case`, which says how to make it.
+    orphans = goldens - {case.with_suffix(".golden.yaml") for case in CASES}
+    assert not orphans, "delete these, or give each its manifest"
 
 
 def test_at_most_three_cases_a_service() -> None:

@@ -44,7 +44,9 @@ OTHER_COMMANDS = ("docs/api/c5c3.md", "docs/reference/patches.md", "deploy/dashb
 
 
 def test_gitattributes_mark_what_is_generated(root: Path, files: dict[Path, str]) -> None:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=True).stdout
+    # With new files that are not added yet.
+    files_of_git = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(files_of_git, cwd=root, capture_output=True, text=True, check=True).stdout
     query = ["git", "check-attr", "--stdin", "-z", "linguist-generated"]
     output = subprocess.run(query, cwd=root, input=listed, capture_output=True, text=True, check=True).stdout
     fields = output.strip("\0").split("\0")

@@ -53,7 +53,7 @@ def test_each_api_knows_its_type_in_the_catalog(service: str) -> None:
 
 def test_all_services_that_check_tokens_are_tried() -> None:
     checking = {path.parts[-3] for path in SERVICES_FOLDER.glob("*/cases/full.golden.yaml") if any(_sections(path))}
-    assert checking == TYPES.keys()
+    assert checking == TYPES.keys(), "add the service to TYPES, with its types in the catalog"
 
 
 def test_the_two_apis_of_heat_have_types_of_their_own() -> None:

@@ -15,10 +15,11 @@ from openstack_operator.services import controlplane
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.testing import context
+from tests.fields import OFF_BY_DEFAULT
 
 THREE = {"mariadb": {"replicas": 3}}
 EXTERNAL = {"provider": "external", "external": {"host": "db.example.org", "secretRef": {"name": "db"}}}
-OPTIONAL = ("cinder", "heat", "horizon", "barbican", "designate", "octavia", "cortex")
+OPTIONAL = ("cinder", *OFF_BY_DEFAULT, "cortex")
 BY_HANDLE = {each.resource.handle: each for each in SERVICES}
 
 

@@ -16,7 +16,7 @@ from openstack_operator.registry import SERVICES
 from openstack_operator.services.controlplane import c5c3
 from openstack_operator.yaml_text import load
 from tests.field_effects import RELEASES, Leaves, changes, check, resulting_leaves, row, with_field
-from tests.fields import HANDED_ON, KINDS, ROOT, description
+from tests.fields import HANDED_ON, KINDS, OFF_BY_DEFAULT, ROOT, description
 
 OURS, THEIRS = "OpenStackControlPlane", "ControlPlane"
 BASE: Mapping[str, dict[str, Any]] = {
@@ -39,14 +39,6 @@ TEMPLATES = {
 }
 RUNS = {"mariadb", "rabbitmq", "memcached", "ovn", "keystone", "glance", "placement", "neutron", "nova"}
 """Without a word."""
-OURS_ALONE = {
-    "barbican": "Barbican",
-    "heat": "Heat",
-    "horizon": "Horizon",
-    "designate": "Designate",
-    "octavia": "Octavia",
-}
-"""Services that c5c3's manifests do not name."""
 KIND = {name: kind for part in TEMPLATES.values() for name, kind in part.items()}
 
 
@@ -126,7 +118,7 @@ HIGHLY_AVAILABLE: Leaves = {
                 {f"{kind}/{name} ": True},
                 *(f"{kind}/{name} ", f"{kind}Ready", *BESIDE.get(name, ())),
             )
-            for name, kind in OURS_ALONE.items()
+            for name, kind in OFF_BY_DEFAULT.items()
         ),
         row(
             OURS,
@@ -464,7 +456,7 @@ def cases() -> Iterator[ParameterSet]:
         for obj in load(path)
     ]
     for door in (OURS, THEIRS):
-        for name, kind in (KIND | OURS_ALONE if door == OURS else KIND).items():
+        for name, kind in (KIND | OFF_BY_DEFAULT if door == OURS else KIND).items():
             specs = [obj["spec"] for obj in found if obj["kind"] == kind and obj.get("spec") and "status" not in obj]
             path = at(door, name)
             yield pytest.param(
@@ -474,7 +466,7 @@ def cases() -> Iterator[ParameterSet]:
 
 @pytest.mark.parametrize(("door", "name", "path", "specs"), [*cases()])
 def test_all_a_template_says_is_handed_on(door: str, name: str, path: str, specs: list[dict[str, Any]]) -> None:
-    kind = (KIND | OURS_ALONE)[name]
+    kind = (KIND | OFF_BY_DEFAULT)[name]
     resource = next(each.resource for each in SERVICES if each.resource.kind == kind)
     assert specs
     for spec in specs:

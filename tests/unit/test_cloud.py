@@ -14,6 +14,7 @@ import yaml
 from images import catalog
 from images.registry import prefix
 from openstack_operator import __version__
+from tests.fields import OFF_BY_DEFAULT
 from tools.cloud import __main__ as command
 from tools.cloud import deploy, own, view
 from tools.cloud.session import APPLIED, MINIMAL, Session
@@ -110,6 +111,10 @@ def test_a_machine_without_kubectl_is_told_of_the_one_that_is_there(
     monkeypatch.setenv("PATH", str(sample.parent))
     text = command.next_steps({"floating_ip": "172.24.4.10"}, None, sample)
     assert f"-m tools.localcluster kubectl apply --server-side -f {APPLIED}" in text
+
+
+def test_images_of_services_off_by_default_wait_until_these_are_enabled() -> None:
+    assert not {*OFF_BY_DEFAULT} - {*deploy.OPTIONAL}, "add the service to OPTIONAL in tools/cloud/deploy.py"
 
 
 def test_kolla_needs_only_the_operator_from_here(sample: Path) -> None:
