@@ -153,7 +153,7 @@ REFUSALS = [
         "Placement",
         {"dependsOn": [{"kind": "Keystone", "name": "keystone", "condition": "Raedy"}]},
         "spec.dependsOn[0].condition",
-        "a Keystone never has the condition 'Raedy'; did you mean Ready?",
+        "Keystone has no condition 'Raedy'; did you mean Ready?",
     ),
     Refusal(
         "itself",

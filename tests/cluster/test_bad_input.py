@@ -474,13 +474,13 @@ async def test_a_login_to_an_external_server_is_named_while_it_lacks_keys(cluste
         )
         await cluster.change(SECRET, "db", "/data/host", "b3RoZXI=")
         async with nothing_changes(cluster):
-            moved = "and this is other:3306/placement; move them and delete Secret 'placement-db'"
+            moved = "not other:3306/placement; move them and delete Secret 'placement-db'"
             await said(cluster, "Placement", "placement", moved, reason="InvalidSpec")
         await cluster.delete(SECRET, "placement-db")
         await cluster.ready(placement, "placement")
         unknown = [{"kind": "Memcached", "name": "cache", "condition": "SunReady"}]
         await cluster.change(placement, "placement", "/spec/dependsOn", unknown)
-        fault = "spec.dependsOn[0].condition: a Memcached never has the condition 'SunReady'; "
+        fault = "spec.dependsOn[0].condition: Memcached has no condition 'SunReady'; "
         await said(cluster, "Placement", "placement", fault, reason="InvalidSpec")
         assert await listed(cluster, DEPLOYMENT), "what runs is left alone"
 

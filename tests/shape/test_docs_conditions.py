@@ -92,9 +92,7 @@ def test_fields_may_wait_for_each_condition() -> None:
     known = {kind: set(types.split()) for kind, types in CONDITION_TYPES.items()}
     assert not differences(known), "CONDITION_TYPES in plan/condition_types.py has to list the conditions of all cases"
     assert all(not condition_fault("Keystone", type_) for type_ in OF_MANY_KINDS)
-    assert condition_fault("Keystone", "APIReay") == (
-        "a Keystone never has the condition 'APIReay'; did you mean APIReady?"
-    )
+    assert condition_fault("Keystone", "APIReay") == ("Keystone has no condition 'APIReay'; did you mean APIReady?")
 
 
 def test_the_conditions_of_all_kinds_are_described() -> None:

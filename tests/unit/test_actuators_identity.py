@@ -523,7 +523,7 @@ def test_users_that_need_the_same_project_at_once_share_it(keystone: Identity, u
     ("spec", "message"),
     [
         ({"roles": ["amdin"]}, r"spec\.roles: there is no role 'amdin' in Keystone; see `openstack role list`"),
-        ({"domain": "Nowhere"}, r"spec\.domain: there is no domain 'Nowhere'"),
+        ({"domain": "Nowhere"}, r"spec\.domain: Keystone has no domain 'Nowhere'"),
     ],
 )
 def test_a_missing_prerequisite_is_named(url: str, spec: dict[str, Any], message: str) -> None:

@@ -34,7 +34,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.fernet.maxActiveKeys",
         (
             "3 keys, rotated each 1 h (rotationSchedule), read a token for 1 h, and tokens last 3 d (token.expiration"
-            " 1 d and allow_expired_window 2 d): users and long operations get 401;  74 are more than 32, rotate"
+            " 1 d and allow_expired_window 2 d): users and long operations get 401; 74 exceeds the limit of 32, rotate"
             " each 3 d or less often, or let tokens end sooner"
         ),
     ),
@@ -44,7 +44,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "spec.fernet.maxActiveKeys",
         (
             "read a token for 1 d, and tokens last 2 d 1 h (token.expiration 1 h and allow_expired_window 2 d): users"
-            " and long operations get 401;  set it to 5, rotate"
+            " and long operations get 401; set it to 5, rotate"
         ),
     ),
     (
@@ -129,7 +129,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "MariaDB",
         {**GIB, "config": {"mysqld": {"innodb-buffer-pool-size": "1G"}}},
         "spec.config.mysqld.innodb-buffer-pool-size",
-        "1Gi is too much for spec.resources.limits.memory 1Gi, which has to be 1229Mi or more",
+        "1Gi is too much for spec.resources.limits.memory 1Gi, which needs 1229Mi or more",
     ),
     (
         "MariaDB",
@@ -143,7 +143,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "Etcd",
         {"quota": "2Gi"},
         "spec.quota",
-        "2Gi is too much for spec.storageSize 1Gi, which has to be 2253Mi or more",
+        "2Gi is too much for spec.storageSize 1Gi, which needs 2253Mi or more",
     ),
     (
         "RabbitMQ",
@@ -167,7 +167,7 @@ TOGETHER: list[tuple[str, dict[str, Any], str, str]] = [
         "PKI",
         {"authorityLifetime": "30d", "certificateLifetime": "1d", "overlap": "7d"},
         "spec.overlap",
-        "programs trust a new authority for 5 d before it signs; choose that",
+        "programs trust a new authority for at most 5 d before it signs; choose that or less",
     ),
     (
         "CredentialRotation",
