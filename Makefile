@@ -94,7 +94,7 @@ AGAIN ?=
 WORKERS ?= 3
 .PHONY: layers
 layers: venv
-	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/cluster
+	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/schedules tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -105,7 +105,7 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 .PHONY: test-long
 test-long: venv ## Searches of `make test` with many inputs in place of few: seeds, examples of hypothesis, Secrets, fuzzing
 	$(PY) -m tools.localcluster build --only apiserver
-	OPENSTACK_OPERATOR_LONG=1 $(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 -m 'search or hypothesis' tests/unit tests/agents tests/shape tests/cluster
+	OPENSTACK_OPERATOR_LONG=1 $(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 -m 'search or hypothesis' tests/unit tests/agents tests/shape tests/schedules tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once

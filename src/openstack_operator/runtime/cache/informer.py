@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Sequence
 from typing import Literal, NoReturn
 
@@ -13,6 +12,7 @@ import structlog
 
 from ...plan import SpecError, Transient
 from .. import metrics
+from ..clock import boottime
 from ..kubernetes.client import PAGE, SILENCE, Client
 from ..kubernetes.discovery import Discovery
 from ..kubernetes.errors import Forbidden, Missing, ResourceExpired, TooLarge, WatchSilent
@@ -125,7 +125,7 @@ class Informer:
 
     def list_again(self) -> None:
         """List the watched objects again, because the store dropped some; once a minute at most."""
-        if time.monotonic() - self._listed > _LIST_AGAIN:
+        if boottime() - self._listed > _LIST_AGAIN:
             self._list_requested.set()
 
     def start_over(self) -> None:
@@ -178,7 +178,7 @@ class Informer:
                     await self._list()
                     if self._epoch != self._client.history.epoch:
                         continue
-                    self._listed = time.monotonic()
+                    self._listed = boottime()
                     self._set_served(served=True)
                 elif not await self._is_current():
                     self._version = ""

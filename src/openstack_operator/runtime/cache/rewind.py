@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable
 from typing import NoReturn
 
@@ -49,7 +48,7 @@ class Rewinds:
             await self._happened.wait()
             self._happened.clear()
             await self._learn_again()
-            now = time.monotonic()
+            now = loop.time()
             pause, last = self._first_pause if now - last > _CALM else min(2 * pause, _LONGEST_PAUSE), now
             await asyncio.sleep(pause)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Self, cast
 
@@ -16,11 +15,13 @@ from ...kube import MANAGED_BY
 from ...kubeconfig import Connection, connection
 from ...plan import Object, SpecError, Transient
 from .. import metrics
+from ..clock import now
 from .bodies import APPLY, encode_body
 from .errors import Missing, TooLarge, WatchSilent, error_of, naming_role, retry_after
 from .history import History
 from .kinds import POD, UNFENCED, Kind
 from .limits import cut_deep
+from .sent_writes import SentWrites
 from .transport import INFORMER, Transport
 
 FIELD_MANAGER = MANAGED_BY
@@ -64,6 +65,7 @@ class Client:
         """Requests made that may change something."""
         self.history = History()
         """Versions of the objects in its answers; clients of the same server may share it."""
+        self.sent_writes = SentWrites()
         self._read_timeouts: dict[str, float] = {}
         """Seconds to wait for the answer to a request that was late the last time, by its method and path."""
         self.fence: Callable[[], None] = lambda: None
@@ -333,8 +335,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         fenced: bool = True,
     ) -> httpx.Response:
-        if method != "GET":
-            self.writes += 1
+        self.writes += method != "GET"
         extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
         content = None if body is None else encode_body(body, content_type)
         headers = {**(headers or {}), "Content-Type": content_type} if content else headers
@@ -342,7 +343,7 @@ class Client:
         for attempt in range(_PATIENCE):
             try:
                 with metrics.REQUEST_SECONDS.labels(method).time():
-                    response = await self._http.request(
+                    sending = self._http.request(
                         method,
                         path,
                         params=params,
@@ -351,6 +352,7 @@ class Client:
                         extensions=extensions,
                         timeout=self._timeout(request),
                     )
+                    response = await (self.sent_writes.finish(sending) if extensions else sending)
                 self._read_timeouts.pop(request, None)
             except httpx.TransportError as error:
                 metrics.REQUESTS.labels("<error>", method).inc()
@@ -381,7 +383,7 @@ class Client:
 
     async def _wait_or_raise(self, response: httpx.Response, content: bytes, request: str, attempt: int) -> None:
         """Raise what an answer means; where a server is overloaded and says how long, wait instead."""
-        wait = retry_after(response.headers.get("Retry-After", ""), datetime.now(UTC))
+        wait = retry_after(response.headers.get("Retry-After", ""), now())
         if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
             raise error_of(response.status_code, content, request)
         await asyncio.sleep(wait)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -28,6 +28,8 @@ from .passes import Engine, Result
 from .report import Report
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+T = TypeVar("T")
 
 FINALIZER = "openstack.k8s.io/cleanup"
 _REMOVE_AGAIN = 5.0
@@ -94,7 +96,7 @@ class ActuatorReconciler:
     async def _ensure(self, request: Request, resource: Cached, context: Context[Any]) -> Outcome:
         """Make the remote side as the spec says, and return what else the actuator observed of it."""
         loop = asyncio.get_running_loop()
-        changes = await loop.run_in_executor(self._threads, self._actuator.ensure, context)
+        changes = await loop.run_in_executor(self._threads, self._fenced(self._actuator.ensure), context)
         for change in changes:
             metrics.CHANGES.labels(request.kind).inc()
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
@@ -103,6 +105,17 @@ class ActuatorReconciler:
         if self._actuator.observe is None:
             return Outcome()
         return await loop.run_in_executor(self._threads, self._actuator.observe, context)
+
+    def _fenced(self, change: Callable[[Context[Any]], T]) -> Callable[[Context[Any]], T]:
+        """Return a change of the remote side that begins only while this process may act: it may have been frozen since
+        it planned the change, and another replica has changed the remote side meanwhile.
+        """
+
+        def change_as_leader(context: Context[Any]) -> T:
+            self._engine.world.client.fence()
+            return change(context)
+
+        return change_as_leader
 
     async def _warn_of_recreation(self, request: Request, resource: Cached, changes: Iterable[str]) -> None:
         """Write an Event about what existed on the remote side for the present spec, and had to be created again."""
@@ -161,7 +174,8 @@ class ActuatorReconciler:
         context = None if twin or returns else await self._removal_context(request, resource)
         if context is not None:
             try:
-                await asyncio.get_running_loop().run_in_executor(self._threads, self._actuator.remove, context)
+                remove = self._fenced(self._actuator.remove)
+                await asyncio.get_running_loop().run_in_executor(self._threads, remove, context)
             except Transient as error:
                 verdict = Verdict(State.PROGRESSING, f"deleting: {error}", "Deleting")
                 await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))

@@ -35,6 +35,8 @@ APPLIED = "openstack.k8s.io/applied"
 
 _STRANGER = "exists but was not created by the operator; delete or rename it"
 _CLUSTER_IP = "ClusterIP"
+_CONFLICTED = 5.0
+"""Seconds after which to write again what a conflict kept from being written."""
 _UNWATCHED = 60.0
 """Seconds after which to look again at something without a watch."""
 
@@ -228,6 +230,8 @@ class Applier:
         try:
             written = await self._world.client.apply(POD, body)
         except (Conflict, Missing):
+            # Of a pod that others write to all the time no watch may tell.
+            self._recheck_in(_CONFLICTED)
             return desired
         new = trimmed(msgspec.json.encode(written), POD)
         self._world.pods.put(new, by=self._request)

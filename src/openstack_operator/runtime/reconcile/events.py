@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import structlog
 
@@ -12,6 +11,7 @@ from ...kube import MANAGED_BY, POD_REASONS, conditions, plain
 from ...kube.pod_reasons import PROBE
 from ...plan import PROGRESSING, RECOVERY, Object, SpecError, Transient
 from ..cache.entries import Cached
+from ..clock import now
 from ..kubernetes.client import Client
 from ..kubernetes.kinds import EVENT, Kind
 
@@ -100,13 +100,13 @@ class Recorder:
         self._latest[meta.uid] = reason, note
         log = _log.warning if type_ == "Warning" else _log.info
         log("event", kind=kind.handle, namespace=meta.namespace, name=meta.name, reason=reason, note=note)
-        now = datetime.now(UTC)
-        seconds = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = now()
+        seconds = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
         event = {
             "apiVersion": EVENT.api_version,
             "kind": EVENT.kind,
             "metadata": {"name": f"{meta.name[:200]}.{secrets.token_hex(8)}", "namespace": meta.namespace},
-            "eventTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "eventTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             # `kubectl get events --sort-by=.lastTimestamp` shows one without as the oldest.
             "firstTimestamp": seconds,
             "lastTimestamp": seconds,

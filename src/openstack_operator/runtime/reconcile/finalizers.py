@@ -12,6 +12,7 @@ from ...plan.steps import WORKLOADS
 from ..cache.entries import Cached, Meta, Request, entry
 from ..cache.plans import NoRecreator
 from ..cache.world import World
+from ..clock import now as wall_time
 from ..clock import steady
 from ..kubernetes.errors import Conflict, Missing
 from ..kubernetes.kinds import Kind
@@ -171,7 +172,7 @@ def delay(world: World, item: Cached) -> timedelta:
         return timedelta()
     now = steady()
     known_since = world.deletions.setdefault(item.meta.uid, now)
-    return max(datetime.now(UTC) - datetime.fromisoformat(since), now - known_since)
+    return max(wall_time() - datetime.fromisoformat(since), now - known_since)
 
 
 async def _write(

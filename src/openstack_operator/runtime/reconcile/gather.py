@@ -6,7 +6,6 @@ import base64
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, cast
 
 import pydantic
@@ -30,6 +29,7 @@ from ..cache.entries import Cached, Request
 from ..cache.nodes import Nodes
 from ..cache.trimmed_pods import seen_by_plans, without_image
 from ..cache.world import World
+from ..clock import now
 from ..guards.judgement import spec_faults
 from ..guards.secret_sharing import SecretSharing
 from ..kubernetes.errors import not_permitted
@@ -133,7 +133,7 @@ class Gatherer:
             nodes=Nodes(self._world.nodes),
             generation=owner.meta.generation,
             annotations=owner.meta.annotations,
-            now=datetime.now(UTC),
+            now=now(),
             draw=lambda: secrets.token_urlsafe(24),
             domain=self._domain,
             is_ipv6=self._is_ipv6,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 
 from ...plan import State, Verdict
 from ..cache.entries import Cached, Request
+from ..clock import now
 
 
 @dataclass
@@ -19,7 +20,7 @@ class GracePeriod:
 
     seconds: float
     clock: Callable[[], float] = time.monotonic
-    wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    wall_clock: Callable[[], datetime] = now
     _ends: dict[Request, float] = field(default_factory=dict[Request, float])
     """Time by resource from which on what it lacks counts as missing."""
     _complete: set[Request] = field(default_factory=set[Request])

@@ -21,6 +21,7 @@ from ..kubernetes.errors import Forbidden, LeadershipLostError
 from .apply_cache import ApplyCache
 from .finalizers import finish_deletions
 from .gather import Gatherer
+from .planning import Planner, make_plan
 from .report import INTERNAL, Report, Reporter
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
@@ -55,6 +56,7 @@ class Engine:
     reporter: Reporter
     apply_cache: ApplyCache = field(default_factory=ApplyCache)
     outlook: Outlook = lambda verdict: verdict
+    planner: Planner = make_plan
 
 
 class Pass(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from threading import Thread
 from typing import Any
@@ -15,6 +16,8 @@ LONGEST = 10
 _LOOK = 1.0
 """Seconds between looks at a plan. The looks are counted, so that a process that was frozen loses one and not all."""
 
+Planner = Callable[[Service, Context[Any]], Awaitable[Plan]]
+"""A function that returns the plan of a service as `make_plan` does."""
 _Outcome = tuple[Plan | None, Exception | None]
 
 

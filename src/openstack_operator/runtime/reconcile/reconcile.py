@@ -47,7 +47,6 @@ from .finalizers import PATIENCE, comes_back, delay, drop, finish_deletions, is_
 from .gather import Gathered, parse
 from .observers import Observer
 from .passes import Engine, Result
-from .planning import make_plan
 from .pod_deletions import PodDeleter
 from .report import Report
 from .teardown import FINALIZER, Teardown
@@ -82,7 +81,7 @@ class Reconciler:
         self._service = service
         self._engine = engine
         self._observer = observer
-        self._teardown = Teardown(service, engine.world, engine.gatherer) if service.teardown else None
+        self._teardown = Teardown(service, engine.world, engine.gatherer, engine.planner) if service.teardown else None
 
     async def reconcile(self, request: Request, resource: Cached) -> Result:
         """Make one pass, and report its outcome, whatever it was, except for Transient and unforeseen errors."""
@@ -117,7 +116,7 @@ class Reconciler:
         """Return the plan, and the context with what was observed for it."""
         if self._service.observes:
             context = replace(context, facts=await self._observer.observe(self._service.observes, context))
-        plan = await make_plan(self._service, context)
+        plan = await self._engine.planner(self._service, context)
         self._engine.world.plans.settle(request, resource.meta.uid, plan.objects)
         return context, plan
 

@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -18,7 +17,8 @@ from ...plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Ver
 from ...plan.times import past_stamp
 from ..cache.entries import Cached, Request, entry
 from ..cache.world import World
-from ..kubernetes.errors import Conflict, Missing
+from ..clock import now
+from ..kubernetes.errors import Missing
 from ..rollout.running_release import running_release
 from ..rollout.still_serving import still_serves_without_plan
 from .events import Recorder
@@ -155,7 +155,9 @@ class Reporter:
                 _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
 
     async def _write(self, request: Request, resource: Cached, new: Object) -> bool:
-        """Write a status, and return False if the resource is gone. Raises SpecError and Transient."""
+        """Write a status, and return False if the resource is gone. Raises SpecError and Transient: a Conflict shows a
+        new resource of this name, which the watch will report, or that others write to this one all the time.
+        """
         kind = self.world.resource(request.kind)
         body = {
             "apiVersion": kind.api_version,
@@ -166,7 +168,7 @@ class Reporter:
         }
         try:
             written = await self.world.client.apply_status(kind, body)
-        except (Missing, Conflict):
+        except Missing:
             self.forget(request)
             return False
         self._pending.pop(request, None)
@@ -317,10 +319,10 @@ def _condition(name: str, verdict: Verdict, before: Mapping[str, Any] | None, ge
         "message": plain(verdict.message)[:_MESSAGE],
         "observedGeneration": generation,
         # Whoever may write a status may have written any time into it; and the clock may have been put back.
-        "lastTransitionTime": past_stamp(earlier, datetime.now(UTC)) if _STAMP.fullmatch(earlier) else stamp(),
+        "lastTransitionTime": past_stamp(earlier, now()) if _STAMP.fullmatch(earlier) else stamp(),
     }
 
 
 def stamp() -> str:
     """Return the current time as metav1.Time."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return now().strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -12,7 +12,7 @@ from ..kubernetes.kinds import Kind
 from ..process import gather_errors
 from .finalizers import add, delete, drop, finish_deletion, remove_stuck_finalizer
 from .gather import Gatherer, parse
-from .planning import make_plan
+from .planning import Planner
 
 FINALIZER = "openstack.k8s.io/teardown"
 _FOREGROUND = "foregroundDeletion"
@@ -24,10 +24,11 @@ Children = tuple[tuple[Kind, Cached], ...]
 class Teardown:
     """Deletion in order, for a resource whose children need each other while they go."""
 
-    def __init__(self, service: Service, world: World, gatherer: Gatherer) -> None:
+    def __init__(self, service: Service, world: World, gatherer: Gatherer, planner: Planner) -> None:
         self._service = service
         self._world = world
         self._gatherer = gatherer
+        self._make_plan = planner
 
     async def hold(self, request: Request, resource: Cached) -> Cached:
         """Return the resource with the finalizer that keeps it until its teardown is done."""
@@ -65,7 +66,7 @@ class Teardown:
             spec = parse(self._service.resource, resource.decode())
             gathered = await self._gatherer.gather(self._service.resource, resource, spec)
             context: Context[Any] = gathered.context
-            plan = None if gathered.missing else await make_plan(self._service, context)
+            plan = None if gathered.missing else await self._make_plan(self._service, context)
             return plan, gathered.children
         except (SpecError, LookupError, ValueError):
             # A plan that fails, be it a fault of ours, must not keep the user from getting rid of the resource.

@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from threading import Thread
 
 import structlog
 
 from ...plan import Object, SpecError, Transient
 from .. import metrics
-from ..clock import boottime
+from ..clock import boottime, now
 from ..kubernetes.client import Client
 from ..kubernetes.errors import Conflict, LeadershipLostError, Missing
 from ..kubernetes.history import number
@@ -90,8 +89,8 @@ class Leader:
                 each.cancel()
             # The work has stopped before the lease goes to another.
             await asyncio.gather(task, renewal, return_exceptions=True)
-            self._until = -math.inf
-            if not lost:
+            remaining, self._until = self._until - self._clock(), -math.inf
+            if not lost and await self._writes_end(remaining):
                 await self._give_up_lease()
         if lost:
             raise self._lost()
@@ -225,6 +224,14 @@ class Leader:
             self._last_written = written, acquired, transitions
             self._observed = written, self._clock()
 
+    async def _writes_end(self, seconds: float) -> bool:
+        """Return True once the server has carried out all that was sent to it; the next leader would not expect it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await self._client.sent_writes.end()
+                return True
+        return False
+
     async def _give_up_lease(self) -> None:
         """Let another replica start at once; without this it waits for the lease to lapse."""
         with contextlib.suppress(Transient, SpecError, TimeoutError):
@@ -251,4 +258,4 @@ class Leader:
 
 def _now() -> str:
     """Return the current time as metav1.MicroTime."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

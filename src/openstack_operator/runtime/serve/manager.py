@@ -29,6 +29,7 @@ from ..reconcile.finalizers import is_deletion_pending
 from ..reconcile.gather import Gatherer
 from ..reconcile.observers import Observer
 from ..reconcile.passes import Engine, ErrorBoundary, Pass
+from ..reconcile.planning import Planner, make_plan
 from ..reconcile.reconcile import Reconciler
 from ..reconcile.report import PATIENCE, Patience, Reporter
 from ..rollout.gate import BLOCKING
@@ -72,6 +73,7 @@ class Manager:
         release_versions: Callable[[], object] = tuple,
         permissions: Permissions = NO_PERMISSIONS,
         discovery_period: float = PERIOD,
+        planner: Planner = make_plan,
     ) -> None:
         """Require that `release_versions` returns another value once a release file has changed. `discovery_period` is
         the number of seconds between two looks at the kinds that the API serves.
@@ -92,13 +94,12 @@ class Manager:
         self._wakeups = Wakeups(self.world, node_claims, self.world.plans.kinds)
         self.cluster_domain = domain
         self._client, self._leader, self._ports = client, leader, ports
-        self._workers, self._release_versions = workers, release_versions
+        self._workers, self._release_versions, self._active = workers, release_versions, False
         self._queues: dict[str, WorkQueue[Request]] = {}
-        self._active = False
         operator_namespace = leader.namespace if leader else MANAGED_BY
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services, is_ipv6=is_ipv6)
         reporter = Reporter(self.world, Recorder(client), self._wake, patience, version)
-        engine = self.engine = Engine(self.world, node_claims, gatherer, reporter)
+        engine = self.engine = Engine(self.world, node_claims, gatherer, reporter, planner=planner)
         self._rewinds = Rewinds(self.world, self._judge_anew)
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")

@@ -1,0 +1,34 @@
+"""Writes that were sent: the server carries them out, even after their callers were canceled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import httpx2 as httpx
+
+
+class SentWrites:
+    """The writes of one client that are not answered yet."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[httpx.Response]] = set()
+
+    async def finish(self, sending: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+        """Return the answer to a write. A caller that is canceled does not wait for it, but the write goes on."""
+        task = asyncio.ensure_future(sending)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    async def end(self) -> None:
+        """Return once all of them are answered, also those whose callers were canceled."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _forget(self, task: asyncio.Task[httpx.Response]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            # Its caller may be gone: then the error has no other reader.
+            task.exception()
