@@ -179,7 +179,7 @@ def test_preview_names_a_mistyped_image_and_the_tags_of_nodes() -> None:
 
 
 def test_preview_names_each_resource_that_sets_the_same_image() -> None:
-    resources = [
+    resources: list[Any] = [
         {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": {"image": LOADED}}
         for kind, name in (("Memcached", "a"), ("Memcached", "b"))
     ]

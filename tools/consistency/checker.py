@@ -258,8 +258,8 @@ class _Check:
         """Find reads that lack what was acknowledged before they began; return these pairs of reader and writer."""
         earliest: dict[int, list[tuple[int, int]]] = {}
         for key, order in self.orders.items():
-            best = (1 << 62, -1)
-            column = [best]
+            best: tuple[int, int] = (1 << 62, -1)
+            column: list[tuple[int, int]] = [best]
             for value in reversed(order):
                 writer = self.writers[key].get(value)
                 if writer is not None and self.history[writer].outcome is Outcome.OK:
