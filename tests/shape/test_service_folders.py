@@ -24,7 +24,8 @@ def service_folders(root: Path) -> list[Path]:
 
 
 def program_folders(root: Path) -> set[str]:
-    return {path.parent.name for path in (package(root) / "agents").glob("*/*.*")}
+    files = (package(root) / "agents").glob("*/*.*")
+    return {path.parent.name for path in files if path.parent.name != "__pycache__"}
 
 
 def programs_named_in(folder: Path, programs: set[str]) -> Iterator[tuple[str, str]]:
