@@ -72,7 +72,7 @@ def _tls(name: str) -> Mapping[str, Any]:
 
 
 _PASSWORD = {"bootstrap": {"adminPasswordSecretRef": {"name": "line-break"}}}
-_OWN_LINE = "is no text of one line; remove the final line break (printf, not echo)"
+_OWN_LINE = "must be a single line; remove the final line break (printf, not echo)"
 _DAY = timedelta(days=1)
 
 _EXAMPLE = "-----BEGIN CERTIFICATE-----\n…\n-----END CERTIFICATE-----\n"

@@ -95,7 +95,7 @@ def test_answers_of_a_vault_are_not_in_the_log() -> None:
 
     assert problem(KeyManager(Forbidden("internal-7f3a"))).startswith("Vault denies access: check roleIdRef")
     text = problem(KeyManager(RuntimeError("internal-7f3a")))
-    assert text.startswith("it does not answer like a Vault (RuntimeError)")
+    assert text.startswith("the server does not answer like Vault (RuntimeError)")
     assert "internal" not in text
     assert "(KeyError)" in problem(KeyManager(KeyError("internal-7f3a")))
     assert "another secret" in problem(KeyManager(loses=True))

@@ -216,7 +216,7 @@ async def test_a_missing_secret_or_reference_leaves_workloads_as_they_are(cluste
             await said(cluster, kind, name, words, reason="MissingReference")
         await cluster.change(SECRET, "mine", "/data/password", "gGh1aA==")
         await said(
-            cluster, "Keystone", "keystone", f"spec.{path}.key: ", "is no text of one line", reason="MissingReference"
+            cluster, "Keystone", "keystone", f"spec.{path}.key: ", "must be a single line", reason="MissingReference"
         )
         await cluster.change(SECRET, "mine", "/data/password", "Y2hvc2Vu")
         await cluster.ready(CONTROL_PLANE, "cloud")

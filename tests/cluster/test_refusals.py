@@ -213,7 +213,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
         "Cinder",
         {"backends": [{"name": "a", "type": "lvm", "lvm": {"device": "/dev/vdb", "loopFile": {}}}]},
         "spec.backends[0].lvm.loopFile",
-        "keep one",
+        "device and loopFile exclude each other",
     ),
     (
         "Cinder",

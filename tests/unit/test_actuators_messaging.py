@@ -594,7 +594,7 @@ def test_hashes_as_rabbitmq_documents_them() -> None:
 def test_an_alarm_that_blocks_publishers_is_reported_after_the_rest_is_done(broker: Broker, ctx: Context[Any]) -> None:
     broker.nodes[0] |= {"disk_free_alarm": True, "disk_free": 300 << 20, "disk_free_limit": 500_000_000}
     with pytest.raises(
-        Transient, match=r"rabbitmq-server-0: 300 MiB of its volume are free, less than the limit of the limit of 476"
+        Transient, match=r"rabbitmq-server-0: 300 MiB of its volume are free, less than the limit of 476"
     ):
         VHOST.ensure(ctx)
     assert "nova-cell1" in broker.vhosts

@@ -217,5 +217,7 @@ def test_missing_parts_of_a_copied_rook_secret_are_named() -> None:
     ],
 )
 def test_a_login_of_several_lines_is_refused(login: dict[str, str], client: Any, field: str) -> None:
-    with pytest.raises(Incomplete, match=rf"spec\.rbd\.cephSecretRef: key '{field}' of Secret .* no text of one line"):
+    with pytest.raises(
+        Incomplete, match=rf"spec\.rbd\.cephSecretRef: key '{field}' of Secret .* must be a single line"
+    ):
         of_rook({**ROOK, **login}, **client)

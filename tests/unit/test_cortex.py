@@ -63,8 +63,11 @@ def test_without_a_word_it_ranks_for_nova_by_memory_and_processors() -> None:
 @pytest.mark.parametrize(
     ("pipelines", "path"),
     [
-        ({"nova": {"filters": [{"name": "RAMFilter"}]}}, r"nova\.filters\[0\]\.name: there is no 'RAMFilter'"),
-        ({"cinder": {"enabled": True, "weighers": [{"name": "X"}]}}, r"cinder\.weighers\[0\]\.name: there is no 'X'"),
+        ({"nova": {"filters": [{"name": "RAMFilter"}]}}, r"nova\.filters\[0\]\.name: the image has no 'RAMFilter'"),
+        (
+            {"cinder": {"enabled": True, "weighers": [{"name": "X"}]}},
+            r"cinder\.weighers\[0\]\.name: the image has no 'X'",
+        ),
     ],
 )
 def test_a_filter_nobody_has_is_named(pipelines: Any, path: str) -> None:
@@ -107,7 +110,7 @@ def test_the_reference_implementation_says_what_it_does_not_read() -> None:
     step = next(step for step in result if step.name == "Datasources")
     assert step.verdict
     assert step.verdict.ready
-    assert "reads no spec.database, spec.keystone, spec.datasources" in step.verdict.message
+    assert "does not use spec.database, spec.keystone, spec.datasources" in step.verdict.message
     assert set(config(result)) == {"listen", "pipelines"}
     told = [
         next(step for step in planned(each, secrets=SECRETS) if step.name == "Datasources") for each in (None, SEED)

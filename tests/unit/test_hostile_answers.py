@@ -277,7 +277,7 @@ def test_a_token_that_is_none_is_no_fault(token: str) -> None:
 
     with (
         http_server(Strange()) as url,
-        pytest.raises(Transient, match="the address of Keystone does not answer as Keystone does"),
+        pytest.raises(Transient, match="the address of Keystone does not answer like Keystone"),
     ):
         USER.ensure(wanted_user(f"{url}/v3"))
 
@@ -318,5 +318,5 @@ def test_any_row_is_an_outcome(at: int, rows: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize("rows", [[()], [(1, 2, 3)], [("nova_api",)], [(b"x", None, None)]])
 def test_a_server_that_is_no_mariadb_is_said_to_be_none(rows: list[tuple[Any, ...]], monkeypatch: Any) -> None:
     monkeypatch.setattr(sql, "Connection", Rows(0, rows).connect)
-    with pytest.raises(Transient, match="the address of MariaDB does not answer as MariaDB does"):
+    with pytest.raises(Transient, match="the address of MariaDB does not answer like MariaDB"):
         DATABASE.ensure(wanted_database())

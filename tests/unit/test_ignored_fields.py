@@ -72,7 +72,7 @@ def test_a_broker_whose_volumes_go_with_it_says_so_though_nobody_asked(release: 
     assert message("RabbitMQ", {**spec, "retention": "Retain"}, release, served=served).startswith(text)
     both = message("RabbitMQ", {**spec, "networkPolicies": {"enabled": True}}, release, served=served)
     assert text in both
-    assert "spec.networkPolicies.enabled: no policy" in both
+    assert "spec.networkPolicies.enabled: this operator's policies do not apply" in both
     assert message("RabbitMQ", {**spec, "retention": "Delete"}, release, served=served) == ""
     assert message("RabbitMQ", {}, release, served=served) == ""
 

@@ -171,7 +171,7 @@ def test_a_version_without_an_image_gives_way_to_another_later_one(release: Rele
     assert rolling
     assert not rolling.barrier, "the member would not serve before it is replaced"
     three["pods"] = three["pods"][1:]
-    with pytest.raises(SpecError, match=r"11.88 runs"):
+    with pytest.raises(SpecError, match=r"of the running 11.88"):
         made(release, THREE | NEW, **live(release, wrong), **three)
 
 
@@ -206,7 +206,7 @@ def test_a_single_server_without_an_image_can_be_taken_back(release: Release) ->
     back = made(release, OLD, **before, without_image=pods)
     assert server(back)["spec"]["template"]["metadata"]["labels"][kube.VERSION] == "10.11"
     for others in ([], [("StatefulSet", "mariadb-server", "10.11")]):
-        with pytest.raises(SpecError, match=r"11.8 runs"):
+        with pytest.raises(SpecError, match=r"of the running 11.8"):
             made(release, OLD, **before, without_image=others)
 
 

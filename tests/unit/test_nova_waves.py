@@ -581,7 +581,7 @@ def test_on_the_way_back_nodes_come_before_the_conductors(cloud: Cloud) -> None:
     cloud.kubelet()
     cloud.spec = {**cloud.spec, "release": OLD}
     assert (cloud.reconcile(), conductor()) == ([], NEW)
-    assert "nodes node0, node1 have nova-compute newer than 2025.1, and go back first" in cloud.says
+    assert "nodes node0, node1 with nova-compute newer than 2025.1: these go back first" in cloud.says
     assert cloud.wave() == ["node0", "node1"]
     assert conductor() == NEW
     cloud.settle(1)

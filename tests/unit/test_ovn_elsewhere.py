@@ -126,7 +126,7 @@ def test_a_node_of_this_cluster_gets_no_second_certificate(databases: Databases)
     assert "node-far.key" not in databases.files
     [verdict] = verdicts(made, "RemoteChassis")
     assert verdict.state is State.FAILED
-    assert verdict.message.startswith("spec.remoteChassis.nodes: far: a node of this cluster")
+    assert verdict.message.startswith("spec.remoteChassis.nodes: far: nodes of this cluster")
 
 
 def test_a_certificate_is_renewed_in_the_secret(databases: Databases) -> None:

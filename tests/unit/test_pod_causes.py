@@ -633,7 +633,7 @@ def test_a_pod_that_ends_hides_no_cause() -> None:
     crash = pod("api-5b9-b", **container(waiting("CrashLoopBackOff"), restarts=2, last=ended("no")))
     verdict = diagnose(workload(), [ends(120, 120), crash], after=60).verdict
     assert verdict.reason == "CrashLoop"
-    assert verdict.message.index("was killed") < verdict.message.index("is stopping")
+    assert verdict.message.index("cannot keep") < verdict.message.index("is stopping")
 
 
 def test_times_are_compared_as_times() -> None:

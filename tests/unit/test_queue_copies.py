@@ -115,7 +115,7 @@ def test_a_virtual_host_that_is_gone_is_waited_for(brokers: tuple[Broker, Broker
 def test_an_answer_of_another_server_changes_nothing(brokers: tuple[Broker, Broker, Api, Api]) -> None:
     blue, green, source, target = brokers
     blue.definitions = {"queues": "many", "exchanges": [], "bindings": []}
-    with pytest.raises(Transient, match="does not answer as RabbitMQ does"):
+    with pytest.raises(Transient, match="does not answer like RabbitMQ"):
         copy_queues(source, target, "nova")
     assert not green.imports
 

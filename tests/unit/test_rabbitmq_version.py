@@ -97,7 +97,7 @@ def test_a_version_without_an_image_can_be_taken_back(release: Release, replicas
     back = plan(context(RABBITMQ, spec, release=release, children=children, without_image=without_image))
     assert gate(back) is None
     live["status"]["updatedReplicas"] = 2
-    with pytest.raises(SpecError, match=r"4.2 runs"):
+    with pytest.raises(SpecError, match=r"of the running 4.2"):
         plan(context(RABBITMQ, spec, release=release, children=children, without_image=without_image))
 
 

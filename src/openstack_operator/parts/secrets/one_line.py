@@ -6,7 +6,7 @@ from ...plan import Incomplete
 
 
 def one_line(value: str, path: str, secret: str, key: str, *, advice: str = "") -> str:
-    """Return the value of a key. Raise Incomplete for the field at `path` if it is no text of one line: its second line
+    """Return the value of a key. Raise Incomplete for the field at `path` if it has several lines: its second line
     would be an option, an account or a section of its own.
     """
     if not value.isprintable():

@@ -191,7 +191,7 @@ class NeutronSpec(ServiceSpec, UsesPolicies, UsesLogging, UsesDatabase, UsesMess
     on_nodes = ("config",)
 
     mechanism: Literal["ovn", "ovs"] = "ovn"
-    """Implementation of the networks. Only ovn is supported; a condition reports ovs."""
+    """Implementation of the networks: only ovn is supported, and a condition reports ovs."""
     ovn: OVN = OVN()
     """OVN of the networks, for mechanism ovn."""
     ml2: ML2 = ML2()
