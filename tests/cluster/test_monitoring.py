@@ -90,7 +90,7 @@ async def test_a_cloud_is_ready_without_prometheus_and_watched_when_it_comes(clu
         await cluster.ready(CONTROL_PLANE, "cloud")
         told = conditions(await cluster.get(CONTROL_PLANE, "cloud") or {})["MonitoringReady"]
         assert told["status"] == "True"
-        assert "does not have podmonitors.monitoring.coreos.com and prometheusrules" in told["message"]
+        assert "lacks podmonitors.monitoring.coreos.com and prometheusrules" in told["message"]
 
         await install(map(definition, KINDS))
         expected = {"mariadb-server", "rabbitmq-server", "keystone-api", "glance-api", "placement-api", "neutron-api"}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from random import Random
 from typing import Any, cast
 
@@ -36,6 +37,29 @@ PROCESS: ContextVar[Process | None] = ContextVar("process", default=None)
 """The simulated process that a callback belongs to; None for the world around the operators."""
 
 
+class _Future(asyncio.Future[Any]):
+    """A future that has the same place in a set in each run: usually its address decides, which differs."""
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._number = number
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """A task that has the same place in a set in each run."""
+
+    def __init__(self, number: int, coroutine: Any, *, loop: asyncio.AbstractEventLoop, **options: Any) -> None:
+        # It enters the set of all tasks while it is made.
+        self._number = number
+        super().__init__(coroutine, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Time goes on to the next timer once nothing is ready. No threads, no sockets, no signals."""
 
@@ -46,11 +70,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.events = 0
         self.errors: list[str] = []
         """What nobody caught."""
+        self._numbers = count()
         self.set_exception_handler(self._note_error)
+        self.set_task_factory(self._make_task)
         self.clock = Clock(wall=self.wall_time, boottime=self.time)
         # Of BaseEventLoop, which asyncio's own loops use the same way.
         self._handles = cast("Any", self)._ready
         self._timers: list[asyncio.TimerHandle] = cast("Any", self)._scheduled
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(next(self._numbers), self)
+
+    def _make_task(self, loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+        return _Task(next(self._numbers), coroutine, loop=loop, **options)
 
     def time(self) -> float:
         return self._virtual_time

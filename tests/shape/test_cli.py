@@ -231,7 +231,7 @@ def test_strict_fails_for_warnings(tmp_path: Path, capsys: pytest.CaptureFixture
     manifest.write_text(f"{PLACEMENT}spec: {{}}\n")
     assert main(["validate", "-f", str(manifest)]) == 0
     assert main(["validate", "--strict", "-f", str(manifest)]) == 1
-    assert "MariaDB/mariadb is in none of the files" in capsys.readouterr().err
+    assert "MariaDB/mariadb is missing in the files" in capsys.readouterr().err
 
 
 @pytest.mark.seconds

@@ -235,7 +235,7 @@ def test_a_lost_encryption_key_comes_back_from_the_engine_s_configuration(releas
 
 def test_no_other_key_is_drawn_while_engines_run(release: Release) -> None:
     children = without_key(rolled_out(planned(release)), "heat-engine-config")
-    with pytest.raises(Incomplete, match="Secret 'heat-encryption' has no auth_encryption_key"):
+    with pytest.raises(Incomplete, match="Secret 'heat-encryption' has lost auth_encryption_key"):
         planned(release, children)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...plan import State, Verdict
 from ..cache.entries import Cached, Request
-from ..clock import now
+from ..clock import boottime, now
 
 
 @dataclass
@@ -19,7 +18,7 @@ class GracePeriod:
     """
 
     seconds: float
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = boottime
     wall_clock: Callable[[], datetime] = now
     _ends: dict[Request, float] = field(default_factory=dict[Request, float])
     """Time by resource from which on what it lacks counts as missing."""

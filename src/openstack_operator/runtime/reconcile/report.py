@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +16,7 @@ from ...plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Ver
 from ...plan.times import past_stamp
 from ..cache.entries import Cached, Request, entry
 from ..cache.world import World
-from ..clock import now
+from ..clock import boottime, now
 from ..kubernetes.errors import Missing
 from ..rollout.running_release import running_release
 from ..rollout.still_serving import still_serves_without_plan
@@ -100,7 +99,7 @@ class Reporter:
     patience: Patience = PATIENCE
     version: str = __version__
     """Version of this operator, as in `status.operatorVersion`."""
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = boottime
     _pending: dict[Request, float] = field(default_factory=dict[Request, float])
     """Time since which a status differs from the written one."""
 
