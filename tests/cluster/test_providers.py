@@ -221,7 +221,7 @@ async def test_no_secret_goes_where_it_does_not_allow(cluster: Cluster, root: Pa
         await login(cluster, "theirs")
         await cluster.create(MARIADB, "mariadb", **external("evil.example.org", "theirs"))
         condition = await cluster.ready(MARIADB, "mariadb", "InvalidSpec")
-        assert condition["message"].startswith("spec.external.secretRef: Secret 'theirs' may not be sent to evil.example.org")
+        assert condition["message"].startswith("spec.external.secretRef: Secret 'theirs' may not be sent to")
         assert condition["message"].endswith(f"can add evil.example.org to the Secret's annotation {ALLOWED_HOSTS}")
         assert await cluster.get(SECRET, "mariadb-admin") is None
         await cluster.change(SECRET, "theirs", "/metadata/annotations", {ALLOWED_HOSTS: "evil.example.org"})
@@ -241,7 +241,7 @@ async def test_no_password_becomes_an_accounts_where_it_does_not_allow(cluster: 
         await cluster.ready(RABBITMQ, "rabbitmq")
         await cluster.create(VHOST, "stolen", vhost="a", user="a", passwordSecretRef={"name": "theirs"})
         condition = await cluster.ready(VHOST, "stolen", "InvalidSpec")
-        assert condition["message"].startswith("spec.passwordSecretRef: Secret 'theirs' may not be sent to evil.example.org")
+        assert condition["message"].startswith("spec.passwordSecretRef: Secret 'theirs' may not be sent to")
         await cluster.delete(VHOST, "stolen")
 
         async def gone() -> bool:

@@ -135,7 +135,7 @@ def test_options_of_a_domain_win_over_those_the_operator_would_take(release: Rel
     ("entries", "path", "words"),
     [
         ([domain("default")], "spec.domains[0].name", "choose another name"),
-        ([domain("a"), domain("A")], "spec.domains[1].name", "number 0"),
+        ([domain("a"), domain("A")], "spec.domains[1].name", "entry 0"),
         ([domain(bindDN="cn=a")], "spec.domains[0].ldap.bindPasswordSecretRef", "bindDN"),
         ([domain(caSecretRef={"name": "reader"})], "spec.domains[0].ldap.caSecretRef", "'ca.crt'"),
         ([domain("a"), domain("b", caSecretRef={"name": "ca"})], "spec.domains[0].ldap.caSecretRef", "set it here"),
