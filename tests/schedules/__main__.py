@@ -6,6 +6,7 @@ FIRST LAST` carries out all of these, and `python -m tests.schedules planted` lo
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -55,10 +56,18 @@ def find_planted() -> bool:
 
 
 def main(arguments: list[str]) -> bool:
-    """Do what the arguments say; return True if there is a fault."""
-    if arguments == ["planted"]:
+    """Do what the arguments say; return True if there is a fault. Exit with the usage for what is no number."""
+    parser = argparse.ArgumentParser(prog="python -m tests.schedules")
+    parser.add_argument(
+        "seeds", nargs="+", metavar="SEED", help="one to replay, or the first and the last; or: planted"
+    )
+    seeds = parser.parse_args(arguments).seeds
+    if seeds == ["planted"]:
         return find_planted()
-    return replay(int(arguments[0])) if len(arguments) == 1 else search(int(arguments[0]), int(arguments[1]))
+    if len(seeds) > 2 or not all(seed.isdecimal() for seed in seeds):
+        parser.error("name a seed, or the first and the last seed, or `planted`")
+    numbers = [int(seed) for seed in seeds]
+    return replay(*numbers) if len(numbers) == 1 else search(*numbers)
 
 
 if __name__ == "__main__":

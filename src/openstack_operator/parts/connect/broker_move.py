@@ -248,19 +248,19 @@ def _steps_in_order(plan: Plan, move: Move, copies: Sequence[Step]) -> dict[Step
        program that reads it. Pods of hosts end in the turn of hosts.
     """
     accounts = [step for step in plan if isinstance(step, Messaging) and _has_vhost(step, move)]
-    first = (*copies, *accounts)
+    prepared = (*copies, *accounts)
     jobs = [step for step in plan if _hands_address_on(step, move)]
     program_steps = {each.step for each in move.programs}
     gates = {turn: _gate(move, turn) for turn in {HOSTS, *(step.turn for step in program_steps)}}
     changed: dict[Step, Step] = {step: replace(step, barrier=True) for step in accounts}
     for step in plan:
         if step.ends:
-            prerequisites = (*first, gates[HOSTS])
+            prerequisites = (*prepared, gates[HOSTS])
         elif step in program_steps:
-            prerequisites = (*first, *jobs, gates[step.turn])
+            prerequisites = (*prepared, *jobs, gates[step.turn])
         elif secrets := _secret_names(step) & move.vhosts_by_secret.keys():
             turns = [each.step.turn for each in move.programs if each.secrets & secrets]
-            prerequisites = (*first, *([gates[min(turns)]] if turns else ()))
+            prerequisites = (*prepared, *([gates[min(turns)]] if turns else ()))
         else:
             continue
         changed[step] = replace(changed.get(step, step), after=(*step.after, *prerequisites))
