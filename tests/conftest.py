@@ -15,7 +15,7 @@ from openstack_operator.actuators import egress
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests import searches, second_try, suites
+from tests import judging, searches, second_try, suites
 from tests.shared_results import SharedResults
 
 ROOT = Path(__file__).parent.parent
@@ -58,6 +58,13 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[object]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    judging.mark(report, call)
+    return report
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from tests.unit.polling import until
 
 HEAD = """# Suites
 
-| suite | date | commit | minutes | passed | failed | skipped | extent | note |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| suite | date | commit | minutes | passed | failed | skipped | not judged | extent | note |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 TELLS = "from tests.suites import tell; tell('a', passed=2, failed=1); tell('b', passed=3, skipped=4)"
 
@@ -82,6 +82,8 @@ def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
         "def test_bad(): assert False\n"
         "@pytest.fixture\ndef torn():\n    yield\n    raise OSError\n"
         "def test_torn(torn): pass\n"
+        "from tests.judging import Allowance\n"
+        "def test_slow(): Allowance(1, 'so').judge({'a': 2}, {'a': 1})\n"
         "@pytest.mark.skip(reason='x')\ndef test_left(): pass\n"
     )
     command = [
@@ -99,7 +101,7 @@ def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), str(tmp_path)]
     assert suites.run("e2e", command, ledger) == 1
     [found] = lines(ledger)
-    assert (found.passed, found.failed, found.skipped) == ("1", "2", "1")
+    assert (found.passed, found.failed, found.skipped, found.unjudged) == ("1", "2", "1", "1")
 
 
 def whole(suite: str, day: int, failed: str = "0", note: str = "") -> Run:
@@ -115,6 +117,11 @@ def test_suites_that_never_were_green_come_first_then_the_oldest() -> None:
         ("b", "2026-11-19 10:00"),
         ("a", "2026-11-20 10:00"),
     ]
+
+
+def test_a_run_in_which_a_test_was_not_judged_is_not_green() -> None:
+    assert not replace(whole("a", 20), unjudged="1").is_green
+    assert replace(whole("a", 20), unjudged="0").is_green
 
 
 def test_a_part_of_a_suite_is_no_whole_and_no_green_run() -> None:

@@ -15,7 +15,17 @@ from tools.localcluster.layout import Cluster
 from ..conftest import Report
 from ..facts import ready_again
 from ..on_tls.capture import capture
-from ..on_tls.hops import CONSOLE, TRUST, asking, inside, markers, replaced_by_another, rotations
+from ..on_tls.hops import (
+    CONSOLE,
+    SILENCE,
+    TRUST,
+    asking,
+    calm_silence,
+    inside,
+    markers,
+    replaced_by_another,
+    rotations,
+)
 from ..waiting import until
 from .servers import booted, removed
 from .volumes import NAMESPACE, attach, detach, pinging, storage, volume
@@ -48,7 +58,7 @@ def test_traffic_between_nodes_is_unreadable(
 def test_a_server_moves_while_an_authority_is_replaced(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, pair: list[Guest], report: Report
 ) -> None:
-    guest, nodes = pair[0], [each.node for each in pair]
+    guest, nodes, calm = pair[0], [each.node for each in pair], calm_silence(cluster)
     boot, started = guest.boot(), time.monotonic()
     moves: list[str] = []
     with asking(cluster) as told, pinging(guest) as gaps:
@@ -77,10 +87,13 @@ def test_a_server_moves_while_an_authority_is_replaced(
         ceph_authority_answered_requests=told.answered,
         ceph_authority_failed_requests=told.failed,
         ceph_authority_longest_silence_seconds=round(max(gaps), 1),
+        ceph_authority_longest_silence_of_requests=round(told.silence, 1),
+        ceph_authority_silence_before=round(calm, 1),
     )
     assert guest.boot() == boot, "it was never started anew"
     assert {"Trusting", "Renewing"} <= set(moves)
     assert told.failed == []
+    SILENCE.judge({"requests": told.silence}, {"requests": calm})
 
 
 def _host(conn: Connection, guest: Guest) -> str:

@@ -185,6 +185,7 @@ def pinging(guest: Guest, every: float = 0.2) -> Generator[list[float]]:
                 gaps.append(time.monotonic() - last)
                 last = time.monotonic()
             stop.wait(every)
+        gaps.append(time.monotonic() - last)
 
     thread = threading.Thread(target=run)
     thread.start()

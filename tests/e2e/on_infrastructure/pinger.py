@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from types import TracebackType
 
+from tools.chaos.journal import FOREVER
+
 INTERVAL = 0.2
 """Seconds from one ping to the next."""
 _REPLY = re.compile(r"^\[(?P<time>[\d.]+)\].* icmp_seq=(?P<number>\d+) .*time=")
@@ -49,11 +51,12 @@ class Pinger:
         numbers = [0, *sorted(self.replies), max(self.sent, 1)]
         return max(later - earlier - 1 for earlier, later in pairwise(numbers))
 
-    @property
-    def longest_silence(self) -> float:
-        """Return the longest time between two answers in seconds. On a busy machine pings are sent late, too."""
-        times = sorted(self.replies.values())
-        return round(max((later - earlier for earlier, later in pairwise(times)), default=0.0), 1)
+    def silence(self, since: float = 0.0, until: float = FOREVER) -> float:
+        """Return the longest time in seconds between two answers, of which the later came in a span of time (seconds
+        since 1970). On a busy machine pings are sent late, too. Raises ValueError if there was none.
+        """
+        pairs = pairwise(sorted(self.replies.values()))
+        return round(max(later - earlier for earlier, later in pairs if since <= later <= until), 1)
 
     def gaps(self) -> list[tuple[float, int]]:
         """Return when answers failed to come, and how many."""

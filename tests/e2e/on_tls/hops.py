@@ -16,6 +16,7 @@ from pathlib import Path
 from keystoneauth1.exceptions import ClientException
 from openstack.exceptions import SDKException
 
+from tests.judging import Allowance
 from tools.cloud import proof
 from tools.localcluster.kubernetes import KubeError, Kubernetes
 
@@ -176,6 +177,26 @@ class Requests:
     """Seconds between two that were answered, at most."""
     last: float = field(default_factory=time.monotonic)
     """When one was."""
+
+
+SILENCE = Allowance(
+    10.0,
+    "an API ends only when no client is connected, and starts within some seconds; a request that takes longer than ten"
+    " has failed",
+)
+"""Longest time in seconds between two answered requests while certificates or authorities are replaced: with it, nobody
+notices.
+"""
+_CALM = 30
+"""Seconds for which the same requests are measured before."""
+
+
+def calm_silence(cluster: Kubernetes) -> float:
+    """Return the longest time in seconds between two answered requests while nothing is changed."""
+    with asking(cluster) as told:
+        time.sleep(_CALM)
+    assert told.answered, told.failed
+    return told.silence
 
 
 @contextmanager

@@ -9,7 +9,18 @@ from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
 from ..waiting import until
-from .hops import NAMESPACE, SECRETS, asking, cache_hits, processes, programs, renewed, shown
+from .hops import (
+    NAMESPACE,
+    SECRETS,
+    SILENCE,
+    asking,
+    cache_hits,
+    calm_silence,
+    processes,
+    programs,
+    renewed,
+    shown,
+)
 
 MINUTES, LIFE = 25, 10
 
@@ -21,6 +32,7 @@ def test_certificates_of_ten_minutes_serve_twenty_five(cluster: Kubernetes, repo
     long = shown(cluster)
     pods, running = processes(cluster), programs()
     seen: dict[str, set[str]] = {name: set() for name in long}
+    calm = calm_silence(cluster)
     with asking(cluster) as told:
         # Those there are would last a year.
         cluster.kubectl("delete", "secret", *SECRETS, "-n", NAMESPACE)
@@ -40,6 +52,7 @@ def test_certificates_of_ten_minutes_serve_twenty_five(cluster: Kubernetes, repo
     assert told.answered > MINUTES * 30
     assert processes(cluster) == pods
     assert programs() == running
+    SILENCE.judge({"requests": told.silence}, {"requests": calm})
     # Clients of a Memcached that starts anew connect with the certificates they have by then.
     cluster.kubectl("delete", "pod", "memcached-server-0", "-n", NAMESPACE)
     with asking(cluster):

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from openstack.connection import Connection
 
+from tests.judging import Allowance
 from tools.chaos.journal import Journal, now
 from tools.chaos.load import Load
 from tools.chaos.servers import Guest, guests
@@ -34,8 +35,16 @@ SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 KIND = "openstackcontrolplanes"
 JOURNAL = ROOT / "build" / "upgrade.jsonl"
 """Each request of the upgrade."""
-SHARE, GAP, PINGS = 0.999, 2.0, 3
-"""Requests answered, the longest time without an answer in seconds, and pings lost in a row."""
+SHARE, PINGS = 0.999, 3
+"""Requests answered, and pings lost in a row: a new ovn-controller leaves the flows of its node as they are."""
+GAP = Allowance(
+    2.0,
+    "each API has two pods, of which one serves while the other is replaced, and a request takes less than a second on"
+    " a machine with a core for it",
+)
+"""Longest time without an answer, in seconds."""
+CALM = 60
+"""Seconds for which the same users are measured before the upgrade."""
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +190,7 @@ def test_a_cloud_is_upgraded_without_interruption_for_its_users(
     ):
         # What this machine makes of the same questions before, beside all else that it does.
         calm = now()
-        time.sleep(60)
+        time.sleep(CALM)
         began, clock = now(), time.time()
         patched(cluster, cloud, release=NEW)
         seconds = upgraded(cluster, cloud, NEW)
@@ -203,17 +212,16 @@ def test_a_cloud_is_upgraded_without_interruption_for_its_users(
         upgrade_writes=len(writer.acknowledged),
     )
     assert versions(cluster, cloud) == only(NEW)
+    assert writer.acknowledged
     assert writer.lost() == []
     assert [each.boot() for each in pair] == boots, "a server was started anew"
     answered = {kind: 1 - failed.get(kind, 0) / len(journal.between(began, ended, kind)) for kind in load.intervals}
     apis = {kind: share for kind, share in answered.items() if kind != PING}
     assert min(apis.values()) >= SHARE, (apis, journal.errors(began, ended))
+    assert journal.between(began, ended, PING)
     assert _lost_in_a_row(journal, began, ended) <= PINGS
-    slow = {kind: gap for kind, gap in gaps.items() if kind != PING and gap > GAP}
-    unknown = {kind: (before[kind], gap) for kind, gap in slow.items() if before[kind] > GAP}
-    assert slow.keys() == unknown.keys(), (before, slow)
-    if unknown:
-        pytest.skip(f"users of this machine wait longer than {GAP} s without an upgrade, too: {unknown}")
+    assert journal.failed(calm, began) == {}, "users were answered before the upgrade"
+    GAP.judge({kind: gap for kind, gap in gaps.items() if kind != PING}, before)
 
 
 def _rollouts(cluster: Kubernetes, cloud: Cloud, began: float) -> list[str]:
