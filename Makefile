@@ -269,8 +269,9 @@ dashboards: venv ## A monitored cloud from nothing, a page and a picture of each
 	$(PY) -m tools.dashboards.pictures
 
 .PHONY: generate
-generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's
+generate: venv ## CRDs, RBAC and the field reference from the models; dashboards; which test proves which field of c5c3's; the table of suites
 	$(VENV)/bin/openstack-operator generate
 	$(PY) -m tools.dashboards
 	$(PY) -m tests.field_proofs --write
 	$(PY) -m images.patches > docs/reference/patches.md
+	$(PY) -m tests.evidence_page

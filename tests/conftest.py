@@ -15,7 +15,7 @@ from openstack_operator.actuators import egress
 from openstack_operator.plan import Release
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.services.placement.model import PlacementSpec
-from tests import judging, searches, second_try, suites
+from tests import judging, leftovers, searches, second_try, suites
 from tests.shared_results import SharedResults
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        leftovers.begin()
     # Of several processes the first counts what all of them did.
     if suites.COUNTS in os.environ and not hasattr(config, "workerinput"):
         config.pluginmanager.register(suites.Counter())
@@ -65,6 +67,14 @@ def pytest_runtest_makereport(call: pytest.CallInfo[object]) -> Generator[None, 
     report = yield
     judging.mark(report, call)
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that leaves processes behind: the guard kills them, which is no excuse."""
+    if not hasattr(session.config, "workerinput") and (left := leftovers.left()):
+        print("\nprocesses that the tests left behind:", *left, sep="\n    ")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(autouse=True)

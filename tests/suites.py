@@ -1,5 +1,5 @@
 """The ledger of the longer suites: `python -m tests.suites run NAME -- COMMAND` adds a line, `list` prints the last
-runs of each suite, and `overdue` those whose last green run is long ago.
+runs of each suite, `overdue` those whose last green run is long ago, and `mark` marks commits that are not there.
 
 A line is there from the moment a suite begins, so that one that is killed leaves its trace. How many tests passed comes
 from the programs themselves: each that runs below `run` writes its counts into the folder $SUITE_COUNTS.
@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass, fields, replace
 from datetime import UTC, datetime
@@ -31,6 +31,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import leftovers
 from tests.judging import is_unjudged
 
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,8 @@ UNKNOWN = "-"
 """Of a figure that nobody wrote down."""
 RUNNING, INTERRUPTED, ENDED, NEVER = "no end was recorded", "interrupted", "ended with", "never"
 WHOLE, PART = "whole", "part"
+ABSENT = "?"
+"""Of a commit that is not in the repository: it was rebased before it landed."""
 OVERDUE = 300
 """Commits after which a suite should have been green again."""
 _OUTCOMES = ("passed", "failed", "skipped", "unjudged")
@@ -53,7 +56,7 @@ class Run:
     date: str = NEVER
     """Of its beginning, to the minute, in UTC."""
     commit: str = UNKNOWN
-    """What was tested; with a `+` where files had been changed since."""
+    """Commit that was tested; with a `+` if files had been changed since, with a `?` if no branch has it any more."""
     minutes: str = UNKNOWN
     passed: str = UNKNOWN
     failed: str = UNKNOWN
@@ -133,6 +136,7 @@ def extent_of(name: str, command: Sequence[str], makefile: str) -> str:
 
 def run(name: str, command: Sequence[str], ledger: Path = LEDGER) -> int:
     """The exit status of a suite, whose line is in the ledger then."""
+    leftovers.begin()
     extent = extent_of(name, command, (ROOT / "Makefile").read_text(encoding="utf-8"))
     began = Run(name, f"{datetime.now(UTC):%Y-%m-%d %H:%M}", _commit(ledger), extent=extent, note=RUNNING)
     started = time.monotonic()
@@ -140,9 +144,17 @@ def run(name: str, command: Sequence[str], ledger: Path = LEDGER) -> int:
     with tempfile.TemporaryDirectory() as folder:
         status, note = _status(command, {**os.environ, COUNTS: folder})
         counts = _counted(Path(folder))
+    if left := leftovers.left():
+        print("\nprocesses that the suite left behind:", *left, sep="\n    ")
+        counts["failed"] = counts.get("failed", 0) + 1
+        status = status or 1
     minutes = f"{(time.monotonic() - started) / 60:.0f}"
-    figures = {outcome: str(counts[outcome]) if counts else UNKNOWN for outcome in _OUTCOMES}
+    figures = {outcome: str(counts.get(outcome, 0)) if counts else UNKNOWN for outcome in _OUTCOMES}
     _write(ledger, replace(began, minutes=minutes, note=note, **figures), began)
+    if ledger == LEDGER:
+        from tests import evidence_page  # noqa: PLC0415  (which imports this module)
+
+        evidence_page.write()
     return status
 
 
@@ -238,6 +250,26 @@ def _write(ledger: Path, new: Run, old: Run | None) -> None:
         ledger.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def marked(runs: Iterable[Run], is_there: Callable[[str], bool]) -> Iterator[Run]:
+    """Yield runs with a mark at each commit that is not there, and without one at each that is."""
+    for run in runs:
+        commit = run.commit.rstrip(ABSENT)
+        is_absent = commit != UNKNOWN and not is_there(commit.rstrip("+"))
+        yield replace(run, commit=f"{commit}{ABSENT if is_absent else ''}")
+
+
+def is_in_history(commit: str) -> bool:
+    """Return True if a commit is part of the history of what is checked out."""
+    return _git("merge-base", "--is-ancestor", commit, "HEAD") is not None
+
+
+def _mark(ledger: Path = LEDGER) -> None:
+    runs = parse(ledger.read_text(encoding="utf-8"))
+    for old, new in zip(runs, marked(runs, is_in_history), strict=True):
+        if old != new:
+            _write(ledger, new, old)
+
+
 def _table(found: Sequence[State]) -> str:
     rows = [["suite", "last run", "last whole run", "last green run", "commits since", "lines of src since", "note"]]
     for state in found:
@@ -260,7 +292,7 @@ def _since(run: Run | None) -> tuple[str, str]:
     """
     if run is None:
         return UNKNOWN, UNKNOWN
-    commit = run.commit.rstrip("+")
+    commit = run.commit.rstrip(f"+{ABSENT}")
     if _git("merge-base", "--is-ancestor", commit, "HEAD") is None:
         return _git("rev-list", "--count", f"--since={run.date}", "HEAD") or UNKNOWN, UNKNOWN
     changed = re.findall(
@@ -295,10 +327,14 @@ def main(arguments: Sequence[str]) -> int:
     recorded.add_argument("name")
     recorded.add_argument("command", nargs="+")
     commands.add_parser("list", help="print the last, the last whole and the last green run of each suite")
+    commands.add_parser("mark", help="mark commits of the ledger that are not in the repository")
     commands.add_parser("overdue", help=f"print the suites whose last green run is more than {OVERDUE} commits ago")
     options = parser.parse_args(arguments)
     if options.action == "run":
         return run(options.name, options.command)
+    if options.action == "mark":
+        _mark()
+        return 0
     names = suites((ROOT / "Makefile").read_text(encoding="utf-8"))
     found = states(parse(LEDGER.read_text(encoding="utf-8")), names)
     print("\n".join(_overdue(found)) if options.action == "overdue" else _table(found))

@@ -18,6 +18,7 @@ from openstack_operator.plan import Context, Object, Plan, Release, key
 from openstack_operator.services.pki.model import PKI
 from openstack_operator.services.pki.service import plan as plan_pki
 from openstack_operator.testing import context
+from tests import leftovers
 from tests.unit.polling import TIMEOUT
 
 _SLEEP = """
@@ -116,7 +117,7 @@ class Machine:
         path = {"PATH": f"{self.home}/bin:{os.environ['PATH']}"}
         process = subprocess.Popen(
             command or as_kubelet_starts(container),
-            env={**fakes, **variables, **path, **self.env, **{key: str(env[key]) for key in env}},
+            env={**leftovers.marked(), **fakes, **variables, **path, **self.env, **{key: str(env[key]) for key in env}},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

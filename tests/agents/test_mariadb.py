@@ -24,6 +24,7 @@ from openstack_operator.plan import Release, key
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
 from openstack_operator.testing import context
+from tests import leftovers
 from tools.localcluster.ports import free_port
 
 PROGRAMS = Path(__file__).parent / "programs_of_mariadb"
@@ -142,6 +143,7 @@ class Cluster:
         env = {name: references.get(name) or value or "" for name, value in self.env.items()}
         folders = {name: f"{self.folder}{env[name]}" for name in ("PYTHONPATH", "GALERA_RECORD")}
         return {
+            **leftovers.marked(),
             **env,
             **folders,
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",

@@ -22,6 +22,7 @@ from openstack_operator.plan import Release, key
 from openstack_operator.services.tempest.model import TEMPEST
 from openstack_operator.services.tempest.service import plan
 from openstack_operator.testing import context
+from tests import leftovers
 
 HERE = Path(__file__).parent
 PASSED = {"id": "tempest.api.test_a.Test.test_it[id-1]", "status": "success"}
@@ -173,6 +174,7 @@ class Run:
         return subprocess.Popen(
             [sys.executable, "-B", str(HERE / "start_runner.py"), module],
             env={
+                **leftovers.marked(),
                 **env,
                 "PYTHONPATH": os.pathsep.join(modules),
                 "PATH": f"{HERE / 'programs_of_tempest'}{os.pathsep}{os.environ['PATH']}",

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests import vault
+from tests import leftovers, vault
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.build import BuildError
 from tools.localcluster.ports import free_port
@@ -134,7 +134,7 @@ class RealVault:
         """It answers afterwards, and is sealed or was never initialized."""
         command = [str(vault.program()), "server", f"-config={self.folder / 'vault.json'}"]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, env={}, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, env=leftovers.marked(), stdout=log, stderr=log)
         until("Vault to answer", self.administrator.health)
 
     def kill(self) -> None:

@@ -22,6 +22,7 @@ from openstack_operator.services.keystone.federation import apache
 from openstack_operator.services.keystone.model import KEYSTONE
 from openstack_operator.services.keystone.service import plan
 from openstack_operator.testing import context
+from tests import leftovers
 from tests.e2e.on_federation.provider import Browser
 from tests.unit.image_root import image_root
 from tests.unit.polling import TIMEOUT, until
@@ -92,7 +93,7 @@ def image_process(root: Path, *command: str, **env: str) -> Generator[subprocess
     script = (
         'mount --rbind /dev "$0/dev" && mount -t proc proc "$0/proc" && exec chroot --userspec=42456:42456 "$0" "$@"'
     )
-    where = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **env}
+    where = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **env, **leftovers.marked()}
     process = subprocess.Popen(
         ["unshare", "--mount", "sh", "-ec", script, str(root), *command],
         env=where,

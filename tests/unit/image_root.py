@@ -16,6 +16,7 @@ import pytest
 from images import catalog
 from images.engine import Buildah
 from images.shell import CommandError
+from tests import leftovers
 from tests.unit.polling import TIMEOUT
 
 
@@ -44,7 +45,7 @@ def inside(
     script = 'mount --rbind /dev "$1/dev" && mount -t proc proc "$1/proc" && exec setsid chroot --userspec="$0:$0" "$@"'
     process = subprocess.Popen(
         ["unshare", "--mount", "--pid", "--fork", "sh", "-ec", script, str(uid), str(root), *command],
-        env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **env},
+        env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **env, **leftovers.marked()},
         stdout=output,
         text=True,
     )

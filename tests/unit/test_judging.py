@@ -19,7 +19,7 @@ def test_a_larger_figure_fails_on_a_machine_that_was_calm() -> None:
 
 
 def test_a_larger_figure_is_not_judged_on_a_slow_machine() -> None:
-    with pytest.raises(NotJudgedError, match="up to 2.4 before anything was changed"):
+    with pytest.raises(NotJudgedError, match=r"up to 2\.4 before anything was changed"):
         GAP.judge({"images": 3.0, "token": 0.1}, {"images": 0.3, "token": 2.4})
 
 

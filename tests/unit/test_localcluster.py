@@ -254,10 +254,12 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from tests import leftovers
 from tools.localcluster.init import Program, hold, supervise
 hold(Path("."), "held", 3600)
-def program(name, script, **more):
-    return Program(name, ["/bin/sh", "-c", f"echo {name} >> order; {script}"], **more)
+def program(name, script, env={}, **more):
+    command = ["/bin/sh", "-c", f"echo {name} >> order; {script}"]
+    return Program(name, command, env={**env, **leftovers.marked()}, **more)
 supervise(
     [
         program("service", "exec sleep 3600", after=["setup"]),

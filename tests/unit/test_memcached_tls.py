@@ -16,6 +16,7 @@ import pytest
 
 from openstack_operator import pki
 from openstack_operator.services.memcached.clients import DEMANDS
+from tests import leftovers
 from tests.unit import debian_patches
 from tests.unit.image_root import image_root, listens
 from tests.unit.polling import TIMEOUT, until
@@ -108,7 +109,7 @@ def write(folder: Path, shown: pki.Pair, trusted: pki.Pair) -> Path:
 
 def client(packages: Path, name: str, port: int, folder: Path, *options: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-B", "-c", ASK, name, str(port), str(folder), *options]
-    env = {"PYTHONPATH": str(packages)}
+    env = {"PYTHONPATH": str(packages), **leftovers.marked()}
     return subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

@@ -16,6 +16,7 @@ from openstack_operator.plan import Object, Plan
 from openstack_operator.services.nova.model import NOVA
 from openstack_operator.services.nova.service import plan
 from openstack_operator.testing import context
+from tests import leftovers
 from tests.planning import release_of
 from tests.unit.polling import TIMEOUT
 
@@ -109,7 +110,8 @@ def run(tmp_path: Path) -> Generator[Any]:
         for name, text in files.items():
             (tmp_path / "given" / name).write_text(text)
         [first] = pod(result, "nova-cell1-compute")["spec"]["initContainers"]
-        env = {each["name"]: each["value"] for each in first["env"]} | {"KEYS_FOLDER": str(tmp_path / "given")}
+        env = leftovers.marked() | {each["name"]: each["value"] for each in first["env"]}
+        env |= {"KEYS_FOLDER": str(tmp_path / "given")}
         env |= {"PYTHONPATH": str(tmp_path), "THERE": str(tmp_path / "there"), "PATH": os.environ["PATH"]}
         command = [sys.executable, *first["command"][1:]]
         processes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
