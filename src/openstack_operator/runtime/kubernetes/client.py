@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from functools import cached_property
-from typing import Any, Self, cast
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
 
 import httpx2 as httpx
 import msgspec
 
-from ... import __version__
 from ...kube import MANAGED_BY
-from ...kubeconfig import Connection, connection
 from ...plan import Object, SpecError, Transient
 from .. import metrics
-from ..clock import now
-from .bodies import APPLY, encode_body
-from .errors import Missing, TooLarge, WatchSilent, error_of, naming_role, retry_after
-from .history import History
+from .bodies import APPLY
+from .errors import Missing, TooLarge, WatchSilent, error_of, naming_role
+from .http_client import NOT_MODIFIED, PATIENCE, HttpClient
 from .kinds import POD, UNFENCED, Kind
 from .limits import cut_deep
-from .sent_writes import SentWrites
-from .transport import INFORMER, Transport
+from .transport import INFORMER
 
 FIELD_MANAGER = MANAGED_BY
 PAGE = 500
 LARGEST_PAGE = 16 << 20
 """Bytes; objects have some ten thousand, and may have two million."""
-_PATIENCE = 3
-"""Times a request is made again when the server is overloaded and says how long to wait."""
-_LONGEST_WAIT = 5.0
-_LONGEST_ANSWER = 60.0
-"""Seconds after which the server itself ends a request (`--request-timeout`)."""
 _LONGEST_LINE = 1 << 20
 """Bytes of a line of a log."""
-_MOST_LATE = 1_000
-"""Requests that are remembered as late."""
-_OK, _NOT_MODIFIED = 200, 304
+_OK = 200
 SILENCE = 150.0
 """Seconds without a line after which a watch counts as dead; servers send a bookmark about every minute, except for
 what they keep in no cache: Events, and whatever `--watch-cache-sizes` says."""
@@ -54,61 +41,8 @@ _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-class Client:
-    """A connection to one API server, and another to members of clusters."""
-
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
-        self.namespace = ""
-        """Namespace of the kubeconfig's context; empty if it names none."""
-        self.writes = 0
-        """Requests made that may change something."""
-        self.history = History()
-        """Versions of the objects in its answers; clients of the same server may share it."""
-        self.sent_writes = SentWrites()
-        self._read_timeouts: dict[str, float] = {}
-        """Seconds to wait for the answer to a request that was late the last time, by its method and path."""
-        self.fence: Callable[[], None] = lambda: None
-        """Check at the very moment a write is sent; raises where this process may not act. Not for the lease itself."""
-
-    @classmethod
-    def connect(cls, context: str | None = None) -> Self:
-        """Connect to the cluster of a context of the kubeconfig; without one to that of its current context, then to
-        the one this pod runs in. Raises KubeconfigError.
-        """
-        return cls.over(connection(context))
-
-    @classmethod
-    def over(cls, connection: Connection, *, timeout: float = 10) -> Self:
-        """Connect to a server; `timeout` is in seconds."""
-        plain = [] if connection.is_compressed else [("Accept-Encoding", "identity")]
-        # The API server names the writer of a field, and of an audit event, by it.
-        program = [("User-Agent", f"{MANAGED_BY}/{__version__}")]
-        headers = [(name.encode(), value.encode()) for name, value in [*program, *connection.headers, *plain]]
-        client = cls(
-            httpx.AsyncClient(
-                base_url=connection.server,
-                headers=headers,
-                timeout=timeout,
-                trust_env=False,
-                transport=Transport(connection),
-            )
-        )
-        client.namespace = connection.namespace
-        return client
-
-    async def close(self) -> None:
-        """End all connections."""
-        await self._http.aclose()
-        if "members" in self.__dict__:
-            await self.members.aclose()
-
-    @cached_property
-    def members(self) -> httpx.AsyncClient:
-        """The client for questions to members of clusters. They change, and with them their addresses: it keeps no
-        connection, and a proxy of the environment is meant for the world outside.
-        """
-        return httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+class Client(HttpClient):
+    """The verbs of the Kubernetes API."""
 
     async def get(self, kind: Kind, namespace: str | None, name: str) -> Object | None:
         """Return the object as it is now, None where there is none."""
@@ -133,7 +67,7 @@ class Client:
         params = {"container": container, **options}
         try:
             async with self._http.stream("GET", path, params=params, timeout=timeout) as response:
-                if response.status_code != 200:
+                if response.status_code != _OK:
                     raise error_of(response.status_code, await response.aread(), f"GET {path}")
                 rest = b""
                 async for chunk in response.aiter_bytes():
@@ -156,7 +90,7 @@ class Client:
         """
         headers = {"Accept": _DISCOVERY, **({"If-None-Match": etag} if etag else {})}
         response = await self._send("GET", "/apis", headers=headers)
-        return (None if response.status_code == 304 else response.content), response.headers.get("ETag", "")
+        return (None if response.status_code == NOT_MODIFIED else response.content), response.headers.get("ETag", "")
 
     async def page(
         self, kind: Kind, namespace: str | None, params: Mapping[str, str], *, metadata_only: bool = False
@@ -165,7 +99,7 @@ class Client:
         headers = {"Accept": _METADATA_LIST} if metadata_only else {}
         query = {"limit": str(PAGE), **params}
         path = kind.path(namespace)
-        for attempt in range(_PATIENCE):
+        for attempt in range(PATIENCE):
             try:
                 response, content = await self._bounded(path, query, headers)
             except httpx.TransportError as error:
@@ -202,7 +136,7 @@ class Client:
         try:
             async with self._http.stream("GET", path, **options) as response:
                 metrics.REQUESTS.labels(str(response.status_code), "WATCH").inc()
-                if response.status_code != 200:
+                if response.status_code != _OK:
                     raise error_of(response.status_code, await response.aread(), f"GET {path}")
                 rest = b""
                 async for chunk in response.aiter_raw():
@@ -315,85 +249,6 @@ class Client:
         except Missing:
             return None
         return remainder if remainder.get("kind") == kind.kind and "uid" in remainder.get("metadata", {}) else None
-
-    async def _request(
-        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **options: Any
-    ) -> bytes:
-        sent = self.history.moment()
-        content = (await self._send(method, path, body, content_type, **options)).content
-        self.history.note(content, sent)
-        return content
-
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        content_type: str = "application/json",
-        *,
-        params: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        fenced: bool = True,
-    ) -> httpx.Response:
-        self.writes += method != "GET"
-        extensions = {"trace": self._before_sending} if fenced and method != "GET" else None
-        content = None if body is None else encode_body(body, content_type)
-        headers = {**(headers or {}), "Content-Type": content_type} if content else headers
-        request = f"{method} {path}"
-        for attempt in range(_PATIENCE):
-            try:
-                with metrics.REQUEST_SECONDS.labels(method).time():
-                    sending = self._http.request(
-                        method,
-                        path,
-                        params=params,
-                        content=content,
-                        headers=headers,
-                        extensions=extensions,
-                        timeout=self._timeout(request),
-                    )
-                    response = await (self.sent_writes.finish(sending) if extensions else sending)
-                self._read_timeouts.pop(request, None)
-            except httpx.TransportError as error:
-                metrics.REQUESTS.labels("<error>", method).inc()
-                if fenced and isinstance(error, httpx.ReadTimeout):
-                    self._wait_longer(request)
-                # A kept connection may have been closed at the other end; all but a create may be sent twice.
-                if isinstance(error, (httpx.ReadError, httpx.RemoteProtocolError)) and not attempt and method != "POST":
-                    continue
-                raise Transient(f"{request}: {type(error).__name__} {error}") from error
-            metrics.REQUESTS.labels(str(response.status_code), method).inc()
-            if response.status_code < 300 or response.status_code == _NOT_MODIFIED:
-                return response
-            await self._wait_or_raise(response, response.content, request, attempt)
-        raise Transient(f"{request}: the connection was closed twice")
-
-    def _timeout(self, request: str) -> httpx.Timeout:
-        usual = self._http.timeout
-        read = self._read_timeouts.get(request, usual.read)
-        return httpx.Timeout(connect=usual.connect, write=usual.write, pool=usual.pool, read=read)
-
-    def _wait_longer(self, request: str) -> None:
-        """Wait twice as long for the next answer to a request. A busy server goes on with a request whose client has
-        gone, so that requests that are repeated too early keep it busy.
-        """
-        if len(self._read_timeouts) >= _MOST_LATE:
-            self._read_timeouts.clear()
-        self._read_timeouts[request] = min(2 * (self._timeout(request).read or 0), _LONGEST_ANSWER)
-
-    async def _wait_or_raise(self, response: httpx.Response, content: bytes, request: str, attempt: int) -> None:
-        """Raise what an answer means; where a server is overloaded and says how long, wait instead."""
-        wait = retry_after(response.headers.get("Retry-After", ""), now())
-        if response.status_code != 429 or wait > _LONGEST_WAIT or attempt + 1 == _PATIENCE:
-            raise error_of(response.status_code, content, request)
-        await asyncio.sleep(wait)
-
-    async def _before_sending(self, event: str, _: Mapping[str, Any]) -> None:
-        """Check the fence. Not earlier, since a process may be frozen while it waits for a connection. Without its
-        body, which is sent last, no request is complete.
-        """
-        if event.endswith((".send_request_headers.started", ".send_request_body.started")):
-            self.fence()
 
 
 def _object(content: bytes) -> Object:

@@ -93,8 +93,12 @@ class Manager:
         node_claims = NodeClaims(self.world)
         self._wakeups = Wakeups(self.world, node_claims, self.world.plans.kinds)
         self.cluster_domain = domain
-        self._client, self._leader, self._ports = client, leader, ports
-        self._workers, self._release_versions, self._active = workers, release_versions, False
+        self._client = client
+        self._leader = leader
+        self._ports = ports
+        self._workers = workers
+        self._release_versions = release_versions
+        self._active = False
         self._queues: dict[str, WorkQueue[Request]] = {}
         operator_namespace = leader.namespace if leader else MANAGED_BY
         gatherer = Gatherer(self.world, releases, domain, operator_namespace, permissions, services, is_ipv6=is_ipv6)
