@@ -22,11 +22,10 @@ def free_port(hosts: Sequence[str] = ("127.0.0.1",)) -> int:
     The kernel gives it to no client and no server that asks for any port. Raises OSError where no port is left.
     """
     end = min(_END, _first_of_clients())
-    candidates = [port for port in range(_FIRST, end) if port not in _past_choices]
     # Other processes choose, too: from another place, so that two hardly get the same one.
-    random.SystemRandom().shuffle(candidates)
-    for port in candidates:
-        if _is_free(port, hosts):
+    start = random.SystemRandom().randrange(_FIRST, end)
+    for port in (*range(start, end), *range(_FIRST, start)):
+        if port not in _past_choices and _is_free(port, hosts):
             _past_choices.add(port)
             return port
     raise OSError(f"no port between {_FIRST} and {end} is free at {', '.join(hosts)}")

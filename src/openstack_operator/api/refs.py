@@ -1,7 +1,7 @@
 """Typed references: each states a dependency once, and watches, waiting and order follow from it."""
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import Field
@@ -269,12 +269,14 @@ class Dependency(Model):
     """Condition of the resource that must be true."""
 
 
-def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tuple[str, Any]]:
+def find_by_type(spec: Any, kind: type[Any] | tuple[type[Any], ...], path: str = "spec") -> Iterator[tuple[str, Any]]:
     """Yield every value of `kind` in a spec with its path as users write it: (`spec.database.mariadbRef`, ref).
 
     The runtime needs no more to fetch, index and watch the dependencies of a resource. The references of a template are
     left out: the resource made of it waits for them.
     """
+    if spec is None:
+        return
     if isinstance(spec, kind):
         yield path, spec
     elif isinstance(spec, Model) and not isinstance(spec, Template):
@@ -294,29 +296,55 @@ def find_by_type(spec: Any, kind: type[Any], path: str = "spec") -> Iterator[tup
             yield from find_by_type(value, kind, f"{path}[{index}]")
 
 
+class _Identity:
+    """A spec as the key of a cache: specs are frozen, so that the same one always has the same references."""
+
+    def __init__(self, spec: Model) -> None:
+        self.spec = spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.spec is other.spec
+
+
+@lru_cache(maxsize=32)
+def _references(key: _Identity) -> tuple[tuple[str, Any], ...]:
+    """Return all references in a spec: each pass and each plan asks for all kinds of them, one after the other."""
+    return tuple(find_by_type(key.spec, (Ref, SecretRef, SecretKeyRef, Dependency)))
+
+
+RefT = TypeVar("RefT")
+
+
+def _of_kind(spec: Model, kind: type[RefT]) -> list[tuple[str, RefT]]:
+    return [(path, ref) for path, ref in _references(_Identity(spec)) if isinstance(ref, kind)]
+
+
 def references(spec: Model) -> list[tuple[str, Ref]]:
     """Return every resource of ours this spec points at, with the field's path."""
-    return list(find_by_type(spec, Ref))
+    return _of_kind(spec, Ref)
 
 
 def secret_references(spec: Model) -> list[tuple[str, SecretKeyRef]]:
     """Return every key of a Secret this spec points at, with the field's path."""
-    return list(find_by_type(spec, SecretKeyRef))
+    return _of_kind(spec, SecretKeyRef)
 
 
 def logins(spec: Model) -> list[tuple[str, LoginSecretRef]]:
     """Return every Secret this spec points at with the login of an external server, with the field's path."""
-    return list(find_by_type(spec, LoginSecretRef))
+    return _of_kind(spec, LoginSecretRef)
 
 
 def dependencies(spec: Model) -> list[tuple[str, Dependency]]:
     """Return everything this spec waits for without using it, with the field's path."""
-    return list(find_by_type(spec, Dependency))
+    return _of_kind(spec, Dependency)
 
 
 def whole_secrets(spec: Model) -> list[tuple[str, SecretRef]]:
     """Return every Secret this spec points at as a whole, with the field's path."""
-    return list(find_by_type(spec, SecretRef))
+    return _of_kind(spec, SecretRef)
 
 
 class SecretUse(NamedTuple):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from pydantic import AfterValidator, Field
@@ -31,6 +32,7 @@ def seconds(text: str) -> timedelta:
         raise ValueError(f"{text} is too long; write a shorter one") from None
 
 
+@lru_cache(maxsize=1024)
 def amount(quantity: str) -> Fraction:
     """Return the number that a quantity of Kubernetes stands for: 500m is a half, 1Ki is 1024. It is exact, since the
     API server stores 0.7 as 700m, and both have to be equal. Raises ValueError for what is none.

@@ -22,6 +22,7 @@ from ..api import (
     logins,
     references,
     secret_references,
+    secret_uses,
     whole_secrets,
 )
 from ..kube import Object, secret_data
@@ -279,7 +280,12 @@ class OfflineCluster:
 
     def _judge(self, id_: Id, spec: Model, permissions: Permissions) -> None:
         """Raise SpecError for what the operator refuses of a spec. Report what its administrator may allow."""
-        secrets = {name: each for (namespace, name), each in self._user_secrets.items() if namespace == id_.namespace}
+        names = {use.name for use in secret_uses(spec)}
+        secrets = {
+            name: each
+            for (namespace, name), each in self._user_secrets.items()
+            if namespace == id_.namespace and name in names
+        }
         faults = [*spec_faults(spec, secrets, id_.namespace, self._domain, permissions)]
         for path, ref in secret_references(spec):
             if ref.name in secrets and (fault := key_fault(path, ref, secret_data(secrets[ref.name].decode()))):
