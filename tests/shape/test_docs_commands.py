@@ -133,14 +133,21 @@ def test_targets_and_variables_of_make_exist() -> None:
             assert re.search(rf"\b{name}\b", makefile) if is_set else name in targets, (page, words)
 
 
+@cache
+def constants(module: str) -> frozenset[Any]:
+    """Values that the code of a module, or of the modules of a package, writes down; none where there is no such."""
+    path = module.replace(".", "/")
+    sources = [each for each in (ROOT / f"{path}.py", *ROOT.glob(f"{path}/*.py")) if each.exists()]
+    text = "".join(each.read_text(encoding="utf-8") for each in sources)
+    return frozenset(node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+
+
 def test_modules_and_their_commands_exist() -> None:
     found = [(page, words) for page, words in each("python") if words[1:2] == ("-m",)]
     assert len(found) > 10
     for page, (_, _, module, *arguments) in found:
-        sources = [ROOT / f"{module.replace('.', '/')}.py", *ROOT.glob(f"{module.replace('.', '/')}/*.py")]
-        text = "".join(path.read_text(encoding="utf-8") for path in sources if path.exists())
-        assert text, (page, module)
-        known = {node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)}
+        known = constants(module)
+        assert known, (page, module)
         used = {word.partition("=")[0] for word in arguments if word.startswith("--")}
         used |= {word for word in arguments[:1] if word.islower() and "." not in word and "/" not in word}
         assert used <= known, (page, module, arguments)

@@ -18,7 +18,6 @@ def test_a_port_is_one_that_the_kernel_gives_to_nobody(
     assert all(17_000 <= free_port() < end for _ in range(50))
 
 
-@pytest.mark.seconds
 def test_no_port_is_given_twice() -> None:
     given = [free_port() for _ in range(200)]
     assert len(set(given)) == 200

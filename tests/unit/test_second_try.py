@@ -42,7 +42,8 @@ def trial(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def status(trial: Path, *tests: str) -> int:
     (trial / "test_it.py").write_text("".join(tests))
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "worksteal"]
+    # One worker is as far away as two, and takes a second of CPU less to start.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", "--dist", "worksteal"]
     return second_try.run(command, trial / "flaky.md", root=trial)
 
 

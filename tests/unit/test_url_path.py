@@ -20,6 +20,8 @@ from openstack_operator.plan.url_path import segment
 from openstack_operator.runtime.kubernetes.kinds import SECRET
 
 HOSTILE = ("..", ".", "../x", "a/b", "a%2f..", "a\x00b", "a\nb", "\x1b[2J", "a\u202eb")
+CLIENT = httpx.Client(trust_env=False, verify=False)
+"""It sends nothing. To load the authorities of the system takes 70 ms of CPU, too much for each example."""
 TEXT = st.text(min_size=1) | st.text(alphabet="./%\\a?#: ", min_size=1)
 
 
@@ -37,7 +39,7 @@ def test_a_name_of_an_object_is_one_segment(name: str) -> None:
         path = SECRET.path("openstack", name)
     except SpecError:
         return
-    url = httpx.Client(base_url="https://kube.example/prefix").build_request("GET", path).url
+    url = CLIENT.build_request("GET", f"https://kube.example/prefix{path}").url
     assert url.raw_path.decode().rpartition("/")[0] == "/prefix/api/v1/namespaces/openstack/secrets"
     assert url.path.rpartition("/")[2] == name
 
@@ -56,7 +58,7 @@ def test_a_name_of_a_server_is_one_segment(name: str) -> None:
     except UnicodeEncodeError:
         return
     for path in (f"/permissions/{segment(name)}/users", _filled("/permissions/{}/users", [name])):
-        url = httpx.Client(base_url="https://rabbit.example/api").build_request("GET", path).url
+        url = CLIENT.build_request("GET", f"https://rabbit.example/api{path}").url
         parts = url.raw_path.decode().split("/")
         assert (parts[:3], parts[4:]) == (["", "api", "permissions"], ["users"])
 
