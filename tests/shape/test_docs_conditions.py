@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from openstack_operator.actuators import ovn
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import POD_REASONS
@@ -83,11 +85,13 @@ def differences(written: Mapping[str, set[str]]) -> list[str]:
     ]
 
 
+@pytest.mark.seconds
 def test_every_condition_is_described() -> None:
     hint = "docs/reference/conditions.md has to list the conditions of all cases; one of a new field needs a case"
     assert not differences(listed()), hint
 
 
+@pytest.mark.seconds
 def test_fields_may_wait_for_each_condition() -> None:
     known = {kind: set(types.split()) for kind, types in CONDITION_TYPES.items()}
     assert not differences(known), "CONDITION_TYPES in plan/condition_types.py has to list the conditions of all cases"

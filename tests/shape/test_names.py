@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openstack_operator.api import Resource, crd
 from openstack_operator.registry import EXTERNAL_KINDS, RESOURCES
 
@@ -173,6 +175,7 @@ def test_an_object_a_page_names_is_one_of_a_kind() -> None:
     assert {kind for kind in found if kind not in clear} == set()
 
 
+@pytest.mark.seconds
 def test_a_call_of_kubectl_says_which_group() -> None:
     """The first word after the verb of `….kubectl("get", "keystones")`, and the first of `….items("keystones", …)`."""
     for node in parsed([*MODULES, *(ROOT / "tests" / "e2e").rglob("*.py")]):

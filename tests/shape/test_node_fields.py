@@ -206,6 +206,7 @@ def found() -> dict[str, set[FieldPath]]:
     return kinds
 
 
+@pytest.mark.seconds
 def test_fields_that_reach_nodes_are_marked(found: dict[str, set[FieldPath]]) -> None:
     unmarked = {
         kind: paths - {field.path for field in node_fields(KINDS[kind])}
@@ -215,6 +216,7 @@ def test_fields_that_reach_nodes_are_marked(found: dict[str, set[FieldPath]]) ->
     assert not unmarked, "name these fields in `on_nodes` of their model"
 
 
+@pytest.mark.seconds
 def test_marked_images_and_options_get_there(found: dict[str, set[FieldPath]]) -> None:
     """Otherwise the test above sees nothing."""
     for kind in ("Nova", "Neutron", "OVNNetwork", "OVNCluster.ovn.c5c3.io", "Cinder", "CephStorage"):
@@ -223,6 +225,7 @@ def test_marked_images_and_options_get_there(found: dict[str, set[FieldPath]]) -
         assert wanted - found[kind] == set(), kind
 
 
+@pytest.mark.seconds
 def test_the_same_fields_are_marked_by_either_groups_names(found: dict[str, set[FieldPath]]) -> None:
     for resource in RESOURCES:
         if resource.kind in found and resource.kind in KINDS and not resource.alias:
@@ -289,6 +292,7 @@ def is_started(agents: NodeAgents, spec: Mapping[str, Any]) -> bool:
     return all(set(values(spec, one.path, one.unset)) & set(one.values) for one in agents.switches)
 
 
+@pytest.mark.seconds
 def test_specs_with_privileged_pods_need_the_verb() -> None:
     """Each spec whose plan has such pods turns on programs that the policies know, or sets a field of theirs."""
     seen: set[str] = set()

@@ -164,6 +164,7 @@ def test_every_kind_is_toggled() -> None:
     assert BY_KIND.keys() == WORLDS.keys()
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(("kind", "steps"), FIELDS, ids=[f"{kind}.{dotted(steps)}" for kind, steps in FIELDS])
 def test_a_field_changes_what_is_outside_or_left_behind(
     kind: str, steps: Steps, monkeypatch: pytest.MonkeyPatch

@@ -304,6 +304,7 @@ def moves(world: World, chance: random.Random, passes: int = 3000, *, is_taken_b
     return False
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", SPECS)
 @pytest.mark.search
 @seeds(4)
@@ -315,6 +316,7 @@ def test_requests_are_answered_all_the_time(kind: str, seed: int, release: Relea
     assert {each for brokers in world.brokers().values() for each in brokers} == {GREEN}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("kind", ["Nova", "Cinder", "Heat"])
 @pytest.mark.search
 @seeds(4)

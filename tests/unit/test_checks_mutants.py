@@ -11,6 +11,8 @@ import pytest
 from tools.checks import mutants
 from tools.checks.likely_tests import LIKELY
 
+pytestmark = pytest.mark.seconds
+
 SOURCE = mutants.ROOT / "src" / "openstack_operator"
 
 
@@ -156,7 +158,6 @@ def test_an_unnoticed_fault_is_repeated_at_the_end_with_its_tests(
     assert said[2].startswith("0 of 1 faults noticed")
 
 
-@pytest.mark.seconds
 def test_a_fault_that_makes_a_test_run_for_ever_is_noticed(
     copy: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def refused(manifests: list[Object]) -> list[str]:
     return [path for path, _ in error.value.problems]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_no_config_sets_what_a_pod_has_in_its_environment(case: Path) -> None:
     manifests = load(case)

@@ -243,6 +243,7 @@ def with_image(spec: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
     return {**spec, name: with_image(spec.get(name) or {}, tuple(rest)) if rest else "example.org/other:1"}
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_no_pod_of_a_service_has_an_image_that_is_not_pulled(case: Path) -> None:
     first, *others = load(case)

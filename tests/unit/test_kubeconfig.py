@@ -53,6 +53,7 @@ async def ours(server: Stand, row: Mapping[str, Any], monkeypatch: pytest.Monkey
     return {**answer, "namespace": client.namespace} if row.get("shows_namespace") else answer
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 async def test_kubectl_does_the_same(server: Stand, row: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     answer = await ours(server, row, monkeypatch)

@@ -440,6 +440,7 @@ def with_and_without() -> Iterator[ParameterSet]:
         yield pytest.param(spec | {"networkPolicies": policies}, id=f"{param.id}-enabled")
 
 
+@pytest.mark.seconds
 @pytest.mark.security
 @pytest.mark.parametrize("spec", [*with_and_without()])
 def test_a_cloud_reaches_its_servers_with_and_without_policies(spec: Mapping[str, Any]) -> None:

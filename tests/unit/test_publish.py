@@ -16,6 +16,8 @@ import yaml
 from openstack_operator import __version__
 from tools.publish import archive, install_manifests, notes, sbom
 
+pytestmark = pytest.mark.seconds
+
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
 

@@ -20,6 +20,8 @@ from openstack_operator import __version__
 from openstack_operator.yaml_text import load
 from tools.publish import archive, artifacts, install_manifests, olm_bundle, released, signatures
 
+pytestmark = pytest.mark.seconds
+
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 IMAGE = "registry.example.org:5000/team/operator:1f2e3d@sha256:" + "a" * 64
 REFERENCES = {"operator": IMAGE, "keystone": "registry.example.org:5000/team/keystone:4d5e@sha256:" + "b" * 64}

@@ -81,6 +81,7 @@ def test_text_without_passwords_is_not_masked(text: str) -> None:
     assert one_line(text) == text
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("part", ["://:", "://a:b", "password", "password=", "secret ", "authorization: basic "])
 def test_long_texts_are_no_trouble(part: str) -> None:
     # A pattern that takes quadratic time takes hours for these.

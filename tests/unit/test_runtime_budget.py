@@ -217,6 +217,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.seconds
 @pytest.mark.security
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 async def test_a_flooded_namespace_takes_no_more_than_its_share() -> None:
