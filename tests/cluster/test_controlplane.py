@@ -81,7 +81,7 @@ async def phase(cluster: Cluster, name: str = "cloud") -> str:
 
 
 @pytest.mark.proves("OpenStackControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
-async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -> None:
+async def test_a_cloud_becomes_ready_and_leaves_nothing_when_deleted(cluster: Cluster, root: Path) -> None:
     async with operator(cluster, root):
         await cluster.create(CONTROL_PLANE, "cloud", expose={"type": "ClusterIP"})
         await cluster.ready(CONTROL_PLANE, "cloud")
@@ -91,6 +91,8 @@ async def test_a_cloud_becomes_ready_and_settles(cluster: Cluster, root: Path) -
         assert live["status"]["endpoint"].startswith("https://keystone-api.")
         wanted = {"MariaDB", "RabbitMQ", "Memcached", "Keystone", "Glance", "Placement", "OVN", "Neutron", "Nova"}
         assert {f"{name}Ready" for name in wanted} <= set(conditions(live))
+        await _leaves_nothing(cluster)
+    assert await cluster.client.get(NAMESPACE, None, cluster.namespace)
 
 
 async def test_a_service_that_is_turned_off_goes_with_all_it_made(cluster: Cluster, root: Path) -> None:
@@ -184,24 +186,20 @@ async def test_the_authority_stays_though_somebody_deletes_what_keeps_it(
         await cluster.ready(CONTROL_PLANE, "cloud")
 
 
-async def test_deletion_leaves_nothing_but_what_is_retained(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root):
-        await cluster.create(CONTROL_PLANE, "cloud")
-        await cluster.ready(CONTROL_PLANE, "cloud")
-        await cluster.delete(CONTROL_PLANE, "cloud")
+async def _leaves_nothing(cluster: Cluster) -> None:
+    """Delete the cloud and wait until all that was made for it is gone."""
+    await cluster.delete(CONTROL_PLANE, "cloud")
+    kinds = [Kind.of(resource) for resource in RESOURCES] + [DEPLOYMENT]
+    left: list[str] = []
 
-        kinds = [Kind.of(resource) for resource in RESOURCES] + [DEPLOYMENT]
-        left: list[str] = []
+    async def gone() -> bool:
+        left[:] = [_waits(kind, live["metadata"]) for kind in kinds for live in await listed(cluster, kind)]
+        return not left
 
-        async def gone() -> bool:
-            left[:] = [_waits(kind, live["metadata"]) for kind in kinds for live in await listed(cluster, kind)]
-            return not left
-
-        try:
-            await eventually(gone)
-        except TimeoutError:
-            pytest.fail("left: " + "; ".join(left))
-    assert await cluster.client.get(NAMESPACE, None, cluster.namespace)
+    try:
+        await eventually(gone)
+    except TimeoutError:
+        pytest.fail("left: " + "; ".join(left))
 
 
 def _waits(kind: Kind, meta: dict[str, Any]) -> str:

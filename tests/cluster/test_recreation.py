@@ -79,6 +79,7 @@ async def comes_back(cluster: Cluster, kind: str, name: str, policy: str = "Back
 
 
 async def test_a_resource_that_somebody_deletes_comes_back_and_what_it_made_stays(cluster: Cluster, root: Path) -> None:
+    """Three times in one cloud: while the operator runs, while it does not, and for a service that is to go."""
     remote = Remote()
     async with operator(cluster, root, remote):
         await has_cloud(cluster)
@@ -100,40 +101,35 @@ async def test_a_resource_that_somebody_deletes_comes_back_and_what_it_made_stay
         assert [each["uid"] for each in owner] == [
             (await cluster.get(RESOURCE["Nova"], "nova") or {})["metadata"]["uid"]
         ]
-
-
-async def test_after_a_start_the_operator_waits_until_it_knows_what_comes_back(cluster: Cluster, root: Path) -> None:
-    remote = Remote()
-    async with operator(cluster, root, remote):
-        await has_cloud(cluster)
     before = await made(cluster)
     await cluster.delete(RESOURCE["Placement"], "placement")
     await cluster.delete(RESOURCE["RabbitMQVhost"], "neutron-messaging")
     async with operator(cluster, root, remote):
-
-        async def back() -> bool:
-            found = [
-                await cluster.get(RESOURCE[kind], name)
-                for kind, name in (("Placement", "placement"), ("RabbitMQVhost", "neutron-messaging"))
-            ]
-            return all(live and "deletionTimestamp" not in live["metadata"] for live in found)
-
-        await eventually(back)
-        await cluster.ready(CONTROL_PLANE, "cloud")
+        await _waits_until_it_knows_what_comes_back(cluster)
         after = await made(cluster)
         assert {name: uid for name, uid in after.items() if name in before} == before
         assert not remote.removed
+        await _a_disabled_service_goes_with_its_accounts(cluster, remote)
 
 
-async def test_a_disabled_service_goes_with_its_external_accounts(cluster: Cluster, root: Path) -> None:
-    remote = Remote()
-    async with operator(cluster, root, remote):
-        await has_cloud(cluster)
-        await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+async def _waits_until_it_knows_what_comes_back(cluster: Cluster) -> None:
+    async def back() -> bool:
+        found = [
+            await cluster.get(RESOURCE[kind], name)
+            for kind, name in (("Placement", "placement"), ("RabbitMQVhost", "neutron-messaging"))
+        ]
+        return all(live and "deletionTimestamp" not in live["metadata"] for live in found)
 
-        async def gone() -> bool:
-            there = [await cluster.get(RESOURCE["Nova"], "nova"), await cluster.get(DEPLOYMENT, "nova-api")]
-            outside = {"KeystoneService/nova-catalog", "RabbitMQVhost/nova-cell1", "KeystoneUser/nova-user"}
-            return there == [None, None] and outside <= set(remote.removed)
+    await eventually(back)
+    await cluster.ready(CONTROL_PLANE, "cloud")
 
-        await eventually(gone)
+
+async def _a_disabled_service_goes_with_its_accounts(cluster: Cluster, remote: Remote) -> None:
+    await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
+
+    async def gone() -> bool:
+        there = [await cluster.get(RESOURCE["Nova"], "nova"), await cluster.get(DEPLOYMENT, "nova-api")]
+        outside = {"KeystoneService/nova-catalog", "RabbitMQVhost/nova-cell1", "KeystoneUser/nova-user"}
+        return there == [None, None] and outside <= set(remote.removed)
+
+    await eventually(gone)
