@@ -45,6 +45,9 @@ def models_in(value: Any, path: str = "spec") -> Iterator[tuple[str, Model]]:
     """Yield every model in a spec with its path as users write it, the spec first; none of a template, which belongs to
     the resource made of it.
     """
+    if value is None:
+        # Most fields are unset, and to find out that this is no Mapping takes longest.
+        return
     if isinstance(value, Model):
         if isinstance(value, Template):
             return

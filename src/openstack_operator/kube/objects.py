@@ -40,13 +40,14 @@ def drop_none(value: Any) -> Any:
     # Most values are texts, and a call for each would be a tenth of a plan.
     if isinstance(value, dict):
         return {
-            k: drop_none(v) if isinstance(v, _COLLECTIONS) else v
+            k: v if type(v) is str or not isinstance(v, _COLLECTIONS) else drop_none(v)
             for k, v in cast("dict[str, Any]", value).items()
             if v is not None
         }
     if isinstance(value, (list, tuple)):
         return [
-            drop_none(entry) if isinstance(entry, _COLLECTIONS) else entry for entry in cast("Sequence[Any]", value)
+            entry if type(entry) is str or not isinstance(entry, _COLLECTIONS) else drop_none(entry)
+            for entry in cast("Sequence[Any]", value)
         ]
     return value
 

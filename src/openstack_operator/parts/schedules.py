@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import islice, pairwise
 
 from cronsim import CronSim, CronSimError
@@ -13,12 +14,13 @@ _SAMPLE = 60
 """Times of a schedule by which its shortest pauses are known; most repeat after a week."""
 
 
+@lru_cache(maxsize=64)
 def next_times(schedule: str, after: datetime, count: int = _SAMPLE) -> Sequence[datetime]:
     """Return the next times of a schedule, one or more. Raises ValueError for what is no schedule, and for one that no
     date has.
     """
     try:
-        times = list(islice(CronSim(ALIASES.get(schedule, schedule), after), count))
+        times = tuple(islice(CronSim(ALIASES.get(schedule, schedule), after), count))
     except CronSimError as error:
         raise ValueError(str(error)) from error
     if not times:
