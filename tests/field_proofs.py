@@ -23,15 +23,31 @@ import pytest
 
 from tests.fields import PAGE, ROOT, Proof, page
 
+_CHOICES = ("keyword", "markexpr", "deselect", "lf", "stepwise")
+"""Options of pytest that leave out tests of the files that it read."""
 
-def proofs() -> list[Proof]:
-    """All of them, of each test as often as it is parametrized."""
+
+def proofs(session: pytest.Session) -> list[Proof]:
+    """All of them, of each test as often as it is parametrized. A run of all tests has read them already, which takes
+    ten seconds of CPU.
+    """
+    if _has_all(session):
+        collector = _Collector()
+        collector.pytest_collection_modifyitems(session.items)
+        return sorted(set(collector.found))
     done = subprocess.run(
         [sys.executable, "-m", "tests.field_proofs"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise RuntimeError(f"tests cannot be collected: {done.stderr}{done.stdout}")
     return [Proof(*each) for each in json.loads(done.stdout)]
+
+
+def _has_all(session: pytest.Session) -> bool:
+    """Whether a run has every test that may have a marker."""
+    is_chosen = any(getattr(session.config.option, name, None) for name in _CHOICES)
+    is_named = any("::" in argument for argument in session.config.args)
+    return not (is_chosen or is_named) and set(_marked()) <= {str(item.path) for item in session.items}
 
 
 class _Collector:

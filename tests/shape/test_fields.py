@@ -11,8 +11,8 @@ SAYS = {"", "not supported", "does nothing", "without an image does nothing"}
 
 
 @pytest.fixture(scope="module")
-def found() -> list[Proof]:
-    return proofs()
+def found(request: pytest.FixtureRequest) -> list[Proof]:
+    return proofs(request.session)
 
 
 @pytest.mark.seconds

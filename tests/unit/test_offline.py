@@ -219,9 +219,8 @@ def rules(schema: Any) -> set[str]:
 EVERY_RULE = sorted(rules([crd(resource) for resource in RESOURCES]))
 
 
-@pytest.mark.parametrize("rule", EVERY_RULE)
-def test_every_rule_can_be_evaluated_here(rule: str) -> None:
-    assert functions_of(rule) <= CORE | FUNCTIONS.keys()
+def test_every_rule_can_be_evaluated_here() -> None:
+    assert {rule: lacking for rule in EVERY_RULE if (lacking := functions_of(rule) - CORE - FUNCTIONS.keys())} == {}
 
 
 def test_rules_about_changes_hold_for_what_is_new() -> None:
