@@ -59,8 +59,9 @@ def both(site: Site, dice: Dice) -> str:
 
 
 def power_cut(site: Site, dice: Dice) -> str:
-    """Kill all processes of all nodes at once, and start the nodes again."""
+    """Kill all processes of all nodes at once, without what is not on the disk, and start the nodes again."""
     del dice
+    faults.lose_unwritten(site.machine)
     faults.power_off(site.machine)
     time.sleep(_NOTICED)
     faults.power_on(site.machine)

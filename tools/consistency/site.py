@@ -123,7 +123,7 @@ def standing(tell: Callable[[str], None]) -> Site:
 
 
 def _with_members(site: Site, tell: Callable[[str], None]) -> Site:
-    spec = {"replicas": MEMBERS, "storageSize": "4Gi"}
+    spec = {"replicas": MEMBERS, "storageSize": "4Gi", "storageClassName": "sized"}
     kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "MariaDB"}
     site.kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     site.kubernetes.apply({**kind, "metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from . import cgroups, init, node
 from .clock import set_clock
 from .cluster import ClusterError, lose_node, running_nodes, start_node, stop_node
 from .commands import run
+from .furnish import SIZED_VOLUMES
 from .layout import Cluster, Node
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "kill_namespace",
     "kill_pod",
     "lose_node",
+    "lose_unwritten",
     "power_off",
     "power_on",
     "restart_program",
@@ -44,6 +47,8 @@ init, its parent, can wait for it.
 _CHAIN = "LOCALCLUSTER-CUT"
 # All ways into and through a node, as hostNetwork pods have the node's own address. kube-proxy has its rules elsewhere.
 _HOOKS = ("INPUT", "FORWARD", "OUTPUT")
+# EXT4_IOC_SHUTDOWN and EXT4_GOING_FLAGS_NOLOGFLUSH of the kernel, which its own tests of power cuts use.
+_SHUTDOWN, _WITHOUT_JOURNAL = 0x8004587D, (2).to_bytes(4, sys.byteorder)
 # Runs in the first node's network, where etcd listens.
 _POST = """
 import json, sys, urllib.request
@@ -129,6 +134,21 @@ def heal(cluster: Cluster) -> None:
 def power_off(cluster: Cluster) -> None:
     """Kill all processes of all nodes at once, those of etcd included."""
     stop_node(cluster)
+
+
+def lose_unwritten(cluster: Cluster) -> None:
+    """Let the file systems of all sized volumes lose what is not on the disk, and refuse everything, until the nodes
+    start again. A power cut does that; `power_off` alone leaves what programs wrote to files to the kernel.
+    """
+    for each in running_nodes(cluster):
+        for image in Path(f"/proc/{node.pid(each)}/root{SIZED_VOLUMES}").glob("*.img"):
+            volume = os.open(image.with_suffix(""), os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                # One that is not mounted is a directory of the node's own file system, which is that of this machine.
+                if os.fstat(volume).st_dev != image.stat().st_dev:
+                    fcntl.ioctl(volume, _SHUTDOWN, _WITHOUT_JOURNAL)
+            finally:
+                os.close(volume)
 
 
 def power_on(cluster: Cluster) -> None:
