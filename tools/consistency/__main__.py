@@ -16,8 +16,8 @@ from tools.localcluster.kubernetes import KubeError, module
 from tools.localcluster.target import target
 
 from . import checker
-from .clients import ISOLATION
 from .faults import FAULTS
+from .mariadb import ISOLATION
 from .run import FOLDER, Run, Setup, judge
 from .site import deployed, standing
 

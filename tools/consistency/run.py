@@ -20,9 +20,9 @@ from tools.localcluster.cluster import ClusterError
 from tools.localcluster.kubernetes import ROOT, KubeError
 
 from . import checker
-from .clients import ISOLATION, SAFE_FLUSH, Access, Client, Door
 from .faults import FAULTS
 from .history import Outcome, Transaction, encode, load
+from .mariadb import ISOLATION, SAFE_FLUSH, Access, Client, Door
 from .site import Site
 from .workload import Workload
 

@@ -14,7 +14,7 @@ from tools.cloud.view import ready
 from tools.localcluster.kubernetes import KubeError, Kubernetes, existing_cluster, module, ours, started
 from tools.localcluster.layout import Cluster
 
-from .clients import Door
+from .mariadb import Door
 
 NAMESPACE, NAME, MEMBERS = "consistency", "galera", 3
 _IMAGES = ("operator", "mariadb")

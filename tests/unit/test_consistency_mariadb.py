@@ -9,8 +9,8 @@ import pymysql
 import pytest
 from pymysql.constants import CR, ER
 
-from tools.consistency.clients import Access, Client, Door
 from tools.consistency.history import Append, Outcome, Read
+from tools.consistency.mariadb import Access, Client, Door
 from tools.consistency.workload import Workload
 
 OPERATIONS = (Append(1, 7), Read(1))
