@@ -249,7 +249,7 @@ MINUTES ?= 60
 .PHONY: consistency
 consistency: venv ## Appends to lists in a MariaDB of three under crashes, partitions and power cuts, and what of its promises does not hold; MINUTES= for each isolation level
 	$(RECORD) sh -c '\
-	  $(PY) -m tools.consistency run --keep --minutes 5 --through members --unsafe-flush --must-find || exit; \
+	  $(PY) -m tools.consistency run --keep --minutes 5 --through members --unprotected --must-find || exit; \
 	  $(PY) -m tools.consistency run --standing --minutes $(MINUTES) --isolation serializable; status=$$?; \
 	  $(PY) -m tools.consistency run --standing --minutes $(MINUTES) || status=$$?; \
 	  $(PY) -m tools.localcluster down; exit $$status'

@@ -10,7 +10,9 @@ import pytest
 from pymysql.constants import CR, ER
 
 from tools.consistency.history import Append, Outcome, Read
-from tools.consistency.mariadb import Access, Client, Door
+from tools.consistency.clients import Door
+from tools.consistency.mariadb import Access
+from tools.consistency.mariadb import MariaDBClient as Client
 from tools.consistency.workload import Workload
 
 OPERATIONS = (Append(1, 7), Read(1))

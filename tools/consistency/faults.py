@@ -11,7 +11,7 @@ from tools.localcluster import faults
 from tools.localcluster.cluster import ClusterError
 from tools.localcluster.kubernetes import KubeError
 
-from .site import NAMESPACE, Site
+from .site import Site
 
 _CUT = 12.0
 """Seconds of a partition: twice what the members need to notice it."""
@@ -31,7 +31,7 @@ def crash_all(site: Site, dice: Dice) -> str:
     """Kill all members at once."""
     del dice
     # One after the other, each would send the next ones what it has.
-    faults.kill_namespace(site.machine, NAMESPACE)
+    faults.kill_namespace(site.machine, site.namespace)
     for name in _names(site):
         site.delete_pod(name, by_force=True)
     return "all members"
@@ -106,7 +106,7 @@ def _cut(site: Site, groups: list[list[str]], seconds: float) -> None:
 
 def _kill(site: Site, name: str) -> None:
     with contextlib.suppress(ClusterError):  # it may not have begun to run
-        faults.kill_pod(site.machine, NAMESPACE, name)
+        faults.kill_pod(site.machine, name)
     # The kubelet would let a pod that died often wait for minutes; a new one starts at once, with the same volume.
     with contextlib.suppress(KubeError):
         site.delete_pod(name, by_force=True)

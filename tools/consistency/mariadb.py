@@ -1,22 +1,24 @@
-"""A client of MariaDB that executes transactions of list appends, and says what became of each."""
+"""A MariaDB of three, and a client that says what became of each transaction."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import pymysql
 from msgspec import structs
 from pymysql.constants import ER
 
+from tools.localcluster.kubernetes import KubeError
+
+from . import checker
+from .clients import ANSWER, CONNECT, PAUSE, Database, Door, now
 from .history import Append, Operation, Outcome, Read, Transaction
+from .site import MEMBERS, NAME, SIZED, Site
 
 ISOLATION = ("REPEATABLE READ", "SERIALIZABLE")
-_CONNECT, _ANSWER = 2, 10
-"""Seconds that a client waits for a connection, and for an answer."""
 _REFUSED = frozenset({ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, ER.CHECKREAD})
 """Errors of COMMIT by which the server says that it has rolled back: a deadlock is also what the certification of
 Galera answers. All others leave open what became of the transaction.
@@ -33,23 +35,37 @@ _APPEND = (
 )
 SAFE_FLUSH, _UNSAFE_FLUSH = 1, 0
 """Values of innodb_flush_log_at_trx_commit: a commit is on the disk before its acknowledgment, or within a second."""
-
-
 _SET_FLUSH = "SET GLOBAL innodb_flush_log_at_trx_commit = %s"
+_ROLE = "openstack.k8s.io/role"
+_FACTS = ("version", "innodb_flush_log_at_trx_commit", "innodb_snapshot_isolation", "wsrep_sync_wait")
+HARM = frozenset(
+    {checker.LOST, checker.DIVERGED, checker.ABORTED, checker.INTERMEDIATE, checker.UNWRITTEN, checker.DUPLICATE}
+    | {checker.INCOMPATIBLE, "G0", "G1c"}
+)
+"""Anomalies that no isolation level of MariaDB excuses. REPEATABLE READ allows the others. A value that vanished is not
+among them, unless its commit was acknowledged: InnoDB shows a commit to others before it is on the disk, and a power
+cut in between takes it back. docs/evidence/consistency.md counts these.
+"""
 
 
-def now() -> int:
-    """Return microseconds of the clock of histories."""
-    return time.monotonic_ns() // 1000
+class MariaDBSite(Site):
+    """A MariaDB."""
 
+    kind = "MariaDB"
+    images = ("mariadb",)
+    spec: ClassVar = {"replicas": MEMBERS, "storageSize": "4Gi", "storageClassName": SIZED}
+    port = 3306
 
-@dataclass(frozen=True)
-class Door:
-    """An address at which a server answers."""
+    def primary(self) -> str:
+        """Return the member that takes the clients; empty while there is none. Raises KubeError."""
+        roles = {pod["metadata"]["name"]: pod["metadata"].get("labels", {}).get(_ROLE) for pod in self.pods()}
+        return next((name for name, role in roles.items() if role == "primary"), "")
 
-    name: str
-    host: str
-    port: int
+    def facts(self) -> dict[str, str]:
+        """Return the version and the settings on which the result depends, by the first member. Raises KubeError."""
+        statement = f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in _FACTS)}"
+        answer = self.run(self.pods()[0]["metadata"]["name"], "mariadb", "-u", "mysql", "-Ne", statement)
+        return dict(zip(_FACTS, answer.strip().split("\t"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -69,9 +85,9 @@ class Access:
             port=door.port,
             user="root",
             password=self.password,
-            connect_timeout=_CONNECT,
-            read_timeout=_ANSWER,
-            write_timeout=_ANSWER,
+            connect_timeout=CONNECT,
+            read_timeout=ANSWER,
+            write_timeout=ANSWER,
             autocommit=True,
         )
         with connection.cursor() as cursor:
@@ -111,7 +127,7 @@ class Access:
         return Transaction(-1, Outcome.OK, start, now(), reads, is_final=True, member=door.name)
 
 
-class Client:
+class MariaDBClient:
     """One client. It stays with a server until the connection fails, and takes the next one then."""
 
     def __init__(self, access: Access, process: int) -> None:
@@ -160,7 +176,7 @@ class Client:
             return
         self.close()
         self._turn += 1
-        self.wait = 0.2
+        self.wait = PAUSE
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -181,3 +197,46 @@ def _executed(cursor: Any, operation: Operation) -> Operation:
 
 def _values(content: str) -> tuple[int, ...]:
     return tuple(int(each) for each in content.split())
+
+
+@dataclass(frozen=True)
+class MariaDB(Database):
+    """The databases of a site."""
+
+    site: MariaDBSite
+    access: Access
+    harm = HARM
+    _flushes: dict[Door, int] = field(default_factory=dict[Door, int])
+
+    @classmethod
+    def of(cls, site: MariaDBSite, through: str, isolation: str, *, is_unprotected: bool) -> MariaDB:
+        """Return the databases with doors for clients. Raises KubeError."""
+        doors = [site.door()] if through == "door" else site.members()
+        return cls(site, Access(doors, site.secret(f"{NAME}-credentials", "root"), isolation, is_unprotected))
+
+    def prepare(self) -> None:
+        """Create an empty table. Raises KubeError if a member is less safe than it should be."""
+        self.access.prepare(self.access.doors[0])
+        self._flushes.update({member: self.access.flush(member) for member in self.site.members()})
+        if not self.access.has_unsafe_flush and set(self._flushes.values()) != {SAFE_FLUSH}:
+            raise KubeError("a member acknowledges commits before they are on the disk; delete its pod, and try again")
+
+    def client(self, process: int) -> MariaDBClient:
+        """Return a new client."""
+        return MariaDBClient(self.access, process)
+
+    def read_all(self, member: Door, keys: int) -> Transaction:
+        """Return what a member has at the end. Raises OSError if it does not answer."""
+        try:
+            return self.access.read_all(member, keys)
+        except pymysql.err.Error as error:
+            raise OSError(str(error)) from error
+
+    def facts(self) -> dict[str, str]:
+        """Return the version and the settings. Raises KubeError."""
+        return self.site.facts()
+
+    def end(self) -> None:
+        """Make the members as safe as they were."""
+        for member, flush in self._flushes.items():
+            self.access.set_flush(member, flush)

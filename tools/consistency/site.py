@@ -1,50 +1,70 @@
-"""A cluster of three MariaDB members on the embedded Kubernetes, and the doors to it."""
+"""A server of three members on the embedded Kubernetes, and the doors to it."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
 import time
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from tools.cloud import deploy
 from tools.cloud.view import ready
 from tools.localcluster.kubernetes import KubeError, Kubernetes, existing_cluster, module, ours, started
-from tools.localcluster.layout import Cluster
+from tools.localcluster.layout import DEFAULT_NAME, Cluster
 
-from .mariadb import Door
+from .clients import Door
 
-NAMESPACE, NAME, MEMBERS = "consistency", "galera", 3
-_IMAGES = ("operator", "mariadb")
-_ROLE = "openstack.k8s.io/role"
+MEMBERS, NAME = 3, "store"
+SIZED = "sized"
+"""StorageClass whose volumes lose what is not on the disk when the power is cut."""
 _READY = 600.0
-"""Seconds that the cluster has to become Ready."""
+"""Seconds that the members have to become Ready."""
 
 
 @dataclass(frozen=True)
-class Site:
-    """The MariaDB and the machine that it runs on."""
+class Site(ABC):
+    """The server and the machine that it runs on."""
 
     kubernetes: Kubernetes
     machine: Cluster = field(default_factory=Cluster)
 
+    kind: ClassVar[str]
+    images: ClassVar[Sequence[str]]
+    """Besides that of the operator."""
+    spec: ClassVar[Mapping[str, Any]]
+    port: ClassVar[int]
+    component: ClassVar[str] = "server"
+
+    @abstractmethod
+    def primary(self) -> str:
+        """Return the member that leads; empty while there is none. Raises KubeError."""
+
+    @property
+    def namespace(self) -> str:
+        """Its own: one fault kills all that is in it."""
+        return f"consistency-{self.kind.lower()}"
+
+    def deploy(self, tell: Callable[[str], None]) -> None:
+        """Wait until three members are Ready, created if missing. Raises KubeError."""
+        kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": self.kind}
+        self.kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        metadata = {"name": NAME, "namespace": self.namespace}
+        self.kubernetes.apply({**kind, "metadata": metadata, "spec": dict(self.spec)})
+        tell(f"{MEMBERS} members Ready after {self.await_ready():.0f} s")
+
     def pods(self) -> list[dict[str, Any]]:
         """Return the pods of the members, in order. Raises KubeError."""
-        labels = f"app.kubernetes.io/instance={NAME},app.kubernetes.io/component=server"
-        pods = self.kubernetes.items("pods", "-n", NAMESPACE, "-l", labels)
+        labels = f"app.kubernetes.io/instance={NAME},app.kubernetes.io/component={self.component}"
+        pods = self.kubernetes.items("pods", "-n", self.namespace, "-l", labels)
         return sorted(pods, key=lambda pod: pod["metadata"]["name"])
-
-    def primary(self) -> str:
-        """Return the member that takes the clients; empty while there is none. Raises KubeError."""
-        roles = {pod["metadata"]["name"]: pod["metadata"].get("labels", {}).get(_ROLE) for pod in self.pods()}
-        return next((name for name, role in roles.items() if role == "primary"), "")
 
     def delete_pod(self, pod: str, *, by_force: bool) -> None:
         """Delete a pod; with force, without waiting for its processes to end. Raises KubeError."""
         words = ("--force", "--grace-period=0") if by_force else ()
-        self.kubernetes.kubectl("delete", "pod", pod, "-n", NAMESPACE, "--wait=false", *words)
+        self.kubernetes.kubectl("delete", "pod", pod, "-n", self.namespace, "--wait=false", *words)
 
     def await_ready(self, timeout: float = _READY) -> float:
         """Return the seconds until all members and the resource are ready. Raises KubeError if they are not in time."""
@@ -52,54 +72,52 @@ class Site:
         while time.monotonic() < start + timeout:
             with contextlib.suppress(KubeError):
                 pods = [pod for pod in self.pods() if _is_ready(pod)]
-                if len(pods) == MEMBERS and ready(self.kubernetes.get(ours("mariadb"), NAME, "-n", NAMESPACE)):
+                resource = self.kubernetes.get(ours(self.kind.lower()), NAME, "-n", self.namespace)
+                if len(pods) == MEMBERS and ready(resource):
                     return time.monotonic() - start
             time.sleep(1)
-        raise KubeError(f"MariaDB was not Ready within {timeout:.0f} s")
+        raise KubeError(f"{self.kind} was not Ready within {timeout:.0f} s")
 
-    def password(self) -> str:
-        """Return root's password. Raises KubeError."""
-        words = ("-o", "jsonpath={.data.root}")
-        encoded = self.kubernetes.kubectl("get", "secret", f"{NAME}-credentials", "-n", NAMESPACE, *words)
+    def secret(self, name: str, key: str) -> str:
+        """Return a value of a Secret. Raises KubeError."""
+        words = ("-o", f"jsonpath={{.data.{key}}}")
+        encoded = self.kubernetes.kubectl("get", "secret", name, "-n", self.namespace, *words)
         return base64.b64decode(encoded).decode()
 
-    def door(self) -> Door:
-        """Return the address of the member that takes the clients, as services use it. Raises KubeError."""
-        spec = self.kubernetes.get("service", NAME, "-n", NAMESPACE)["spec"]
-        return self._exposed("door", spec["selector"], publish=bool(spec.get("publishNotReadyAddresses")))
+    def run(self, pod: str, *command: str) -> str:
+        """Return the output of a command in the main container of a member. Raises KubeError."""
+        return self.kubernetes.kubectl("exec", "-n", self.namespace, pod, "-c", "main", "--", *command)
 
-    def members(self) -> list[Door]:
+    def door(self, port: int = 0) -> Door:
+        """Return the address of the member or members that take clients, as services use it. Raises KubeError."""
+        spec = self.kubernetes.get("service", NAME, "-n", self.namespace)["spec"]
+        publish = bool(spec.get("publishNotReadyAddresses"))
+        return self._exposed("door", spec["selector"], port or self.port, publish=publish)
+
+    def members(self, port: int = 0) -> list[Door]:
         """Return the address of each member. Raises KubeError."""
         label = "statefulset.kubernetes.io/pod-name"
         names = [pod["metadata"]["name"] for pod in self.pods()]
         # A member is asked also when it is not ready: it says so itself.
-        return [self._exposed(name, {label: name}, publish=True) for name in names]
+        return [self._exposed(name, {label: name}, port or self.port, publish=True) for name in names]
 
-    def _exposed(self, name: str, selector: dict[str, str], *, publish: bool) -> Door:
-        service = f"outside-{name}"
+    def _exposed(self, name: str, selector: dict[str, str], port: int, *, publish: bool) -> Door:
+        service = f"outside-{name}-{port}"
         self.kubernetes.apply(
             {
                 "apiVersion": "v1",
                 "kind": "Service",
-                "metadata": {"name": service, "namespace": NAMESPACE},
+                "metadata": {"name": service, "namespace": self.namespace},
                 "spec": {
                     "type": "NodePort",
                     "selector": selector,
-                    "ports": [{"port": 3306}],
+                    "ports": [{"port": port}],
                     "publishNotReadyAddresses": publish,
                 },
             }
         )
-        port = self.kubernetes.get("service", service, "-n", NAMESPACE)["spec"]["ports"][0]["nodePort"]
-        return Door(name, self.kubernetes.address(), port)
-
-    def facts(self) -> dict[str, str]:
-        """Return the version and the settings on which the result depends, by the first member. Raises KubeError."""
-        names = ("version", "innodb_flush_log_at_trx_commit", "innodb_snapshot_isolation", "wsrep_sync_wait")
-        statement = f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in names)}"
-        pod = self.pods()[0]["metadata"]["name"]
-        words = ("exec", "-n", NAMESPACE, pod, "-c", "main", "--", "mariadb", "-u", "mysql", "-Ne", statement)
-        return dict(zip(names, self.kubernetes.kubectl(*words).strip().split("\t"), strict=True))
+        exposed = self.kubernetes.get("service", service, "-n", self.namespace)["spec"]["ports"][0]
+        return Door(name, self.kubernetes.address(), exposed["nodePort"])
 
 
 def _is_ready(pod: dict[str, Any]) -> bool:
@@ -107,25 +125,19 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]
 
 
-def deployed(tell: Callable[[str], None]) -> Site:
-    """Return three members, Ready, on the embedded cluster, which is started first. Raises KubeError."""
+def embedded(images: Sequence[str]) -> Kubernetes:
+    """Return the embedded cluster with the operator and these images, started first. Raises KubeError."""
     module("tools.localcluster", "build")
-    module("images", "build", *_IMAGES)
+    module("images", "build", "operator", *images)
     kubernetes = started()
-    module("images", "load", *_IMAGES)
+    module("images", "load", "operator", *images)
     deploy.install(kubernetes)
-    return _with_members(Site(kubernetes), tell)
+    return kubernetes
 
 
-def standing(tell: Callable[[str], None]) -> Site:
-    """Return three members, Ready, on the cluster that runs already. Raises KubeError."""
-    return _with_members(Site(existing_cluster()), tell)
-
-
-def _with_members(site: Site, tell: Callable[[str], None]) -> Site:
-    spec = {"replicas": MEMBERS, "storageSize": "4Gi", "storageClassName": "sized"}
-    kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "MariaDB"}
-    site.kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-    site.kubernetes.apply({**kind, "metadata": {"name": NAME, "namespace": NAMESPACE}, "spec": spec})
-    tell(f"{MEMBERS} members Ready after {site.await_ready():.0f} s")
-    return site
+def standing(machine: Cluster) -> Kubernetes:
+    """Return an embedded cluster that runs, with the operator. Raises KubeError if none does."""
+    # By its file: kubectl of the embedded kind goes to the cluster of the default name.
+    kubernetes = existing_cluster() if machine.name == DEFAULT_NAME else Kubernetes("existing", machine.kubeconfig)
+    kubernetes.kubectl("version", "--request-timeout=10s")
+    return kubernetes
