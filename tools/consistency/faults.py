@@ -106,7 +106,7 @@ def _cut(site: Site, groups: list[list[str]], seconds: float) -> None:
 
 def _kill(site: Site, name: str) -> None:
     with contextlib.suppress(ClusterError):  # it may not have begun to run
-        faults.kill_pod(site.machine, name)
+        faults.kill_pod(site.machine, site.namespace, name)
     # The kubelet would let a pod that died often wait for minutes; a new one starts at once, with the same volume.
     with contextlib.suppress(KubeError):
         site.delete_pod(name, by_force=True)
