@@ -15,7 +15,7 @@ from .site import Site
 
 _CUT = 12.0
 """Seconds of a partition: twice what the members need to notice it."""
-_NOTICED = 3.0
+_NOTICED, _LOOKED = 3.0, 10.0
 Dice = random.Random
 
 
@@ -65,6 +65,8 @@ def power_cut(site: Site, dice: Dice) -> str:
     faults.power_off(site.machine)
     time.sleep(_NOTICED)
     faults.power_on(site.machine)
+    # Until kubelet has looked, the API server has the pods as they were before.
+    time.sleep(_LOOKED)
     return "all nodes"
 
 

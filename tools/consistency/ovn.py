@@ -23,8 +23,7 @@ from .site import MEMBERS, SIZED, Site
 
 _DATABASE, _TABLE, _COLUMN = "OVN_Northbound", "DNS", "external_ids"
 _PIECE = 1 << 16
-_MARK = -1
-"""Key of a row that each final read writes to."""
+_LIST = "list"
 _CHANGED = frozenset({"timed out", "constraint violation", "duplicate uuid"})
 """Errors by which a database says that a list is not what the transaction waits for."""
 _NOT_LEADER = "does not lead"
@@ -123,16 +122,17 @@ class Session:
 
     def read_all(self) -> dict[int, tuple[int, ...]]:
         """Return all lists, after all that was committed. Raises as `call` does."""
-        # A member may execute a transaction that writes on what all have committed only.
-        uuid = ["uuid", _uuid(_MARK)]
-        *_, rows = self.transact(
+        # A member executes a transaction that writes on what all have committed, and no other.
+        answer = self.transact(
             [
-                {"op": "delete", "table": _TABLE, "where": _row(_MARK)},
-                {"op": "insert", "table": _TABLE, "uuid": uuid[1], "row": {_COLUMN: _map((now(),))}},
+                {"op": "insert", "table": _TABLE, "row": {_COLUMN: ["map", [["mark", "read"]]]}},
                 {"op": "select", "table": _TABLE, "columns": ["_uuid", _COLUMN], "where": []},
             ]
-        )[:3]
-        return {_key(row["_uuid"][1]): _version([row]).values for row in rows["rows"] if row["_uuid"] != uuid}
+        )
+        if problems := [each for each in answer if not each or each.get("error")]:
+            raise OSError(f"refused: {problems}"[:100])
+        rows = [row for row in answer[1]["rows"] if _LIST in dict(row[_COLUMN][1])]
+        return {_key(row["_uuid"][1]): _version([row]).values for row in rows}
 
     def delete_all(self) -> None:
         """Delete all lists. Raises as `call` does."""
@@ -167,11 +167,11 @@ class Session:
 
 
 def _uuid(key: int) -> str:
-    return f"{key + 1:08x}-0000-4000-8000-000000000000"
+    return f"{key:08x}-0000-4000-8000-000000000000"
 
 
 def _key(uuid: str) -> int:
-    return int(uuid.partition("-")[0], 16) - 1
+    return int(uuid.partition("-")[0], 16)
 
 
 def _row(key: int) -> list[Any]:
@@ -179,13 +179,13 @@ def _row(key: int) -> list[Any]:
 
 
 def _map(values: Sequence[int]) -> list[Any]:
-    return ["map", [["list", " ".join(map(str, values))]]]
+    return ["map", [[_LIST, " ".join(map(str, values))]]]
 
 
 def _version(rows: Sequence[Mapping[str, Any]]) -> Version:
     for row in rows:
         texts = dict(row[_COLUMN][1])
-        return Version(tuple(int(each) for each in texts["list"].split()), texts["list"])
+        return Version(tuple(int(each) for each in texts[_LIST].split()), texts[_LIST])
     return Version()
 
 
