@@ -21,7 +21,7 @@ from tools.localcluster.target import target
 
 from . import mariadb, rabbitmq
 from .etcd import Etcd, EtcdSite
-from .faults import FAULTS
+from .faults import FAULTS, LASTING, UPGRADE
 from .mariadb import ISOLATION, MariaDB, MariaDBSite
 from .ovn import OVN, OVNSite
 from .rabbitmq import Queue, RabbitMQSite
@@ -78,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
     store, machine = STORES[arguments.store], Cluster(arguments.standing or DEFAULT_NAME)
     kubernetes = standing(machine) if arguments.standing else embedded(store.site.images)
     site = store.site(kubernetes, machine)
-    site.deploy(_say)
+    site.deploy(_say, site.old_version if UPGRADE in arguments.faults else "")
     setup = Setup(_label(arguments), arguments.faults, arguments.minutes, arguments.clients, seed=arguments.seed)
     figures = Run(site, store.work(site, arguments), setup, _say).execute()
     if not arguments.keep and not arguments.standing:
@@ -90,8 +90,9 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _label(arguments: argparse.Namespace) -> str:
+    upgrade = "-upgrade" if UPGRADE in arguments.faults else ""
     level = f"-{arguments.isolation}" if arguments.store == "mariadb" else ""
-    return f"{arguments.store}-{arguments.through}{level}{'-unprotected' if arguments.unprotected else ''}"
+    return f"{arguments.store}-{arguments.through}{level}{'-unprotected' if arguments.unprotected else ''}{upgrade}"
 
 
 def _level(arguments: argparse.Namespace) -> str:
@@ -115,7 +116,7 @@ def _arguments() -> argparse.Namespace:
     run = commands.add_parser("run", help="let clients and faults work on three members, and judge what they saw")
     run.add_argument("--minutes", type=float, default=60.0)
     run.add_argument("--through", choices=("door", "members"), default="door", help="as clients do, or any member")
-    run.add_argument("--faults", type=_faults, default=tuple(FAULTS), help=",".join(FAULTS))
+    run.add_argument("--faults", type=_faults, default=LASTING, help=",".join(FAULTS))
     run.add_argument(
         "--isolation", choices=[each.lower().replace(" ", "-") for each in ISOLATION], default="repeatable-read"
     )

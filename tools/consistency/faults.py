@@ -15,6 +15,7 @@ from .site import Site
 
 _CUT = 12.0
 """Seconds of a partition: twice what the members need to notice it."""
+_UPGRADING = 5.0, 40.0
 _NOTICED, _LOOKED = 3.0, 10.0
 Dice = random.Random
 
@@ -77,6 +78,16 @@ def primary(site: Site, dice: Dice) -> str:
     return victim
 
 
+def upgrade(site: Site, dice: Dice) -> str:
+    """Replace the members by those of the release's version, one by one, and kill one meanwhile."""
+    site.set_version("")
+    time.sleep(dice.uniform(*_UPGRADING))
+    victim = dice.choice(_names(site))
+    _kill(site, victim)
+    return f"{victim} killed"
+
+
+UPGRADE = "upgrade"
 FAULTS: dict[str, Callable[[Site, Dice], str]] = {
     "crash": crash,
     "crash-all": crash_all,
@@ -84,8 +95,11 @@ FAULTS: dict[str, Callable[[Site, Dice], str]] = {
     "both": both,
     "power-cut": power_cut,
     "primary": primary,
+    UPGRADE: upgrade,
 }
 """Each returns in words what it did. Raises KubeError or ClusterError."""
+LASTING = tuple(name for name in FAULTS if name != UPGRADE)
+"""Faults that can happen again and again."""
 
 
 def _names(site: Site) -> list[str]:

@@ -52,7 +52,8 @@ class MariaDBSite(Site):
     """A MariaDB."""
 
     kind = "MariaDB"
-    images = ("mariadb",)
+    images = ("mariadb", "mariadb-10.11")
+    old_version = "10.11"
     spec: ClassVar = {"replicas": MEMBERS, "storageSize": "4Gi", "storageClassName": SIZED}
     port = 3306
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import threading
@@ -16,7 +17,7 @@ from tools.localcluster.cluster import ClusterError
 from tools.localcluster.kubernetes import ROOT, KubeError
 
 from .clients import Door
-from .faults import FAULTS
+from .faults import FAULTS, LASTING, UPGRADE
 from .site import Site
 from .work import Judgement, Work
 
@@ -31,7 +32,7 @@ class Setup:
 
     label: str
     """Name of the run's files."""
-    faults: Sequence[str] = tuple(FAULTS)
+    faults: Sequence[str] = LASTING
     minutes: float = 60.0
     clients: int = 10
     pause: float = 15.0
@@ -98,12 +99,15 @@ class Run:
     def _break(self, deadline: float) -> Counter[str]:
         """Let fault after fault happen until the deadline, and return how often each did."""
         dice, counts = random.Random(self._setup.seed), Counter[str]()
+        names = itertools.chain(
+            self._setup.faults, itertools.cycle(each for each in self._setup.faults if each != UPGRADE)
+        )
         while (remaining := deadline - time.monotonic()) > 0:
-            if not self._setup.faults or remaining < 2 * self._setup.pause:
+            name = next(names, "") if remaining > 2 * self._setup.pause else ""
+            if not name:
                 time.sleep(remaining)
                 break
             time.sleep(self._setup.pause)
-            name = self._setup.faults[counts.total() % len(self._setup.faults)]
             try:
                 victim = FAULTS[name](self._site, dice)
             except (KubeError, ClusterError) as error:

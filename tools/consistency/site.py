@@ -37,6 +37,8 @@ class Site(ABC):
     spec: ClassVar[Mapping[str, Any]]
     port: ClassVar[int]
     component: ClassVar[str] = "server"
+    old_version: ClassVar[str] = ""
+    """Version from which there is an upgrade to that of the release."""
 
     @abstractmethod
     def primary(self) -> str:
@@ -47,13 +49,20 @@ class Site(ABC):
         """Its own: one fault kills all that is in it."""
         return f"consistency-{self.kind.lower()}"
 
-    def deploy(self, tell: Callable[[str], None]) -> None:
-        """Wait until three members are Ready, created if missing. Raises KubeError."""
-        kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": self.kind}
+    def deploy(self, tell: Callable[[str], None], version: str = "") -> None:
+        """Wait until three members are Ready, created if missing, in a version or that of the release. Raises
+        KubeError.
+        """
         self.kubernetes.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
-        metadata = {"name": NAME, "namespace": self.namespace}
-        self.kubernetes.apply({**kind, "metadata": metadata, "spec": dict(self.spec)})
+        self.set_version(version)
         tell(f"{MEMBERS} members Ready after {self.await_ready():.0f} s")
+
+    def set_version(self, version: str) -> None:
+        """Ask for a version; if empty, for that of the release. Raises KubeError."""
+        kind = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": self.kind}
+        metadata = {"name": NAME, "namespace": self.namespace}
+        spec = {**self.spec, **({"version": version} if version else {})}
+        self.kubernetes.apply({**kind, "metadata": metadata, "spec": spec})
 
     def pods(self) -> list[dict[str, Any]]:
         """Return the pods of the members, in order. Raises KubeError."""
