@@ -61,7 +61,10 @@ class ValkeySite(Site):
 class Connection:
     """A connection to a server or a sentinel."""
 
+    member = ""
+
     def __init__(self, door: Door, password: str) -> None:
+        self.member = door.name
         self._socket = socket.create_connection((door.host, door.port), CONNECT)
         self._socket.settimeout(_ANSWER)
         self._file: BinaryIO = self._socket.makefile("rb")
@@ -140,11 +143,11 @@ class Sentinels:
 class ValkeyClient:
     """A client, which executes transactions at the primary."""
 
-    def __init__(self, choose: Callable[[int], Door], password: str, process: int) -> None:
-        self._choose, self._password, self._process = choose, password, process
+    def __init__(self, connect: Callable[[int], Connection], process: int) -> None:
+        self._connect, self._process = connect, process
         self._turn = process
         self._connection: Connection | None = None
-        self._door = Door("", "", 0)
+        self._member = ""
         self.wait = 0.0
 
     def execute(self, operations: Sequence[Operation]) -> Transaction:
@@ -152,7 +155,8 @@ class ValkeyClient:
         start, is_sent, results, problem = now(), False, list(operations), ""
         outcome, self.wait = Outcome.FAILED, 0.0
         try:
-            connection = self._connection = self._connection or self._connected()
+            connection = self._connection = self._connection or self._connect(self._turn)
+            self._member = connection.member
             is_sent = True
             *_, answers = connection.calls([["MULTI"], *(_command(each) for each in operations), ["EXEC"]])
             if isinstance(answers, RefusedError):
@@ -167,15 +171,7 @@ class ValkeyClient:
             self.close()
             self._turn += 1
             self.wait = PAUSE
-        return Transaction(self._process, outcome, start, now(), tuple(results), error=problem, member=self._door.name)
-
-    def _connected(self) -> Connection:
-        self._door = self._choose(self._turn)
-        connection = Connection(self._door, self._password)
-        if connection.call("ROLE")[0] != "master":
-            connection.close()
-            raise RefusedError("a replica")
-        return connection
+        return Transaction(self._process, outcome, start, now(), tuple(results), error=problem, member=self._member)
 
     def close(self) -> None:
         """Close the connection, if there is one."""
@@ -224,6 +220,13 @@ class Valkey(Database):
                 return door
         raise RefusedError("no sentinel names a primary")
 
+    def _connected(self, turn: int) -> Connection:
+        connection = Connection(self._chosen(turn), self.sentinels.password)
+        if connection.call("ROLE")[0] != "master":
+            connection.close()
+            raise RefusedError("a replica")
+        return connection
+
     def prepare(self) -> None:
         """Delete all data. Raises KubeError if there is no primary."""
         try:
@@ -234,7 +237,7 @@ class Valkey(Database):
 
     def client(self, process: int) -> ValkeyClient:
         """Return a new client."""
-        return ValkeyClient(self._chosen, self.sentinels.password, process)
+        return ValkeyClient(self._connected, process)
 
     def read_all(self, member: Door, keys: int) -> Transaction:
         """Return what a member has at the end. Raises OSError if it does not answer."""
