@@ -9,8 +9,8 @@ import pymysql
 import pytest
 from pymysql.constants import CR, ER
 
-from tools.consistency.history import Append, Outcome, Read
 from tools.consistency.clients import Door
+from tools.consistency.history import Append, Outcome, Read
 from tools.consistency.mariadb import Access
 from tools.consistency.mariadb import MariaDBClient as Client
 from tools.consistency.workload import Workload

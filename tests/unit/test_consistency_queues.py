@@ -89,7 +89,7 @@ def test_message_may_come_again_before_its_acknowledgment() -> None:
 def test_message_that_comes_after_its_acknowledgment_is_named() -> None:
     script = Script()
     numbers = (script.publish(1), script.take(1), script.take(1))
-    assert script.judged() == {queues.AGAIN: [numbers]}
+    assert script.judged() == {queues.REPEATED: [numbers]}
 
 
 def test_message_whose_acknowledgment_failed_is_not_lost() -> None:
@@ -159,7 +159,7 @@ FAULTS: dict[str, Callable[[list[Event], random.Random], None]] = {
     queues.LOST: lose,
     queues.INVENTED: invent,
     queues.REFUSED: refuse,
-    queues.AGAIN: repeat,
+    queues.REPEATED: repeat,
 }
 
 

@@ -43,17 +43,21 @@ class Store:
 STORES = {
     "mariadb": Store(
         MariaDBSite,
-        lambda site, given: Lists(
-            MariaDB.of(site, given.through, _level(given), is_unprotected=given.unprotected), given.seed
+        lambda site, arguments: Lists(
+            MariaDB.of(site, arguments.through, _level(arguments), is_unprotected=arguments.unprotected), arguments.seed
         ),
     ),
-    "rabbitmq": Store(RabbitMQSite, lambda site, given: Queue(site, given.through, is_unprotected=given.unprotected)),
+    "rabbitmq": Store(
+        RabbitMQSite, lambda site, arguments: Queue(site, arguments.through, is_unprotected=arguments.unprotected)
+    ),
     "etcd": Store(
         EtcdSite,
-        lambda site, given: Lists(Etcd.of(site, given.through, is_unprotected=given.unprotected), given.seed),
+        lambda site, arguments: Lists(
+            Etcd.of(site, arguments.through, is_unprotected=arguments.unprotected), arguments.seed
+        ),
     ),
-    "ovn": Store(OVNSite, lambda site, given: Lists(OVN.of(site, given.through), given.seed)),
-    "valkey": Store(ValkeySite, lambda site, given: Lists(Valkey.of(site, given.through), given.seed)),
+    "ovn": Store(OVNSite, lambda site, arguments: Lists(OVN.of(site, arguments.through), arguments.seed)),
+    "valkey": Store(ValkeySite, lambda site, arguments: Lists(Valkey.of(site, arguments.through), arguments.seed)),
 }
 
 

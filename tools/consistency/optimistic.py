@@ -13,7 +13,7 @@ from .clients import PAUSE, Door, now
 from .history import Append, Operation, Outcome, Transaction
 
 PROBLEMS = (OSError, HTTPException, ValueError, KeyError)
-"""What a session raises if a member does not answer, or answers otherwise than expected."""
+"""Errors of a session with a member that does not answer, or answers otherwise than expected."""
 
 
 @dataclass(frozen=True)

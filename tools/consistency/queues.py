@@ -13,16 +13,20 @@ import msgspec
 from .history import Outcome
 
 LOST, INVENTED, REFUSED = "lost message", "invented message", "delivered though refused"
-AGAIN, REDELIVERED, LATE = "delivered after its acknowledgment", "delivered twice", "delivered without a confirmation"
+REPEATED, REDELIVERED, LATE = (
+    "delivered after its acknowledgment",
+    "delivered twice",
+    "delivered without a confirmation",
+)
 HARM = frozenset({LOST, INVENTED, REFUSED})
-"""What no queue that confirms messages may do. Each message may be delivered twice, also after its acknowledgment:
-nothing tells a client that the broker knows of that.
+"""Anomalies that break the promises of a queue with confirmations. Each message may be delivered twice, also after its
+acknowledgment: nothing tells a client that the broker knows of that.
 """
 _EXAMPLES = 5
 
 
 class Kind(StrEnum):
-    """What a client did."""
+    """A thing that clients do."""
 
     PUBLISH = "publish"
     TAKE = "take"
@@ -70,14 +74,14 @@ def load(path: Path) -> list[Event]:
 
 
 def check(history: Sequence[Event]) -> Verdict:
-    """Return the anomalies of a history. Raises ValueError if a message was published twice, or if nobody emptied the
-    queue at the end: nothing can be concluded then.
+    """Return the anomalies of a history. Raises ValueError if a message was published twice, or if no client emptied
+    the queue at the end: nothing can be concluded then.
     """
     published: dict[int, int] = {}
-    taken: dict[int, list[int]] = defaultdict(list)
+    deliveries: dict[int, list[int]] = defaultdict(list)
     for number, event in enumerate(history):
         if event.kind is Kind.TAKE and event.value:
-            taken[event.value].append(number)
+            deliveries[event.value].append(number)
         elif event.kind is Kind.PUBLISH:
             if event.value in published:
                 raise ValueError(f"events {published[event.value]} and {number} publish {event.value}")
@@ -86,9 +90,9 @@ def check(history: Sequence[Event]) -> Verdict:
         raise ValueError("nobody emptied the queue at the end")
     anomalies: dict[str, list[tuple[int, ...]]] = defaultdict(list)
     for value, number in published.items():
-        if value not in taken and history[number].outcome is Outcome.OK:
+        if value not in deliveries and history[number].outcome is Outcome.OK:
             anomalies[LOST].append((number,))
-    for value, numbers in sorted(taken.items(), key=lambda item: item[1]):
+    for value, numbers in sorted(deliveries.items(), key=lambda item: item[1]):
         for name in _names(history, published.get(value), numbers):
             source = (published[value],) if value in published else ()
             anomalies[name].append((*source, *numbers))
@@ -96,10 +100,10 @@ def check(history: Sequence[Event]) -> Verdict:
     return Verdict(
         {
             **{f"published, {each.value}": outcomes[Kind.PUBLISH, each] for each in Outcome},
-            "deliveries": sum(len(each) for each in taken.values()),
+            "deliveries": sum(len(each) for each in deliveries.values()),
             "left at the end": sum(1 for each in history if each.is_final and each.value),
         },
-        {name: anomalies[name] for name in (LOST, INVENTED, REFUSED, AGAIN, REDELIVERED, LATE) if name in anomalies},
+        {name: anomalies[name] for name in (LOST, INVENTED, REFUSED, REPEATED, REDELIVERED, LATE) if name in anomalies},
     )
 
 
@@ -113,7 +117,7 @@ def _names(history: Sequence[Event], publication: int | None, takes: Sequence[in
     if len(takes) > 1:
         acknowledged_at = min((history[n].end for n in takes if history[n].outcome is Outcome.OK), default=None)
         is_again = acknowledged_at is not None and any(history[n].start > acknowledged_at for n in takes)
-        yield AGAIN if is_again else REDELIVERED
+        yield REPEATED if is_again else REDELIVERED
 
 
 def explain(history: Sequence[Event], verdict: Verdict) -> Iterator[str]:

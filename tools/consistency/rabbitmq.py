@@ -29,8 +29,8 @@ from .work import Judgement, Work, longest_gap, most_frequent
 _QUEUE, _ACCOUNT = "consistency", "default_user"
 _MANAGEMENT = 15672
 _LEAST_EMPTY, _EMPTY_PAUSE = 10, 0.5
-"""How often a queue says at the end that it is empty until that is believed, and seconds in between: messages come back
-when their connection is found dead."""
+"""Number of answers in a row that say that the queue is empty, and seconds between them: messages come back when their
+connection is found dead."""
 PROBLEMS = (AMQPError, OSError)
 
 
@@ -48,7 +48,7 @@ class RabbitMQSite(Site):
         return self.secret(secret, _ACCOUNT), self.secret(secret, "default_pass")
 
     def primary(self) -> str:
-        """Return the member that leads the queue; empty while nobody says so. Raises KubeError."""
+        """Return the member that leads the queue; empty while no member says so. Raises KubeError."""
         name, password = self.login()
         word = base64.b64encode(f"{name}:{password}".encode()).decode()
         for door in self.members(_MANAGEMENT):

@@ -53,8 +53,11 @@ class Figures:
     def problem(self, *, must_find: bool) -> str:
         """Return why the run is not as expected; empty if it is."""
         if must_find:
-            found = self.judgement.anomalies
-            return "" if found else "no anomaly was found where there must be some: this run proves nothing"
+            return (
+                ""
+                if self.judgement.anomalies
+                else "no anomaly was found where there must be some: this run proves nothing"
+            )
         return f"this must not happen: {', '.join(self.judgement.harm)}" if self.judgement.harm else ""
 
 
@@ -132,8 +135,8 @@ class Run:
         judgement = self._work.judge(self._path)
         figures = Figures(self._setup, facts, round(seconds, 1), dict(broken), judgement)
         (FOLDER / f"{self._setup.label}.txt").write_text(judgement.text)
-        shown = asdict(figures)
-        del shown["judgement"]["text"]
-        (FOLDER / f"{self._setup.label}.json").write_text(json.dumps(shown, indent=2) + "\n")
+        published = asdict(figures)
+        del published["judgement"]["text"]
+        (FOLDER / f"{self._setup.label}.json").write_text(json.dumps(published, indent=2) + "\n")
         self._tell(judgement.text)
         return figures

@@ -21,7 +21,7 @@ _ANSWER = 5.0
 _SENTINEL = 26379
 _SET = "mymaster"
 _PIECE = 1000
-"""Lists of a final read that are asked for at once."""
+"""Lists of a request in a final read."""
 HARM = frozenset({checker.UNWRITTEN, checker.DUPLICATE, checker.DIVERGED, checker.INTERMEDIATE})
 """A cache may lose what it acknowledged when another server takes over, and with it what others have read."""
 

@@ -1,4 +1,4 @@
-"""What clients do in a run, and how it is judged: the appends to lists of a database."""
+"""The work of clients in a run, and its judgement: appends to the lists of a database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .workload import Workload
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a history shows."""
+    """Result of the check of a history."""
 
     counts: dict[str, int]
     """Of what clients did."""
