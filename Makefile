@@ -254,6 +254,17 @@ consistency: venv ## Appends to lists in a MariaDB of three under crashes, parti
 	  $(PY) -m tools.consistency run --standing --minutes $(MINUTES) || status=$$?; \
 	  $(PY) -m tools.localcluster down; exit $$status'
 
+.PHONY: consistency-stores
+consistency-stores: MINUTES = 20
+consistency-stores: venv ## The same with RabbitMQ's quorum queues, etcd, OVN's northbound database and Valkey; MINUTES= for each
+	$(RECORD) sh -c '\
+	  for store in rabbitmq etcd ovn valkey; do \
+	    $(PY) -m tools.consistency run --store $$store --keep --minutes 6 --through members --unprotected --must-find \
+	      --faults partition,crash-all,both,primary || exit; \
+	    $(PY) -m tools.consistency run --store $$store --keep --minutes $(MINUTES) || status=1; \
+	  done; \
+	  $(PY) -m tools.localcluster down; exit $${status:-0}'
+
 .PHONY: bench
 bench: venv ## Speed, writes, memory; a table and build/bench.json
 	$(PY) -m tools.localcluster build --only apiserver

@@ -191,6 +191,7 @@ def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
                 "test-crash-points:",
                 "test-long:",
                 "consistency:",
+                "consistency-",
             )
         )
     }
