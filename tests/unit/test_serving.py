@@ -66,6 +66,16 @@ def serves(*steps: Step, is_installed: bool = False, absent: tuple[Object, ...] 
     return still_serves(Plan(*steps), verdicts, lambda obj: lives.get(key(obj)), is_installed=is_installed)
 
 
+def test_labels_of_pods_say_nothing_of_a_service() -> None:
+    server = step("Server", workload("StatefulSet", pods=3, ready=2))
+    roles = step("Roles", {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server-0", "uid": "u"}})
+    lives = {key(obj): obj for obj in server.objects}
+    # As the engine does, which watches pods otherwise than the rest of a plan: it knows none by its kind.
+    assert still_serves(
+        Plan(server, roles), {server: UNDER_WAY, roles: READY}, lambda obj: lives[key(obj)], is_installed=True
+    )
+
+
 @pytest.mark.parametrize(
     ("live", "expected"),
     [

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...kube import is_dispensable, is_new, is_own, serves
 from ...plan import Object, Plan, Step, Verdict
 from ..cache.entries import Cached
-from ..kubernetes.kinds import Kind
+from ..kubernetes.kinds import POD, Kind
 
 Find = Callable[[Object], Object | None]
 """Returns the live object that an object of a plan describes; None if there is none."""
@@ -61,7 +61,8 @@ def _serves(step: Step, find: Find) -> bool | None:
     """Return whether the objects of a step serve; None if no user is served by them."""
     if step.verdict and step.verdict.serves is False:
         return False
-    answers = [_object_serves(obj, find(obj)) for obj in step.objects]
+    # Pods that a step only labels belong to a workload, which answers for them.
+    answers = [_object_serves(obj, find(obj)) for obj in step.objects if obj["kind"] != POD.kind]
     return None if not answers or set(answers) == {None} else False not in answers
 
 
