@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from tests.e2e.on_tempest.expectations import EXCLUDED, SETS, SKIPPED, Expectation, Outcome, surprises, unused
+from tests.e2e.on_tempest.expectations import EXCLUDED, SETS, SKIPPED, Expectation, Outcome, outdated, surprises, unused
+from tests.e2e.on_tempest.names import FILE, differences, of_pattern, versions
 
 LOG = """
 {"service_available": {"nova": true}}
@@ -69,3 +71,31 @@ def test_a_set_is_one_expression(pattern: str) -> None:
     re.compile(pattern)
     # Tempest takes words of a selection for several expressions.
     assert len(pattern.split()) == 1
+
+
+def test_names_of_tests_are_those_of_the_image() -> None:
+    """After a change of requirements.lock, write them anew (tests/e2e/on_tempest/names.py)."""
+    assert FILE.read_text(encoding="utf-8").splitlines()[0] == versions()
+    for pattern in SETS.values():
+        assert of_pattern(pattern)
+
+
+@pytest.mark.parametrize("expected", EXCLUDED, ids=lambda expected: expected.pattern[:60])
+def test_an_excluded_test_exists(expected: Expectation) -> None:
+    assert of_pattern(expected.pattern)
+
+
+def test_a_run_accounts_for_each_test_of_its_set() -> None:
+    names = ["a.One.test_x", "a.One.test_y", "a.Two.test_x", "a.Two.test_y", "a.Three.test_x"]
+    outcome = Outcome(["a.One.test_x"], [], {"a.One.test_y": "no", "setUpClass (a.Two)": "no"}, ["a.Three.test_x"])
+    assert differences(outcome, names) == []
+    assert differences(replace(outcome, skipped={"a.One.test_y": "no"}), names) == [
+        "did not run: a.Two.test_x",
+        "did not run: a.Two.test_y",
+    ]
+    assert differences(outcome, names[:-1]) == ["not in names.txt: a.Three.test_x"]
+
+
+def test_an_excluded_test_that_passes_is_stale() -> None:
+    excluded = [Expectation("One", "broken"), Expectation("Two", "late", is_by_chance=True)]
+    assert outdated(Outcome(["a.One.test_x", "a.Two.test_x"], ["a.One.test_y"]), excluded) == ["a.One.test_x"]

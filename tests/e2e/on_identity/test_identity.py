@@ -18,7 +18,8 @@ from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report, stands
 from ..on_tempest.conftest import choose, furnish
-from ..on_tempest.expectations import SETS
+from ..on_tempest.expectations import SETS, Outcome, surprises
+from ..on_tempest.names import differences, of_pattern
 from ..on_tempest.runs import change, live, logged, order, passed
 from ..waiting import until
 
@@ -54,5 +55,8 @@ def test_identity_passes(cluster: Kubernetes, stood: tuple[Session, Cloud], repo
     report.add(**{f"identity_{number}": {**results, "duration": status["lastDuration"]}})
     print(f"run {number}: {results}, {status['lastDuration']}")
     assert results["failedTests"] == 0, logged(cluster, cloud)
-    assert results["passedTests"] > 100
+    outcome = Outcome.of(logged(cluster, cloud))
+    assert surprises(outcome) == []
+    assert differences(outcome, of_pattern(SETS["identity"])) == []
+    assert results["passedTests"] == len(outcome.passed) > 0
     assert passed(cluster, cloud)["status"] == "True"

@@ -14,11 +14,10 @@ from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report, stands
 from ..on_tempest.conftest import furnish, tempest
+from ..on_tempest.expectations import SETS, SMOKE_WITH_VOLUMES
+from ..on_tempest.names import differences, of_pattern
 from ..on_tempest.runs import run
 from ..on_upgrade.releases import HEAT, NEW, only, versions
-
-LEAST_SMOKE = 80
-"""Tests of the smoke set that a cloud with volumes cannot skip."""
 
 
 @pytest.fixture(scope="module", params=["2025.2", NEW])
@@ -53,4 +52,5 @@ def test_the_smoke_set_passes(cluster: Kubernetes, cloud: Cloud, release: str, r
     outcome = run(cluster, cloud, "smoke")
     report.add(**{f"smoke_{release}": {"passed": len(outcome.passed), "skipped": outcome.skipped}})
     assert outcome.failed == []
-    assert len(outcome.passed) >= LEAST_SMOKE
+    assert differences(outcome, of_pattern(SETS["smoke"])) == []
+    assert len(outcome.passed) == SMOKE_WITH_VOLUMES

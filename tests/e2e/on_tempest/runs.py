@@ -10,13 +10,15 @@ from tools.cloud.session import Cloud
 from tools.localcluster.kubernetes import Kubernetes
 
 from ..waiting import until
-from .expectations import SETS, Outcome
+from .expectations import SETS, Outcome, excluding
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"
 PODS = ("pods", "-l", "openstack.k8s.io/kind=tempest")
 TIMEOUT_MINUTES = 90
 """Maximum duration of a set. That of load balancers waits five seconds for each of its changes."""
+NO_TEST = "^$"
+"""Regular expression that excludes nothing."""
 _LONGEST = TIMEOUT_MINUTES * 60 + 300
 """Seconds after which a run has ended: five minutes more than its own timeout."""
 
@@ -49,15 +51,25 @@ def logged(cluster: Kubernetes, cloud: Cloud) -> str:
 
 def run(cluster: Kubernetes, cloud: Cloud, name: str, word: str = "", **tempest: Any) -> Outcome:
     """Return the outcome of a run of a set with these fields, ordered by a word of its own, or else by the name."""
+    return _run(cluster, cloud, word or name, SETS[name], excluding(), **tempest)
+
+
+def run_excluded(cluster: Kubernetes, cloud: Cloud) -> Outcome:
+    """Return the outcome of a run of the tests that no set has."""
+    return _run(cluster, cloud, "excluded", excluding(), NO_TEST)
+
+
+def _run(cluster: Kubernetes, cloud: Cloud, word: str, include: str, exclude: str, **tempest: Any) -> Outcome:
     before = live(cluster, cloud).get("status", {}).get("lastRun")
-    change(cluster, cloud, tests={"includeRegex": SETS[name]}, **tempest)
+    tests = {"includeRegex": include, "excludeRegex": exclude}
+    change(cluster, cloud, tests=tests, **tempest)
 
-    def wanted() -> bool:
+    def has_tests() -> bool:
         tempest = live(cluster, cloud)
-        return tempest["spec"]["tests"]["includeRegex"] == SETS[name] and view.ready(tempest)
+        return tests.items() <= tempest["spec"]["tests"].items() and view.ready(tempest)
 
-    until("the set in Tempest's configuration", wanted, 120, 1, stages=())
-    order(cluster, cloud, word or name)
+    until("the tests in Tempest's configuration", has_tests, 120, 1, stages=())
+    order(cluster, cloud, word)
     until(
         "the end of the run",
         lambda: live(cluster, cloud)["status"].get("lastRun", before) != before,

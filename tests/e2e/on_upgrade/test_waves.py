@@ -16,14 +16,14 @@ from tools.localcluster.kubernetes import Kubernetes, module
 
 from ..conftest import CABLED, Report, stands
 from ..on_tempest.conftest import furnish, tempest
+from ..on_tempest.expectations import SETS, SMOKE_WITHOUT_VOLUMES
+from ..on_tempest.names import differences, of_pattern
 from ..on_tempest.runs import run
 from ..waiting import server_reaches, until
 from .releases import MAJOR, NEW, OLD
 from .test_upgrade import patched, upgraded
 
 CANARY = "openstack-canary"
-LEAST_SMOKE = 60
-"""Tests of the smoke set that this cloud, which has no volumes, cannot skip."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,8 @@ def _smoke(cluster: Kubernetes, cloud: Cloud, report: Report, when: str) -> None
     outcome = run(cluster, cloud, "smoke", when)
     report.add(**{f"upgrade_smoke_{when}": {"passed": len(outcome.passed), "skipped": outcome.skipped}})
     assert outcome.failed == []
-    assert len(outcome.passed) >= LEAST_SMOKE
+    assert differences(outcome, of_pattern(SETS["smoke"])) == []
+    assert len(outcome.passed) == SMOKE_WITHOUT_VOLUMES
 
 
 def test_the_smoke_set_passes_before(cluster: Kubernetes, cloud: Cloud, report: Report) -> None:
