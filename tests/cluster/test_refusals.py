@@ -563,12 +563,14 @@ def bare(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.handle)
+WITHOUT_REQUIRED = [each for each in RESOURCES if not any(f.is_required() for f in each.spec.model_fields.values())]
+
+
+@pytest.mark.parametrize("resource", WITHOUT_REQUIRED, ids=lambda resource: resource.handle)
 def test_rules_bear_what_is_unset(rest: Rest, root: Path, resource: Any) -> None:
     definitions = [load(path)[0] for path in (root / "deploy").glob(f"crds*/{resource.plural}.yaml")]
     (definition,) = [each for each in definitions if each["metadata"]["name"] == resource.crd_name]
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    if schema.get("required"):
-        return
+    assert not schema.get("required")
     status, answer = rest.create(manifest(resource.handle, bare(schema)))
     assert status == 201, answer.get("message")

@@ -67,20 +67,24 @@ async def test_killed_again_and_again(cluster: Cluster) -> None:
 
 async def test_killed_once_at_any_write(cluster: Cluster) -> None:
     """A deployment for each crash point: one life of the upgrade that ends there, and one that finds what it left."""
+    checks = 0
     calm_writes, expected, changed = await undisturbed(cluster)
     for point in crash_points(calm_writes, MOST):
         async with cloud(cluster, f"at-{point}", MINIMAL) as crashed:
             await deploy(crashed)
             await order(crashed, NEW)
             await crashed.life(point)
+            checks += 1
             assert await crashed.life(NO_CRASH)
             assert differences(await crashed.objects(), expected) == [], f"killed after write {point}"
             assert set(changed_secrets(crashed)) <= changed
         await eventually(crashed.is_removed)
+    assert checks
 
 
 async def test_killed_and_taken_back(cluster: Cluster) -> None:
     """At each crash point, the cloud goes back to the release that ran, and is what it was."""
+    checks = 0
     calm_writes, _, _ = await undisturbed(cluster)
     for point in crash_points(calm_writes // 2, MOST):
         async with cloud(cluster, f"back-{point}", MINIMAL) as crashed:
@@ -89,6 +93,8 @@ async def test_killed_and_taken_back(cluster: Cluster) -> None:
             await order(crashed, NEW)
             await crashed.life(point)
             await order(crashed, OLD)
+            checks += 1
             assert await crashed.life(NO_CRASH)
             assert differences(await crashed.objects(), before) == [], f"killed after write {point}"
         await eventually(crashed.is_removed)
+    assert checks

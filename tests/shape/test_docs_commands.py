@@ -100,10 +100,13 @@ def wrong(parser: argparse.ArgumentParser, arguments: list[str]) -> str:
 
 def test_every_program_is_known() -> None:
     """In blocks that say that they are of a shell."""
+    checks = 0
     checked = {"openstack-operator", "kubectl", "kubectl-openstack", "helm", "make", "python", "openstack"}
     for page in PAGES:
         for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+            checks += 1
             assert {words[0].removeprefix(".venv/bin/") for words in commands(block)} - checked - KNOWN == set(), page
+    assert checks
 
 
 def test_the_operators_commands_are_taken() -> None:

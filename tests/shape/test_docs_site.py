@@ -50,11 +50,14 @@ def test_each_page_is_there_and_no_markup_is_left(site: Path) -> None:
 
 @pytest.mark.seconds
 def test_a_browser_asks_no_other_server(site: Path) -> None:
+    checks = 0
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
+        checks += 1
         assert re.findall(r"<(?:script|img|iframe|link)\b[^>]*(?:src|href)=\"?(?:https?:)?//", text) == [], path
         # The theme fetches the program that draws these.
         assert 'class="mermaid"' not in text
+    assert checks
 
 
 def index(site: Path) -> dict[str, Any]:
@@ -103,18 +106,22 @@ const ask = (data) => new Promise((resolve) => { answer = resolve; listener({dat
 
 @pytest.mark.seconds
 def test_a_query_finds_its_page(site: Path) -> None:
+    checks = 0
     queries = {"restore etcd": "how-to/restore-etcd.html", "ConfigValid": "how-to/change-a-cloud.html"}
     if not shutil.which("node"):
         # The program of the theme cannot run; that its index has the words is what is left to see.
         for query, place in queries.items():
             words = [f"{entry['title']} {entry['text']}" for entry in index(site)["docs"] if place in entry["location"]]
+            checks += 1
             assert all(word.lower() in " ".join(words).lower() for word in query.split())
         return
     [program] = site.glob("assets/javascripts/workers/search.*.min.js")
     command = ["node", "-e", SEARCH, "--", str(program), str(site / "search" / "search_index.js"), *queries]
     found = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     for query, place in queries.items():
+        checks += 1
         assert place in [location.partition("#")[0] for location in found[query][:5]], (query, found[query][:5])
+    assert checks
 
 
 @pytest.mark.seconds

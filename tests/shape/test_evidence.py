@@ -26,9 +26,15 @@ def test_the_table_of_suites_is_that_of_the_ledger(root: Path) -> None:
     assert evidence_page.written(*texts) == texts[0], "run python -m tests.evidence_page"
 
 
-def test_commits_of_the_ledger_are_in_the_repository_or_marked() -> None:
+@pytest.fixture
+def _history() -> None:
+    """The whole history of this checkout."""
     if suites._git("rev-parse", "--is-shallow-repository") != "false":  # pyright: ignore[reportPrivateUsage]
         pytest.skip("the history of this checkout is not whole")
+
+
+@pytest.mark.usefixtures("_history")
+def test_commits_of_the_ledger_are_in_the_repository_or_marked() -> None:
     runs = ledger()
     assert [*suites.marked(runs, suites.is_in_history)] == runs, "run python -m tests.suites mark"
 

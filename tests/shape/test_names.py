@@ -178,10 +178,14 @@ def test_an_object_a_page_names_is_one_of_a_kind() -> None:
 @pytest.mark.seconds
 def test_a_call_of_kubectl_says_which_group() -> None:
     """The first word after the verb of `….kubectl("get", "keystones")`, and the first of `….items("keystones", …)`."""
+    checks = 0
     for node in parsed([*MODULES, *(ROOT / "tests" / "e2e").rglob("*.py")]):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS:
             texts = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
             if node.func.attr == "kubectl" and texts and texts[0] in VERBS.split("|"):
+                checks += 1
                 assert unqualified(" ".join(["kubectl", *texts])) == [], ast.unparse(node)
             elif node.func.attr != "kubectl" and len(texts) > 1:
+                checks += 1
                 assert texts[0].partition("/")[0] not in AMBIGUOUS, ast.unparse(node)
+    assert checks

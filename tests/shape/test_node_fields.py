@@ -227,10 +227,13 @@ def test_marked_images_and_options_get_there(found: dict[str, set[FieldPath]]) -
 
 @pytest.mark.seconds
 def test_the_same_fields_are_marked_by_either_groups_names(found: dict[str, set[FieldPath]]) -> None:
+    checks = 0
     for resource in RESOURCES:
         if resource.kind in found and resource.kind in KINDS and not resource.alias:
             ours = {field.path for field in node_fields(KINDS[resource.kind])}
+            checks += 1
             assert {field.path for field in node_fields(resource)} == ours
+    assert checks
 
 
 def leaves(schema: Mapping[str, Any], path: FieldPath = ()) -> Iterator[FieldPath]:
@@ -260,12 +263,15 @@ def test_each_field_of_what_nodes_obey_is_classified() -> None:
 
 def test_images_options_and_addresses_of_what_nodes_obey_need_the_verb() -> None:
     """A field that reads like one is not called harmless."""
+    checks = 0
     for resource in filter(is_obeyed, RESOURCES):
         schema = flat_schema(resource.spec, as_c5c3=resource.as_c5c3)
         marked = {field.path for field in node_fields(resource)}
         for path, _ in suspicious(schema):
             if path[-1] not in {"nodeSelector", "tolerations", "path"}:
+                checks += 1
                 assert any(path[: len(field)] == field for field in marked), f"{resource.kind} {path}"
+    assert checks
 
 
 def test_fields_that_give_orders_are_known_by_their_path() -> None:
@@ -360,16 +366,22 @@ def test_roles_of_users_cover_every_kind_and_do_not_allow_it() -> None:
 
 
 def test_inherited_fields_need_the_verb_as_in_their_templates() -> None:
+    checks = 0
     for whole in map(KINDS.__getitem__, sorted(WHOLE)):
         properties = flat_schema(whole.spec, as_c5c3=whole.as_c5c3)["properties"]
         shared = {(name,) for name in properties if gives_orders((name,), {})}
+        checks += 1
         assert shared <= {field.path for field in node_fields(whole)}, whole.handle
+    assert checks
 
 
 def test_service_types_allow_no_other_spelling_of_a_type_nodes_obey() -> None:
+    checks = 0
     (resource,) = (each for each in RESOURCES if each.handle == "KeystoneService")
     pattern = re.compile(flat_schema(resource.spec)["properties"]["type"]["pattern"])
     for values in node_values(resource):
         for value in values.values:
+            checks += 1
             assert pattern.search(value)
             assert not ("-" in value and pattern.search(value.replace("-", "_")))
+    assert checks

@@ -255,6 +255,7 @@ def test_no_form_of_a_secret_of_the_namespace_is_in_it(write: Any, monkeypatch: 
 
 @pytest.mark.security
 def test_nothing_in_it_moves_a_terminal_or_turns_text_around(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = 0
     hostile = "\u202egnp.exe\u2066 \u200f\x1b]0;title\x07\x9b2J\x1b[31m\u2028\x00\x7f"
 
     class Hostile(FakeClient):
@@ -272,5 +273,7 @@ def test_nothing_in_it_moves_a_terminal_or_turns_text_around(write: Any, monkeyp
     monkeypatch.setattr(sys.modules[__name__], "FakeClient", Hostile)
     _, files = write()
     for name, text in files.items():
+        checks += 1
         assert name.isprintable()
         assert [letter for letter in text if letter != "\n" and not letter.isprintable()] == [], name
+    assert checks

@@ -128,15 +128,18 @@ def test_monitors_begin_once(release: Release) -> None:
 
 
 def test_settings_of_a_daemon_reach_its_pods_and_no_others(release: Release) -> None:
+    checks = 0
     own = {"nodeSelector": {"rack": "seven"}, "resources": {"requests": {"memory": "7Gi"}}, "image": "own:1"}
     for field, name in (("osds", "ceph-osd"), ("monitors", "ceph-mon")):
         for obj in planned(release, {field: own}).objects:
             if obj["kind"] in ("StatefulSet", "Deployment", "Job"):
                 pod = obj["spec"]["template"]["spec"]
                 mine = obj["metadata"]["name"] == name
+                checks += 1
                 assert (pod["nodeSelector"] == own["nodeSelector"]) == mine
                 assert (pod["containers"][0]["image"] == "own:1") == mine
                 assert (pod["containers"][0]["resources"]["requests"]["memory"] == "7Gi") == mine
+    assert checks
 
 
 def test_copies_are_no_more_than_osds(release: Release) -> None:

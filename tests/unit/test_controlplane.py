@@ -73,9 +73,12 @@ def test_a_child_merges_its_template_with_settings_of_the_cloud(release: Release
 
 
 def test_a_childs_name_is_what_the_others_refer_to_by_default(release: Release) -> None:
+    checks = 0
     for child in plan(cloud(release)).objects:
+        checks += 1
         assert child["metadata"]["namespace"] == "openstack"
         assert child["kind"].lower() in {child["metadata"]["name"], f"{child['metadata']['name']}network"}
+    assert checks
 
 
 WITH_CEPH: dict[Ref, ResolvedRef] = {ref: ResolvedRef(verdict=progressing("not yet")) for ref in (CEPH,)}
@@ -105,6 +108,7 @@ def test_a_new_cloud_takes_the_ceph_that_it_finds(release: Release) -> None:
 
 
 def test_images_and_disks_stay_where_they_are(release: Release) -> None:
+    checks = 0
     for before, after in (
         (cloud(release, CINDER), None),
         (replace(cloud(release, CINDER), refs=WITH_CEPH), "ceph"),
@@ -113,7 +117,9 @@ def test_images_and_disks_stay_where_they_are(release: Release) -> None:
         choices: tuple[dict[Ref, ResolvedRef], ...] = ({}, WITH_CEPH)
         for refs in choices:
             made = storage(plan(replace(before, refs=refs, children=live)))
+            checks += 1
             assert (made["glance"], made["nova"]) == (after, after)
+    assert checks
 
 
 def test_each_service_has_its_own_broker_if_asked_for(release: Release) -> None:

@@ -101,20 +101,25 @@ def test_a_component_of_one_profile_is_known_to_the_other() -> None:
 
 
 def test_accounts_are_those_the_images_make() -> None:
+    checks = 0
     users = (catalog.FOLDER / "base" / "users").read_text(encoding="utf-8")
     made = {int(uid) for uid in re.findall(r"^\S+ (\d+) /", users, re.MULTILINE)}
     for path in catalog.FOLDER.glob("*/Containerfile"):
         containerfile = path.read_text(encoding="utf-8")
         made |= {int(uid) for uid in re.findall(r"--uid (\d+)", containerfile)}
     for name, component in release()["debian"].items():
+        checks += 1
         assert component["uid"] in made | {0}, f"no image makes the account of {name}"
         assert (component["uid"] == 0) == bool(component.get("privileged")), name
+    assert checks
 
 
 def test_commands_use_known_placeholders() -> None:
+    checks = 0
     for components in release().values():
         for name, component in components.items():
             commands = component["commands"]
+            checks += 1
             assert isinstance(commands, dict)
             known = {"run", "behind", "shibd", "cluster", "manage", "repair", "ready", "alive", "stop", "prepare"}
             assert set(commands) <= known, name
@@ -127,6 +132,7 @@ def test_commands_use_known_placeholders() -> None:
                 "processes",
                 "threads",
             }, name
+    assert checks
 
 
 def test_the_operators_image_knows_the_options_of_a_release() -> None:

@@ -158,15 +158,19 @@ def test_the_api_server_finds_what_the_program_serves() -> None:
 
 @pytest.mark.security
 def test_both_programs_are_confined_and_start() -> None:
+    checks = 0
     for deployment in manifest("Deployment"):
         spec = deployment["spec"]["template"]["spec"]
+        checks += 1
         assert spec["securityContext"]["runAsNonRoot"] is True
         for container in spec["containers"]:
+            checks += 1
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
             assert {"memory", "ephemeral-storage"} <= container["resources"]["requests"].keys()
             assert container["resources"]["limits"].keys() == {"memory", "ephemeral-storage"}
             assert command_line().parse_args(container["args"]).command == container["name"]
+    assert checks
 
 
 def test_applying_the_manifest_again_keeps_the_certificate() -> None:

@@ -150,6 +150,7 @@ def test_workloads_say_what_their_pods_are() -> None:
         kube.job(context(), "server", template),
         kube.cron_job(context(), "server", template, "@daily"),
     ]
+    assert made
     for each in made:
         assert each["metadata"]["labels"] == template["metadata"]["labels"]
 

@@ -186,10 +186,16 @@ def test_a_part_that_no_cluster_needs_is_built_by_its_name_alone(monkeypatch: py
         build.binary("vault", "vault")
 
 
-def test_a_patch_is_compiled_in_the_place_of_a_module_s_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Go that can build."""
     monkeypatch.setenv("PATH", PATH)
     if problem := build.go_problem():
         pytest.skip(f"go: {problem}")
+
+
+@pytest.mark.usefixtures("_go")
+def test_a_patch_is_compiled_in_the_place_of_a_module_s_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "go" / "lab"
     (source / "word").mkdir(parents=True)
     monkeypatch.setattr(build, "SOURCES", tmp_path / "go")

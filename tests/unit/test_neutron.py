@@ -326,6 +326,7 @@ def test_names_of_services_are_completed_before_ovn_looks_them_up(host: str, *, 
     result = made(wired({"nbConnection": f"tcp:{host}:6641", "sbConnection": "tcp:192.0.2.1:6642"}))
     pods = [result["Deployment", "neutron-api"], result["Deployment", "neutron-ovn-maintenance-worker"]]
     pods.append(result["DaemonSet", "neutron-metadata-agent"])
+    assert pods
     for workload in pods:
         main = workload["spec"]["template"]["spec"]["containers"][0]
         assert ("full_names.sh" in main.get("command", [])) == is_completed

@@ -379,10 +379,12 @@ def with_volumes(attaches: str, **published: str) -> Plan:
 
 
 def test_every_process_asks_cinder_inside_the_cluster_as_its_own_user() -> None:
+    checks = 0
     users = {"nova-config": "nova", "nova-cell1-config": "nova", "nova-cell1-compute-config": "nova-compute"}
     for secret, user in users.items():
         rendered = kube.secret_data(made(with_volumes("ceph"))["Secret", secret])["nova.conf"]
         section = rendered.partition("[cinder]\n")[2].partition("\n\n")[0].splitlines()
+        checks += 1
         assert {"catalog_info = volumev3::internalURL", "os_region_name = RegionOne", f"username = {user}"} <= set(
             section
         )
@@ -391,6 +393,7 @@ def test_every_process_asks_cinder_inside_the_cluster_as_its_own_user() -> None:
         nowhere = without.partition("[cinder]\n")[2].partition("\n\n")[0].splitlines()
         assert {"endpoint_template = https://127.0.0.1:1/v3", "http_retries = 0"} <= set(nowhere)
         assert "endpoint_template" not in section
+    assert checks
 
 
 @pytest.mark.parametrize(

@@ -109,14 +109,17 @@ def test_an_affinity_of_the_user_holds_in_each_group() -> None:
 
 
 def test_roles_have_the_names_that_no_kubelet_may_set() -> None:
+    checks = 0
     group = {"name": "far", "nodeSelector": {"openstack-cell": "far", "gpu": "true"}}
     plain = context(NOVA, with_groups(group), release=release_of("debian"), published=PUBLISHED, secrets=SECRETS)
     restricted = replace(plain, permissions=replace(plain.permissions, node_labels="restricted"))
     for each in daemon_sets(RECORD.plan(restricted)).values():
         pod = each["spec"]["template"]["spec"]
         text = str({"selector": pod["nodeSelector"], "affinity": pod["affinity"]["nodeAffinity"]})
+        checks += 1
         assert "'openstack-cell'" not in text
         assert "node-restriction.kubernetes.io/openstack-cell" in text
+    assert checks
 
 
 def test_options_of_a_group_are_over_those_of_all_compute_nodes() -> None:

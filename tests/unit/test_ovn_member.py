@@ -351,12 +351,17 @@ def test_a_single_member_listens_where_a_clusters_members_do(
     assert sum(name.endswith(f":{host or '0.0.0.0'}") for name in remotes) == plain + certified
 
 
-@pytest.mark.parametrize(("host", "address"), [("", "127.0.0.1"), ("[::]", "127.0.0.1"), ("[::]", "::1")])
+IPV6 = pytest.param(
+    "[::]",
+    "::1",
+    marks=pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="the kernel of this machine has no IPv6"),
+)
+
+
+@pytest.mark.parametrize(("host", "address"), [("", "127.0.0.1"), ("[::]", "127.0.0.1"), IPV6])
 def test_members_tell_their_facts_to_clients_of_that_family(
     program: Any, host: str, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if ":" in address and not socket.has_dualstack_ipv6():
-        pytest.skip("the kernel of this machine has no IPv6")
     monkeypatch.setenv("OVN_LISTEN", host) if host else monkeypatch.delenv("OVN_LISTEN", raising=False)
     with program.facts_server_class()(("", 0), http.server.BaseHTTPRequestHandler) as server:
         socket.create_connection((address, server.server_address[1])).close()

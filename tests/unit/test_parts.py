@@ -197,10 +197,13 @@ def test_urls_survive_any_password(password: str) -> None:
 
 
 def test_external_objects_have_a_cleanup_finalizer() -> None:
+    checks = 0
     base = parts.foundation(widget())
     for step in base.steps[1:]:
+        checks += 1
         assert step.objects[0]["metadata"]["finalizers"] == [CLEANUP]
         assert base.credentials in step.after
+    assert checks
 
 
 def test_configuration_has_three_layers() -> None:

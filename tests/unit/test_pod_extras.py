@@ -283,8 +283,11 @@ def test_own_resources_win_over_the_default(
 
 
 def test_programs_and_jobs_have_the_variables(release: Release) -> None:
+    checks = 0
     for template in made(release, {"env": {"TZ": "Europe/Berlin"}}).values():
+        checks += 1
         assert env_of(template)["TZ"] == "Europe/Berlin"
+    assert checks
 
 
 @pytest.mark.parametrize(

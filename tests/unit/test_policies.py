@@ -227,6 +227,7 @@ def test_used_ports_are_open(cloud: Cloud) -> None:
 
 def test_nothing_else_is(cloud: Cloud) -> None:
     """A service is let in as a whole; the programs on the nodes are known by their addresses, and so all together."""
+    checks = 0
     services = {(who.kind, who.owner): set[tuple[str, str, str, int]]() for who in cloud.pods}
     nodes = set[tuple[str, str, str, int]]()
     for who in cloud.pods:
@@ -239,7 +240,9 @@ def test_nothing_else_is(cloud: Cloud) -> None:
             for port in PORTS:
                 used = any((target.kind, target.owner, target.component, each) in known for each in _same(port))
                 what = f"{who.kind}-{who.component} → {target.kind}-{target.component}:{port}"
+                checks += 1
                 assert used or not cloud.lets(who, target, port) or _by_nature(who, target, port), what
+    assert checks
 
 
 def _same(port: int) -> set[int]:
@@ -267,9 +270,12 @@ def _by_nature(who: Pods, target: Pods, port: int) -> bool:
 
 
 def test_members_reach_each_other(cloud: Cloud) -> None:
+    checks = 0
     for (kind, component), ports in MEMBERS.items():
         for pods in (pods for pods in cloud.pods if (pods.kind, pods.component) == (kind, component)):
+            checks += 1
             assert all(cloud.lets(pods, pods, port) for port in ports)
+    assert checks
 
 
 def reached_from_outside(cloud: Cloud) -> set[tuple[str, str, int]]:
@@ -326,6 +332,7 @@ def test_unset_nodes_are_everybody_and_that_is_said() -> None:
 
 
 def test_the_operator_may_reach_everything_where_its_manifest_puts_it(cloud: Cloud) -> None:
+    checks = 0
     manifest = yaml.load_all((ROOT / "deploy" / "operator.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader)
     operator = next(obj for obj in manifest if obj["kind"] == "Deployment")
     labels = operator["spec"]["template"]["metadata"]["labels"]
@@ -340,12 +347,14 @@ def test_the_operator_may_reach_everything_where_its_manifest_puts_it(cloud: Clo
             for rule in policy["spec"]["ingress"]
             if "ports" not in rule
         ]
+        checks += 1
         assert any(
             _selects(peer["namespaceSelector"], namespace) and _selects(peer["podSelector"], labels)
             for rule in rules
             for peer in rule["from"]
             if "namespaceSelector" in peer
         )
+    assert checks
 
 
 def test_others_may_be_let_in() -> None:

@@ -194,8 +194,11 @@ def test_without_a_key_nothing_is_signed(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_overlays_stand_beside_their_base() -> None:
+    checks = 0
     files = install_manifests.kustomizations("kind: List\n", {"a.yaml": "kind: A\n"})
     for path in (path for path in files if path.endswith("kustomization.yaml")):
         for resource in yaml.load(files[path], yaml.CSafeLoader)["resources"]:
             target = (Path("/") / path).parent.joinpath(resource).resolve().relative_to("/")
+            checks += 1
             assert str(target) in files or f"{target}/kustomization.yaml" in files
+    assert checks

@@ -25,6 +25,8 @@ def verify(journal: Journal, writers: Sequence[Writer], result: Result) -> None:
     for writer in writers:
         acknowledged = journal.acknowledged(writer.kind)
         result.acknowledged += len(acknowledged)
+        if not acknowledged:
+            result.problems.append(f"no {writer.kind} were acknowledged, so that none could be lost")
         try:
             missing = sorted(acknowledged - _patient(writer.kind, writer.present))
         except KubeError as error:
@@ -54,6 +56,8 @@ def verify_members(site: Site, result: Result) -> None:
     except KubeError as error:
         result.problems.append(str(error))
         return
+    if not before:
+        result.problems.append("MariaDB has no member to look at")
     result.problems += [
         f"{member} lacks {len(names)} rows another member of MariaDB holds: {', '.join(sorted(names)[:5])}"
         for member, names in lacking(before, after).items()

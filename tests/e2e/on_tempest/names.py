@@ -48,7 +48,7 @@ def differences(outcome: Outcome, names: Sequence[str]) -> list[str]:
 
 
 def written(lines: Iterable[str]) -> Iterator[str]:
-    """Yield lines of names.txt for the tests that Tempest lists: first the versions; then a class, and its tests, a star
+    """Yield lines of names.txt for the tests that Tempest lists: first the versions; then a class, its tests, a star
     at one of smoke.
     """
     yield versions()

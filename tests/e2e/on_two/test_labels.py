@@ -80,11 +80,14 @@ def image() -> str:
 
 
 def test_a_container_knows_its_zone_from_its_first_moment(injector: Kubernetes, image: str) -> None:
+    checks = 0
     for number, node in enumerate(_nodes(injector)):
         injector.apply(_pod(f"bound-{number}", image, nodeSelector={"kubernetes.io/hostname": node}))
+        checks += 1
         assert _told(injector, f"bound-{number}") == f"in=zone-{number}"
         found = _labels(injector, f"bound-{number}")
         assert (found[ZONE], found[BLOCK], found[NAME]) == (f"zone-{number}", f"bb-{number}", node)
+    assert checks
 
 
 def test_pods_follow_their_node(injector: Kubernetes) -> None:

@@ -61,6 +61,7 @@ def rolled(stage: Stage) -> None:
     api_attempts = [attempt for attempt in stage.journal.between(start) if attempt.kind.startswith(_APIS)]
     slowest = max((attempt.ended - attempt.began for attempt in api_attempts), default=0.0)
     stage.note(rolled_seconds=took, api_requests=len(api_attempts), slowest_seconds=round(slowest, 1))
+    stage.check(api_attempts, "no API was asked")
     stage.check(not refused, f"requests failed: {refused}")
 
 

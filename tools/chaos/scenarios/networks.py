@@ -37,7 +37,9 @@ def southbound_leader(stage: Stage) -> None:
         faults.kill_pod(site.machine, site.namespace, victim)
         killed.append(victim)
         time.sleep(_BETWEEN)
-    stage.note(killed=killed, ports=_ports(stage, began))
+    ports = _ports(stage, began)
+    stage.note(killed=killed, ports=ports)
+    stage.check(ports, "no port was made meanwhile")
     stage.await_recovery("the last kill")
 
 

@@ -148,6 +148,7 @@ def clock(stage: Stage) -> None:
     for seconds in (_OFF, 0):
         faults.set_clock(site.machine, node, seconds)
         pods = [p["metadata"]["name"] for p in site.pods() if p["spec"].get("nodeName") == node]
+        stage.check(pods, f"no pod is on {node}")
         for pod in pods:
             site.kubectl("delete", "pod", pod, "-n", site.namespace, "--wait=false")
         stage.await_recovery(f"pods of {node} started {seconds} s ahead", timeout=600)

@@ -39,6 +39,7 @@ def deleted(stage: Stage) -> None:
         if stage.result.problems:
             # What failed then would say nothing of what is deleted next.
             break
+    stage.check(took, "there was no object to delete")
     slowest = dict(sorted(took.items(), key=lambda pair: -pair[1])[:10])
     end = now()
     stage.note(objects=len(took), slowest_back_seconds=slowest, outages=_causes(stage, when, start, end))
