@@ -250,6 +250,15 @@ def test_a_service_that_is_not_supported_affects_only_itself(release: Release) -
     assert (verdict.reason, verdict.message.partition(": ")[0]) == ("Unsupported", "spec.cortex.enabled")
 
 
+def test_a_running_service_is_not_deleted_since_a_profile_lacks_it(release: Release) -> None:
+    running = {key(obj): obj for obj in plan(cloud(release, {"cortex": {"enabled": True}})).objects}
+    with pytest.raises(UnsupportedError, match=r"spec\.cortex\.enabled: kolla's images"):
+        plan(cloud(release, {"cortex": {"enabled": True}, "imageProfile": "kolla"}, children=running))
+    del running["Cortex.cortex.c5c3.io", "cortex"]
+    planned = plan(cloud(release, {"cortex": {"enabled": True}, "imageProfile": "kolla"}, children=running))
+    assert "cortex" not in children(planned)
+
+
 def test_a_disabled_service_is_not_validated(release: Release) -> None:
     spec = {"storageBackend": "lvm", "cinder": {"enabled": False, "backends": [{"name": "a", "type": "lvm"}]}}
     assert tuple(children(plan(cloud(release, spec)))) == BUILT

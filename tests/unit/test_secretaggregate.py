@@ -8,7 +8,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import MissingReference, Plan, Release, SpecError, State, key
+from openstack_operator.plan import MissingReference, Plan, Release, SpecError, key
 from openstack_operator.services.secretaggregate.model import SECRET_AGGREGATE
 from openstack_operator.services.secretaggregate.service import plan
 from openstack_operator.testing import context
@@ -76,7 +76,7 @@ def test_the_target_is_created_not_taken(release: Release) -> None:
 
 
 @pytest.mark.proves("SecretAggregate", "status.conditions[Ready]")
-def test_nothing_to_collect_is_said(release: Release) -> None:
-    (step,) = planned(release, [])
-    assert step.verdict
-    assert step.verdict.state is State.FAILED
+def test_an_aggregate_without_sources_is_refused_and_keeps_its_target(release: Release) -> None:
+    """A plan without the target would delete it."""
+    with pytest.raises(SpecError, match=r"spec\.sources: empty; add a source"):
+        planned(release, [])

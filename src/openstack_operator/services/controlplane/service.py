@@ -105,6 +105,9 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
     if fields := [(api.path(path), message) for path, message in unsupported_fields(ctx.spec)]:
         raise UnsupportedError(*fields[0], *fields[1:])
     unsupported = unsupported_services(ctx.spec)
+    if fields := [(api.path(path), text) for name, (path, text) in unsupported.items() if _exists(ctx, name, api)]:
+        # A cloud can be made without that service. One that has it would lose it by the mistake.
+        raise UnsupportedError(*fields[0], *fields[1:])
     templates_off = {name: getattr(ctx.spec, name).model_copy(update={"enabled": False}) for name in unsupported}
     ctx = replace(ctx, spec=ctx.spec.model_copy(update=templates_off))
     enabled = [service for service in SERVICES_BY_PHASE if _runs(ctx, service)]
@@ -133,6 +136,11 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
         endpoint=(keystone.get("status") or {}).get("endpoint"),
         wake=tls.wake,
     )
+
+
+def _exists(ctx: Context[ControlPlaneSpec], field: str, api: ApiNames) -> bool:
+    """Return True if a cloud has the service of a field."""
+    return any(api.key(each.kind, field) in ctx.children for each in SERVICES_BY_PHASE if each.field == field)
 
 
 def _unsupported(service: CloudService, path: str, message: str, api: ApiNames) -> Group:

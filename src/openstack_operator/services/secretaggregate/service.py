@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ... import kube
 from ...api import ANY_PURPOSE, SecretUse
-from ...plan import Context, MissingReference, Plan, SpecError, Step, failed
+from ...plan import Context, MissingReference, Plan, SpecError, Step
 from .model import SecretAggregateSpec, Source
 
 
@@ -14,7 +14,8 @@ def plan(ctx: Context[SecretAggregateSpec]) -> Plan:
     """Return the target; published: nothing, and its values appear nowhere else."""
     name = ctx.spec.target_secret_name or ctx.owner
     if not ctx.spec.sources:
-        return Plan(Step(name="Secret", verdict=failed("spec.sources: empty; add a source", "InvalidSpec")))
+        # Not a plan without the target, which would delete it: programs read that.
+        raise SpecError("spec.sources", "empty; add a source")
     missing = [fault for index, source in enumerate(ctx.spec.sources) for fault in _missing(ctx, index, source)]
     if missing:
         (path, message), rest = missing[0], missing[1:]
