@@ -38,7 +38,7 @@ from tests.suites import COUNTS, tell
 from tools.checks.likely_tests import DEFINITIONS, tests_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("plan", "parts", "kube", "agents")
+PACKAGES = ("plan", "parts", "kube", "agents", "services", "runtime", "actuators")
 RESULTS = ROOT / "build" / "mutants.txt"
 PARALLEL = 2
 BUDGET = 1_800
