@@ -94,7 +94,7 @@ AGAIN ?=
 WORKERS ?= 3
 .PHONY: layers
 layers: venv
-	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/schedules tests/cluster
+	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/schedules tests/spec_search tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -105,7 +105,7 @@ test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Se
 .PHONY: test-long
 test-long: venv ## Searches of `make test` with many inputs in place of few: seeds, examples of hypothesis, Secrets, fuzzing
 	$(PY) -m tools.localcluster build --only apiserver
-	OPENSTACK_OPERATOR_LONG=1 $(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 -m 'search or hypothesis' tests/unit tests/agents tests/shape tests/schedules tests/cluster
+	OPENSTACK_OPERATOR_LONG=1 $(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 -m 'search or hypothesis' tests/unit tests/agents tests/shape tests/schedules tests/spec_search tests/cluster
 
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once
@@ -122,7 +122,7 @@ docs: venv ## The documentation as a site in build/site, which opens without a n
 	$(PY) -m tools.publish.site
 
 .PHONY: mutants
-mutants: venv ## Small faults in plan, parts, kube and agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
+mutants: venv ## Small faults in the code of the operator and its agents, and which no likely test notices; CPU= seconds, SEED= repeats a sample
 	$(RECORD) $(PY) -m tools.checks.mutants $(if $(SEED),--seed $(SEED)) $(if $(CPU),--cpu $(CPU))
 
 SEEDS ?=

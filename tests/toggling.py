@@ -40,7 +40,7 @@ Steps = tuple[str, ...]
 
 KEY = "toggled"
 """Key of an entry that is added to a map."""
-_TEXTS = (
+TEXTS = (
     *("toggled", "other", "toggled.example.org", "Toggled", "3", "40Gi", "160Gi", "640Mi", "95d", "36h", "15m", "90s"),
     *("0 3 * * *", f"sha256:{'a' * 64}", "registry.example.org/toggled:1", "198.51.100.0/24", "198.51.100.7/24"),
     *("198.51.100.7", "198.51.100.8", "198.51.100.8/24", "198.51.101.0/24", "https://toggled.example.org/path"),
@@ -96,13 +96,15 @@ class Toggler:
         if silent:
             return silent[0]
         message = "; ".join(dict.fromkeys(refusals))
-        return Result("refused" if _names(message, path) else "unreached", message)
+        return Result("refused" if names_field(message, path) else "unreached", message)
 
     def _compare(self, path: str, before: Any, after: Any) -> Result:
         old, new = self._outcome(before), self._outcome(after)
         if isinstance(new, str):
             # A plan names the reference where what it points at is not good.
-            return Result("refused" if _names(new, path) or _names(new, _reference(path)) else "unreached", new)
+            return Result(
+                "refused" if names_field(new, path) or names_field(new, _reference(path)) else "unreached", new
+            )
         has_base = not isinstance(old, str) and not self._refusal(before)
         if not has_base:
             old = self._outcome(self._spec)
@@ -110,11 +112,11 @@ class Toggler:
             return Result("effect")
         if not has_base and not new[2]:
             return Result("unreached", "what is around the field is refused without it")
-        return Result("ignored" if _names(new[2], path) else "silent", new[2])
+        return Result("ignored" if names_field(new[2], path) else "silent", new[2])
 
     def _refusal(self, spec: Any) -> str:
         """Return what the API server says against a spec; empty for a valid one."""
-        return "; ".join(f"spec.{path}: {text}" for path, text in validate(self.schema, spec, _RULES))
+        return "; ".join(f"spec.{path}: {text}" for path, text in validate(self.schema, spec, RULES))
 
     def _outcome(self, spec: Any) -> Any:
         """Return what a plan does, and what it says; as text why there is no plan."""
@@ -137,8 +139,8 @@ class Toggler:
 
     def _pair(self, steps: Steps, value: Any) -> tuple[Any, Any]:
         """Return the spec with the objects around a field, and the same with a value of the field."""
-        around = with_defaults(self.schema, _with(self._spec, self.schema, (), steps, _ABSENT))
-        return around, with_defaults(self.schema, _with(around, self.schema, (), steps, value))
+        around = with_defaults(self.schema, with_value(self._spec, self.schema, (), steps, ABSENT))
+        return around, with_defaults(self.schema, with_value(around, self.schema, (), steps, value))
 
     def _candidates(self, steps: Steps) -> Iterator[Any]:
         path, leaf = dotted(steps), schema_at(self.schema, steps)
@@ -154,7 +156,7 @@ def toggled(service: Service) -> dict[str, dict[str, str]]:
     """
     answers: dict[str, dict[str, str]] = {}
     fields = _fields_to_toggle(service)
-    for entry in _entries_of(service):
+    for entry in entries_for(service):
         try:
             toggler = _toggler(service, entry)
         except ValueError:
@@ -191,8 +193,8 @@ def complete(schema: Schema) -> Any:
             for name, inner in fields.items()
             if not inner.get("description", "").startswith("Renamed; ")
         }
-    entries = _entries(schema)
-    if entries and (entries[1].get("properties") or _entries(entries[1])):
+    entries = entries_of(schema)
+    if entries and (entries[1].get("properties") or entries_of(entries[1])):
         return [complete(entries[1])] if entries[0] == "[]" else {KEY: complete(entries[1])}
     return next(values(schema))
 
@@ -229,7 +231,7 @@ def is_end(end: str, role: str, path: str) -> bool:
     return f".{role}.{path}".endswith(f".{end}")
 
 
-def _entries_of(service: Service) -> list[Mapping[str, Any]]:
+def entries_for(service: Service) -> list[Mapping[str, Any]]:
     """Return the resources of a kind, those with all fields first."""
     resource = service.resource
     names = (resource.handle, resource.kind, resource.role)
@@ -241,7 +243,7 @@ def _toggler(service: Service, entry: Mapping[str, Any]) -> Toggler:
     """Return the toggler of a resource in `toggling.yaml`."""
     resource = service.resource
     fields = {name: value for name, value in entry.items() if name not in {"case", "only", "all"}}
-    spec, others = _case(service, entry["case"]) if "case" in entry else ({}, [])
+    spec, others = case_of(service, entry["case"]) if "case" in entry else ({}, [])
     if resource.as_c5c3 and "case" not in entry:
         model = resource.spec.model_validate(fields)
         fields = as_c5c3(model, model.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True))
@@ -252,10 +254,10 @@ def _has_all(service: Service, entry: Mapping[str, Any]) -> bool:
     """Return True if a resource of this kind can have these fields."""
     fields = {name: value for name, value in entry.items() if name != "only"}
     schema = spec_schema(service.resource)
-    return fields.keys() <= schema["properties"].keys() and not validate(schema, with_defaults(schema, fields), _RULES)
+    return fields.keys() <= schema["properties"].keys() and not validate(schema, with_defaults(schema, fields), RULES)
 
 
-def _case(service: Service, name: str) -> tuple[Any, list[Object]]:
+def case_of(service: Service, name: str) -> tuple[Any, list[Object]]:
     """Return the spec in a case of this kind, and the other manifests of the case."""
     folder = service.plan.__module__.split(".")[2]
     manifests = load(ROOT / "src" / "openstack_operator" / "services" / folder / "cases" / f"{name}.yaml")
@@ -272,8 +274,8 @@ def leaves(schema: Schema, steps: Steps = ()) -> Iterator[Steps]:
     """Yield the fields that have no fields of their own, those of the entries of lists and maps among them."""
     for name, inner in (schema.get("properties") or {}).items():
         yield from leaves(inner, (*steps, name))
-    entries = _entries(schema)
-    if entries and (entries[1].get("properties") or _entries(entries[1])):
+    entries = entries_of(schema)
+    if entries and (entries[1].get("properties") or entries_of(entries[1])):
         yield from leaves(entries[1], (*steps, entries[0]))
     elif not schema.get("properties"):
         yield steps
@@ -282,7 +284,7 @@ def leaves(schema: Schema, steps: Steps = ()) -> Iterator[Steps]:
 def schema_at(schema: Schema, steps: Steps) -> Schema:
     """Return the schema of a field."""
     for step in steps:
-        schema = schema["properties"][step] if step not in {"[]", "{}"} else cast("Any", _entries(schema))[1]
+        schema = schema["properties"][step] if step not in {"[]", "{}"} else cast("Any", entries_of(schema))[1]
     return schema
 
 
@@ -294,20 +296,20 @@ def values(schema: Schema) -> Iterator[Any]:
     if choices := schema.get("enum"):
         yield from choices
     elif schema.get("x-kubernetes-int-or-string"):
-        yield from (text for text in ("3", "5Gi") if not validate(schema, text, _RULES))
+        yield from (text for text in ("3", "5Gi") if not validate(schema, text, RULES))
     elif kind == "boolean":
         yield from (True, False)
     elif kind in {"integer", "number"}:
         low = int(schema.get("minimum", 1))
         yield from (n for n in (low + 2, low + 4, low + 1, low) if n <= schema.get("maximum", n))
     elif kind == "string":
-        yield from (text for text in _TEXTS if not validate(schema, text, _RULES))
+        yield from (text for text in TEXTS if not validate(schema, text, RULES))
     elif kind == "array":
         yield from ([entry] for entry in values(schema["items"]))
     else:
         if any(minimal(schema)):
             yield minimal(schema)
-        if entries := _entries(schema):
+        if entries := entries_of(schema):
             yield from ({KEY: entry} for entry in values(entries[1]))
         elif schema.get("x-kubernetes-preserve-unknown-fields"):
             yield {KEY: "on"}
@@ -320,7 +322,7 @@ def minimal(schema: Schema) -> Any:
     return {name: True if name == "enabled" else next(values(fields[name])) for name in needed}
 
 
-def _entries(schema: Schema) -> tuple[str, Schema] | None:
+def entries_of(schema: Schema) -> tuple[str, Schema] | None:
     """Return the step to the entries of a list or a map, and their schema."""
     if schema.get("type") == "array":
         return "[]", schema.get("items") or {}
@@ -337,30 +339,30 @@ def _created(schema: Schema, path: Steps, step: str) -> Any:
     return fields
 
 
-_ABSENT = object()
+ABSENT = object()
 
 
-def _with(node: Any, schema: Schema, path: Steps, rest: Steps, value: Any) -> Any:
+def with_value(node: Any, schema: Schema, path: Steps, rest: Steps, value: Any) -> Any:
     """Return a copy of what is at a path, with a value at the end of the rest of it, and what is missing on the way;
-    without a value (_ABSENT) only with what is missing.
+    without a value (ABSENT) only with what is missing.
     """
     if not rest:
         return value
     step, further = rest[0], rest[1:]
     if step == "[]":
         items = list(node or ())
-        if value is _ABSENT and not further:
+        if value is ABSENT and not further:
             return items
         first = items[0] if items else None
-        return [_with(first, schema["items"], (*path, step), further, value), *items[1:]]
+        return [with_value(first, schema["items"], (*path, step), further, value), *items[1:]]
     fields = dict(_created(schema, path, step) if node is None else node)
     inner = schema["properties"][step] if step != "{}" else schema["additionalProperties"]
     name = step if step != "{}" else next(iter(fields), KEY)
     if isinstance(fields.get("enabled"), bool) and step != "enabled":
         fields["enabled"] = True
-    if value is _ABSENT and not further:
+    if value is ABSENT and not further:
         return fields
-    return {**fields, name: _with(fields.get(name), inner, (*path, step), further, value)}
+    return {**fields, name: with_value(fields.get(name), inner, (*path, step), further, value)}
 
 
 def _parts(plan: Plan) -> tuple[Any, Any, str]:
@@ -397,7 +399,7 @@ def _reference(path: str) -> str:
     return around if field in {"name", "key", "secretName"} and around.endswith("Ref") else path
 
 
-def _names(message: str, path: str) -> bool:
+def names_field(message: str, path: str) -> bool:
     """Return True if a message names a field, or a field within it."""
     pattern = re.escape(path).replace(re.escape("[]"), r"(\[[^\]]*\])?").replace(re.escape("{}"), r"\.['\w-]+")
     return re.search(rf"(^|[ ;]){pattern}(?![\w-])", message) is not None
@@ -418,5 +420,5 @@ _SECRETS = [
     }
     for name, data in LISTED["secrets"].items()
 ]
-_RULES = evaluator()
+RULES = evaluator()
 _RELEASES = ReleaseFiles(ROOT / "releases")

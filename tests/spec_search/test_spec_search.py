@@ -1,0 +1,74 @@
+"""Specs changed at random: each state is reached, left again without a trace, and no mistake harms what runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from openstack_operator.registry import SERVICES
+from tests.conftest import ROOT
+from tests.searches import IS_LONG
+
+from .bases import bases
+from .oracles import message_problems
+from .shrink import deltas
+
+SEEDS, BLOCKS, KINDS = (400, 8, ()) if IS_LONG else (10, 1, ("--small",))
+_FAR = 7_200
+"""Seconds after which a process is taken for hung: each change is bounded by events and by virtual time."""
+
+
+def carry_out(*arguments: object) -> str:
+    """Run the search in a process in which sets have one order, and return what it found."""
+    command = [sys.executable, "-m", "tests.spec_search", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_FAR, check=False)
+    print(done.stdout)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.mark.search
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_specs_are_reached_left_and_survived(block: int) -> None:
+    size = SEEDS // BLOCKS
+    carry_out(*KINDS, block * size, (block + 1) * size - 1)
+
+
+@pytest.mark.search
+@pytest.mark.skipif(not IS_LONG, reason="takes a minute of CPU; `make test-long` looks for planted faults in specs")
+def test_planted_faults_are_found() -> None:
+    carry_out("planted")
+
+
+@pytest.mark.parametrize("handle", [each.resource.handle for each in SERVICES])
+def test_each_kind_has_a_spec_to_begin_with(handle: str) -> None:
+    assert bases(handle)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "problem"),
+    [
+        (("False", "InvalidSpec", "spec.replicas: too many; use at most 7"), ""),
+        (("False", "InvalidSpec", "a value is wrong"), "names no field"),
+        (("False", "MissingReference", ""), "says nothing"),
+        (("Unknown", "InternalError", "a bug of the operator"), "inside of the operator"),
+        (("False", "InvalidSpec", "spec.size: <class 'int'> expected"), "inside of the operator"),
+    ],
+)
+def test_refusals_that_help_nobody_are_problems(verdict: tuple[str, str, str], problem: str) -> None:
+    problems = list(message_problems({"Ready": verdict}))
+    assert bool(problems) == bool(problem)
+    assert problem in "".join(problems)
+
+
+def test_specs_differ_in_the_fields_that_lead_from_one_to_the_other() -> None:
+    old = {"a": {"b": 1, "c": 2}, "d": [1]}
+    fields = list(deltas(old, new := {"a": {"b": 3}, "d": [1], "e": 4}))
+    assert [each.path for each in fields] == ["spec.a.b", "spec.a.c", "spec.e"]
+    for field in fields:
+        old = field.apply({}, old)
+    assert old == new
