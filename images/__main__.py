@@ -1,4 +1,4 @@
-"""python -m images: build, load, push, list, release, guest, amphora."""
+"""python -m images: build, load, push, list, release, reproduce, guest, amphora."""
 
 # ruff: noqa: E402  (nothing else is imported before: it may be in .venv alone)
 from __future__ import annotations
@@ -11,10 +11,12 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from images import archive, cache, catalog, registry
 from images.build import build
 from images.engine import engine
+from images.reproduce import reproduce
 from images.shell import CommandError, say
 
 
@@ -37,6 +39,8 @@ def main(arguments: list[str] | None = None) -> int:
                 names = catalog.named_images(text)
                 references = _references(options.registry, names, pristine=options.pristine)
                 print(catalog.resolved(text, references), end="")
+            case "reproduce":
+                return 0 if reproduce(_chosen(options.names, options.release), options.folder) else 1
             case name:
                 _disk(name)
     except CommandError as error:
@@ -70,6 +74,12 @@ def _options() -> argparse.ArgumentParser:
             "--registry", type=registry.prefix, default=catalog.PREFIX, help="where nodes pull from; default: nowhere"
         )
         _add_pristine(command)
+    twice = commands.add_parser("reproduce", help="build images twice, and compare the digests; needs root and buildah")
+    twice.add_argument("names", nargs="+", metavar="NAME", help=f"one of {names}")
+    twice.add_argument(
+        "--folder", type=Path, required=True, help="an empty one, for two caches; gigabytes that you delete afterwards"
+    )
+    _add_release(twice)
     commands.add_parser("guest", help="build the guest image, print its path")
     commands.add_parser("amphora", help="build the image of Octavia's provider amphora, print its path")
     return parser

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import time
@@ -15,6 +16,8 @@ from images.shell import say
 
 PARALLEL = 2
 """dpkg unpacks on one core and waits for the disk in between; more builds only compete."""
+
+_FROM = re.compile(r"^FROM .*\n", re.MULTILINE)
 
 PRISTINE = {"oslo": {"CACHE_TIMEOUT": "1"}}
 """Build arguments in place of values that only patched code takes, by image."""
@@ -60,7 +63,10 @@ def _build_after(engine: Engine, name: str, below: Future[None] | None, *, prist
             engine.base(reference, context)
         else:
             stage(name, context, pristine=pristine)
-            arguments = {"PARENT": catalog.reference(catalog.parent(name), pristine=pristine)}
+            arguments = {
+                "PARENT": catalog.reference(catalog.parent(name), pristine=pristine),
+                "SOURCE_DATE_EPOCH": str(catalog.timestamp()),
+            }
             arguments |= PRISTINE.get(name, {}) if pristine else {}
             log = cache.directory("logs") / f"{name}{'-pristine' if pristine else ''}.log"
             engine.build(reference, context, arguments, log, catalog.labels(name, pristine=pristine))
@@ -76,5 +82,15 @@ def stage(name: str, context: Path, *, pristine: bool = False) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.content)
         target.chmod(0o755 if file.executable else 0o644)
+    containerfile = context / "Containerfile"
+    containerfile.write_text(with_time(containerfile.read_text(encoding="utf-8")), encoding="utf-8")
     if (lock := context / wheels.LOCK).exists():
         wheels.unpack(lock, context / "wheels")
+
+
+def with_time(containerfile: str) -> str:
+    """Return the Containerfile with SOURCE_DATE_EPOCH for its commands, and not for what runs in the image. All files
+    of an image have that time, so Python must not compare the time in a .pyc with that of its source: with this
+    variable it writes the hash of the source there. useradd takes the day of an account from it.
+    """
+    return _FROM.sub(r"\g<0>ARG SOURCE_DATE_EPOCH\n", containerfile)

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -198,6 +199,14 @@ def tag(name: str, *, pristine: bool = False) -> str:
     """
     digest = _digest(name, pristine=pristine)
     return f"{digest}-pristine" if pristine and digest != _digest(name, pristine=False) else digest
+
+
+def timestamp() -> int:
+    """Return the time of all files in images, in seconds: midnight of the day in images/epoch. It follows from what the
+    tag is made of, so that another build of the same content has the same digest.
+    """
+    day = (FOLDER / "epoch").read_text(encoding="utf-8").strip()
+    return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp())
 
 
 def labels(name: str, *, pristine: bool = False) -> dict[str, str]:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from images import cache
-from images.catalog import FOLDER, SUITE
+from images.catalog import FOLDER, SUITE, timestamp
 from images.shell import run, say
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -69,7 +69,11 @@ def bootstrap(root_tar: Path) -> None:
     keep = f'cp "$1"/etc/apt/sources.list {work / "default.list"} 2>/dev/null || true'
     command = ["mmdebstrap", "--variant=minbase", f"--dpkgopt={FOLDER / 'base' / 'dpkg.cfg'}", f"--aptopt={options}"]
     command += [f"--customize-hook={keep}", f"--customize-hook={forget}", SUITE, str(root_tar)]
-    run([*command, str(listed)] if text is not None else command, log=cache.directory("logs") / "debian.log")
+    run(
+        [*command, str(listed)] if text is not None else command,
+        log=cache.directory("logs") / "debian.log",
+        env={"SOURCE_DATE_EPOCH": str(timestamp())},
+    )
 
 
 def host_settings(copies: Path | None) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from images import cache, debian
-from images.catalog import SUITE
+from images.catalog import SUITE, timestamp
 from images.shell import CommandError, need, run
 
 
@@ -59,6 +59,10 @@ def _docker_answers() -> bool:
         return False
 
 
+_SAME = ("--layers=false", "--identity-label=false")
+"""Options by which buildah adds nothing of its own: neither layers between, nor a label with its version."""
+
+
 class Buildah:
     """buildah with a store of its own in the cache; needs root, and neither a daemon nor a registry."""
 
@@ -85,11 +89,11 @@ class Buildah:
         debian.bootstrap(context / "root.tar")
         containerfile = context / "Containerfile"
         containerfile.write_text("FROM scratch\nADD root.tar /\n", encoding="utf-8")
-        run(
-            self._command(
-                "bud", f"--signature-policy={self.policy}", "--layers=false", f"--tag={reference}", str(context)
-            )
-        )
+        run(self._command("bud", *self._same(), f"--tag={reference}", str(context)))
+
+    def _same(self) -> list[str]:
+        """Return the options of each build: the same content has the same digest, whenever it is built."""
+        return [f"--signature-policy={self.policy}", *_SAME, f"--timestamp={timestamp()}"]
 
     def build(
         self, reference: str, context: Path, arguments: Mapping[str, str], log: Path, labels: Mapping[str, str]
@@ -101,10 +105,9 @@ class Buildah:
         }
         command = self._command(
             "bud",
-            f"--signature-policy={self.policy}",
+            *self._same(),
             "--isolation=chroot",
             "--network=host",
-            "--layers=false",
             "--pull-never",
         )
         command += [f"--volume={source}:{target}" for source, target in mounts.items()]

@@ -85,12 +85,15 @@ class Digests:
             new.replace(self.path)
 
 
-def copy(options: Sequence[str], source: str, target: str) -> str:
-    """Push an image, and return its digest in the registry. Raises CommandError."""
+def copy(options: Sequence[str], source: str, target: str, *, same: bool = False) -> str:
+    """Push an image, and return its digest in the registry; `same` pushes it as it is, and not compressed. Raises
+    CommandError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         digest = Path(folder, "digest")
+        flags = ["--preserve-digests"] if same else []
         try:
-            run(["skopeo", *options, "copy", f"--digestfile={digest}", source, f"docker://{target}"])
+            run(["skopeo", *options, "copy", f"--digestfile={digest}", *flags, source, f"docker://{target}"])
         except CommandError as error:
             host = target.partition("/")[0]
             hint = (
@@ -98,6 +101,14 @@ def copy(options: Sequence[str], source: str, target: str) -> str:
             )
             raise CommandError(f"{error}\n{hint}") from None
         return digest.read_text().strip()
+
+
+def manifest(reference: str) -> bytes:
+    """Return the manifest of an image in a registry, as it is there; empty if the registry has none."""
+    try:
+        return run(["skopeo", "inspect", "--raw", f"docker://{reference}"]).encode()
+    except CommandError:
+        return b""
 
 
 def _served(reference: str) -> str:
