@@ -180,6 +180,13 @@ def test_each_image_is_signed_by_its_digest(cosign: Path, tmp_path: Path) -> Non
     assert all("@sha256:" in line for line in calls if line.startswith("sign "))
 
 
+def test_provenance_is_attested_by_cosign_with_the_key(cosign: Path) -> None:
+    signatures.attach({reference: {"predicate": {}} for reference in REFERENCES.values()})
+    calls = cosign.read_text().splitlines()
+    assert [line.split()[-1] for line in calls] == sorted(REFERENCES.values())
+    assert all(line.startswith("attest ") and "--key=cosign.key --type=slsaprovenance1" in line for line in calls)
+
+
 def test_a_key_without_cosign_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COSIGN_KEY", "cosign.key")
     monkeypatch.setenv("PATH", str(tmp_path))

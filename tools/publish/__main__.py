@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import yaml
 
@@ -33,6 +34,7 @@ from . import (
     install_manifests,
     notes,
     olm_bundle,
+    provenance,
     released,
     sbom,
     signatures,
@@ -51,7 +53,17 @@ def main(arguments: list[str] | None = None) -> int:
         image_names = {name for each in releases for name in catalog.of_release(each, all_versions=True)}
         names = options.only or [name for name in catalog.names() if name in image_names]
         target = options.output / options.version
-        folder = publish(options.registry, target, names, releases, options.version, sbom=options.sbom, url=options.url)
+        origin = Origin(options.source, options.builder)
+        folder = publish(
+            options.registry,
+            target,
+            names,
+            releases,
+            options.version,
+            sbom=options.sbom,
+            url=options.url,
+            origin=origin,
+        )
     except (CommandError, LookupError) as error:
         say(f"publish: {error}")
         return 1
@@ -89,7 +101,21 @@ def _options() -> argparse.ArgumentParser:
         help="where you will serve the files of the release, such as https://releases.example.org/0.1.0: the manifest"
         " for krew names it, and is not written without it",
     )
+    parser.add_argument("--source", default="", metavar="URL", help="URL of your Git repository, for the provenance")
+    parser.add_argument(
+        "--builder",
+        default=provenance.BUILDER,
+        metavar="URI",
+        help="name of the machine or pipeline that runs this, for the provenance (%(default)s)",
+    )
     return parser
+
+
+class Origin(NamedTuple):
+    """What the user says of the source and the builder."""
+
+    source: str = ""
+    builder: str = provenance.BUILDER
 
 
 def publish(
@@ -101,11 +127,14 @@ def publish(
     *,
     sbom: bool = True,
     url: str | None = None,
+    origin: Origin | None = None,
 ) -> Path:
     """Push these images, charts and the bundle, and write manifests, the files of these releases of OpenStack, the
-    wheel, the command line as single files, lists of contents, checksums and notes. Returns the folder. Raises
-    CommandError and LookupError.
+    wheel, the command line as single files, lists of contents, provenance, checksums and notes. Returns the folder.
+    Raises CommandError and LookupError.
     """
+    origin = origin or Origin()
+    checkout = provenance.source(ROOT, origin.source)
     created = datetime.fromtimestamp(
         int(os.environ.get("SOURCE_DATE_EPOCH") or run(["git", "log", "-1", "--format=%ct"])), UTC
     )
@@ -128,8 +157,16 @@ def publish(
     wheel = _write_wheel(folder, created)
     _write_command_line(folder, single_file.wheel_files(wheel), version, url, created)
     (folder / "images.txt").write_text("".join(f"{each}\n" for each in sorted(references.values())), encoding="utf-8")
-    if sbom:
-        _write_contents(builder, folder, references, created)
+    packages = _write_contents(builder, folder, references, created) if sbom else {}
+    statements = {
+        name: provenance.of_image(name, reference, checkout, packages.get(name, ()), origin.builder, version=version)
+        for name, reference in references.items()
+    }
+    statements |= {
+        name: provenance.of_files(name, reference, checkout, origin.builder, version=version)
+        for name, reference in pushed.items()
+    }
+    _write(folder, {f"provenance/{name}.intoto.json": provenance.text(each) for name, each in statements.items()})
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     new = fragments.entries(fragments.FOLDER)
     text = notes.notes(__version__, changelog, references | pushed, upgrade, new)
@@ -137,6 +174,8 @@ def publish(
     files = [path for path in folder.rglob("*") if path.is_file()]
     (folder / "SHA256SUMS").write_text(archive.checksums(files, folder), encoding="utf-8")
     signatures.sign(folder / "SHA256SUMS", [*references.values(), *pushed.values()])
+    everything = {**references, **pushed}
+    signatures.attach({everything[name]: statement for name, statement in statements.items()})
     return folder
 
 
@@ -230,16 +269,22 @@ def _write_command_line(
     _write(folder, single_file.plugin_files(version, url, archives))
 
 
-def _write_contents(builder: Engine, folder: Path, references: Mapping[str, str], created: datetime) -> None:
+def _write_contents(
+    builder: Engine, folder: Path, references: Mapping[str, str], created: datetime
+) -> dict[str, list[sbom.Package]]:
+    """Write what is in each image, and return it."""
     if not isinstance(builder, Buildah):
         say("no lists of contents: only images that buildah created can be looked into")
-        return
+        return {}
     (folder / "sbom").mkdir()
+    packages: dict[str, list[sbom.Package]] = {}
     for name, reference in references.items():
         say(f"listing the contents of {name}")
         with builder.root(catalog.reference(name)) as root:
-            content = sbom.document(reference, sbom.packages(root), created)
+            packages[name] = sbom.packages(root)
+        content = sbom.document(reference, packages[name], created)
         (folder / "sbom" / f"{name}.spdx.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return packages
 
 
 if __name__ == "__main__":

@@ -15,10 +15,14 @@ from typing import Any, NamedTuple
 import yaml
 
 from images import registry
+from images.shell import CommandError
 
-_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar+gzip"
+_EMPTY = "application/vnd.oci.empty.v1+json"
+REFERRER_TYPE = "application/vnd.in-toto+json"
+"""Media type of a statement about an image."""
 _CHART_CONFIG = "application/vnd.cncf.helm.config.v1+json"
 _CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
@@ -30,18 +34,21 @@ class Artifact(NamedTuple):
     config_type: str
     layer: bytes
     layer_type: str
+    subject: Mapping[str, Any] | None = None
+    """Descriptor of the image that this is a statement about."""
 
     @property
     def manifest(self) -> bytes:
         """The manifest, whose digest is that of the artifact."""
-        return _json(
-            {
-                "schemaVersion": 2,
-                "mediaType": _MANIFEST,
-                "config": _descriptor(self.config_type, self.config),
-                "layers": [_descriptor(self.layer_type, self.layer)],
-            }
-        )
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": _descriptor(self.config_type, self.config),
+            "layers": [_descriptor(self.layer_type, self.layer)],
+        }
+        if self.subject:
+            manifest |= {"artifactType": self.layer_type, "subject": dict(self.subject)}
+        return _json(manifest)
 
 
 def image(files: Mapping[str, bytes], labels: Mapping[str, str]) -> Artifact:
@@ -67,12 +74,28 @@ def chart(about: str, package: bytes) -> Artifact:
     return Artifact(_json(yaml.safe_load(about)), _CHART_CONFIG, package, _CHART)
 
 
-def push(artifact: Artifact, reference: str) -> str:
-    """Push an artifact, and return its full name with its digest. Raises CommandError."""
+def statement(content: bytes, subject: bytes, media_type: str) -> Artifact:
+    """Return a statement about the image with that manifest, to be found by the image's digest."""
+    return Artifact(b"{}", _EMPTY, content, REFERRER_TYPE, _descriptor(media_type, subject))
+
+
+def attach(artifact: Artifact, repository: str) -> str:
+    """Push a statement beside the image it is about, and return its name. Registries with the referrers API list it for
+    the digest of the image; in all it has a tag, without which some would delete it. Raises CommandError.
+    """
+    if artifact.subject is None:
+        raise CommandError("an artifact without a subject cannot be attached to an image")
+    return push(artifact, f"{repository}:{artifact.subject['digest'].replace(':', '-')}.provenance", same=True)
+
+
+def push(artifact: Artifact, reference: str, *, same: bool = False) -> str:
+    """Push an artifact, and return its full name with its digest; `same` pushes content that is not compressed, as it
+    is. Raises CommandError.
+    """
     with tempfile.TemporaryDirectory() as folder:
         layout = Path(folder) / "layout"
         write(artifact, layout)
-        registry.copy(["--insecure-policy"], f"oci:{layout}", reference)
+        registry.copy(["--insecure-policy"], f"oci:{layout}", reference, same=same)
     return f"{reference}@{_digest(artifact.manifest)}"
 
 
@@ -83,7 +106,7 @@ def write(artifact: Artifact, layout: Path) -> None:
     for blob in (artifact.config, artifact.layer, artifact.manifest):
         (blobs / hashlib.sha256(blob).hexdigest()).write_bytes(blob)
     (layout / "oci-layout").write_bytes(_json({"imageLayoutVersion": "1.0.0"}))
-    index = {"schemaVersion": 2, "manifests": [_descriptor(_MANIFEST, artifact.manifest)]}
+    index = {"schemaVersion": 2, "manifests": [_descriptor(MANIFEST, artifact.manifest)]}
     (layout / "index.json").write_bytes(_json(index))
 
 
