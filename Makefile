@@ -94,7 +94,7 @@ AGAIN ?=
 WORKERS ?= 3
 .PHONY: layers
 layers: venv
-	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/schedules tests/spec_search tests/cluster
+	$(AGAIN) $(PY) -m pytest -q -n $(WORKERS) --dist worksteal --durations=15 --ignore-glob='*_served.py' --ignore-glob='*_real.py' --ignore-glob='*_crash_points.py' --ignore-glob='*_judged.py' tests/unit tests/agents tests/cases tests/stories tests/shape tests/schedules tests/spec_search tests/cluster
 
 .PHONY: test-security
 test-security: venv ## Attacks (docs/evidence/attacks.md): hostile resources, Secrets and servers, against a real kube-apiserver where that is asked
@@ -110,6 +110,11 @@ test-long: venv ## Searches of `make test` with many inputs in place of few: see
 .PHONY: check-manifests
 check-manifests: venv ## kubeconform and kube-score over what the samples and the charts become, helm over charts, OLM's validators over the bundle, promtool over alerts; builds the tools once
 	$(PY) -m tools.checks
+
+.PHONY: judged
+judged: venv ## Each kind in each of its states, as kstatus and Argo CD call them by their own code
+	$(PY) -m tools.localcluster build --only judges
+	$(RECORD) $(PY) -m pytest -q -n 0 tests/schedules/test_states_judged.py
 
 # In build/release: manifests and charts that name these images by digest, the wheel, lists of contents, checksums.
 .PHONY: release

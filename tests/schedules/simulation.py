@@ -493,7 +493,7 @@ def expected_state(size: int, options: str, exists: bool, is_small: bool) -> str
     schedule.actions = [Action(0, "create")] if exists else [Action(0, "create"), Action(60, "remove")]
     simulation = Simulation(schedule)
     simulation._options, simulation._size = json.loads(options), size  # pyright: ignore[reportPrivateUsage]
-    outcome = _carry_out(simulation)
+    outcome = carry_out_simulation(simulation)
     assert not outcome.problems, outcome.problems
     return json.dumps(simulation.state())
 
@@ -502,10 +502,11 @@ def carry_out(schedule: Schedule, variant: Variant = lambda _: None) -> Outcome:
     """Carry out a schedule, and return what became of it. `variant` changes each operator."""
     options = json.dumps(schedule.options, sort_keys=True)
     expected = expected_state(schedule.size, options, schedule.exists, schedule.is_small)
-    return _carry_out(Simulation(schedule, json.loads(expected), variant))
+    return carry_out_simulation(Simulation(schedule, json.loads(expected), variant))
 
 
-def _carry_out(simulation: Simulation) -> Outcome:
+def carry_out_simulation(simulation: Simulation) -> Outcome:
+    """Carry out the schedule of a simulation, and return what became of it."""
     loop, outcome = simulation.loop, simulation.outcome
     state = global_random.getstate()
     global_random.seed(simulation.schedule.seed)

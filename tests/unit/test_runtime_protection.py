@@ -99,7 +99,7 @@ def test_argo_cd_knows_when_each_kind_is_healthy(root: Path):
     programs = [rule["health.lua"] for rule in rules.values()]
     assert programs == programs[:1] * len(programs)
     # Conditions that every kind has, and each health that follows from one.
-    assert set(re.findall(r"by_type\.(\w+)", programs[0])) == {"Paused", "Stalled", "Ready"}
+    assert set(re.findall(r"by_type\.(\w+)", programs[0])) == {"Paused", "Stalled", "Reconciling", "Ready"}
     healths = set(re.findall(r'status = "(\w+)"', programs[0]))
     assert healths == {"Progressing", "Suspended", "Degraded", "Healthy"}
 

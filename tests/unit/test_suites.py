@@ -190,6 +190,7 @@ def test_all_longer_suites_of_the_makefile_are_recorded(root: Path) -> None:
                 "test-programs:",
                 "test-crash-points:",
                 "test-long:",
+                "judged:",
                 "consistency:",
                 "consistency-",
             )

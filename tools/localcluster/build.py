@@ -125,7 +125,9 @@ REGISTRY = Part("registry", {"registry": ".", "login": "./login"}, minutes=1)
 """The image registry beside a cluster, and what makes the login to it."""
 BUNDLE = Part("bundle", {"validate": "."}, minutes=2)
 """The validators of the Operator Lifecycle Manager's bundles."""
-OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY, BUNDLE)}
+JUDGES = Part("judges", {"judges": "."}, minutes=12)
+"""What kstatus and Argo CD take a resource for."""
+OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY, BUNDLE, JUDGES)}
 """Parts that no cluster needs: built if a command names them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
 """Sets of parts that a caller may build by one name; a part is also a set of its own."""
