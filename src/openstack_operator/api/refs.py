@@ -305,8 +305,8 @@ class _Identity:
     def __hash__(self) -> int:
         return id(self.spec)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.spec is other.spec
+    def __eq__(self, value: object, /) -> bool:
+        return isinstance(value, _Identity) and self.spec is value.spec
 
 
 @lru_cache(maxsize=32)
