@@ -48,7 +48,7 @@ class Clock:
 class Candidate:
     """A replica, and in which order it acted."""
 
-    def __init__(self, cluster: Cluster, name: str, clock: Clock, retry: float = 0.05) -> None:
+    def __init__(self, cluster: Cluster, name: str, clock: Clock, retry: float = 0.05, *, is_new: bool = False) -> None:
         self.client = Unplugged.connect()
         self._clock = clock
         often: Any = {"every": 0.05, "retry": retry}
@@ -56,7 +56,7 @@ class Candidate:
             self.client, cluster.namespace, name, lease=LEASE_SECONDS, renew=RENEW_SECONDS, clock=clock, **often
         )
         self.acted: list[int] = []
-        self.task = asyncio.ensure_future(leader.lead(self._work))
+        self.task = asyncio.ensure_future(leader.lead(self._work, is_new=lambda: is_new))
 
     async def _work(self) -> None:
         while True:
@@ -84,7 +84,7 @@ class Candidate:
 async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
     clock = Clock()
     # As long as it waits for another try, it gives itself for handing over.
-    first = Candidate(cluster, "first", clock, retry=TIMEOUT)
+    first = Candidate(cluster, "first", clock, retry=TIMEOUT, is_new=True)
     await eventually(first.acts)
     second = Candidate(cluster, "second", clock)
     await second.looks()
@@ -100,7 +100,7 @@ async def test_a_leader_that_stops_hands_over_at_once(cluster: Cluster):
 
 async def test_a_leader_cut_off_stops_before_another_acts(cluster: Cluster):
     clock = Clock()
-    first = Candidate(cluster, "first", clock)
+    first = Candidate(cluster, "first", clock, is_new=True)
     await eventually(first.acts)
     second = Candidate(cluster, "second", clock)
     first.client.pulled = True
@@ -126,14 +126,26 @@ async def test_a_leader_cut_off_stops_before_another_acts(cluster: Cluster):
 
 
 async def test_work_that_crashes_gives_the_lease_up(cluster: Cluster):
+    crashes = asyncio.Event()
+
     async def crash() -> None:
+        await crashes.wait()
         raise KeyError("a bug")
 
     clock = Clock()
     client = Client.connect()
-    with pytest.raises(KeyError):
-        await Leader(client, cluster.namespace, "first", lease=LEASE_SECONDS, retry=30, clock=clock).lead(crash)
+    leader = Leader(client, cluster.namespace, "first", lease=LEASE_SECONDS, retry=30, clock=clock)
+    first = asyncio.ensure_future(leader.lead(crash, is_new=lambda: True))
+
+    async def leads() -> bool:
+        return await cluster.get(LEASE, "openstack-operator") is not None
+
+    await eventually(leads)
     second = Candidate(cluster, "second", clock)
+    await second.looks()
+    crashes.set()
+    with pytest.raises(KeyError):
+        await first
     await eventually(second.acts)
     await second.stop()
     await client.close()

@@ -33,6 +33,10 @@ class Clock:
         return self.now
 
 
+def is_new() -> bool:
+    return True
+
+
 async def never() -> None:
     raise AssertionError("led without a lease")
 
@@ -55,7 +59,7 @@ async def test_a_leader_that_slept_writes_nothing_and_ends(api: FaultyApi, clien
 
     api.answers += [NO_LEASE, DONE]
     with pytest.raises(LeadershipLostError):
-        await leader.lead(work)
+        await leader.lead(work, is_new=is_new)
     assert written == [100, 102, 104, 106]
     assert patches(api) == 4
 
@@ -83,7 +87,7 @@ async def test_a_lease_that_was_given_too_late_is_not_used(api: FaultyApi, clien
 
     slow = Slow(httpx.AsyncClient(base_url=api.url, trust_env=False, timeout=300))
     api.answers.append(NO_LEASE)
-    leading = asyncio.ensure_future(Leader(slow, "x", "me", retry=1000, clock=clock).lead(never))
+    leading = asyncio.ensure_future(Leader(slow, "x", "me", retry=1000, clock=clock).lead(never, is_new=is_new))
     await given.wait()
     for _ in range(100):
         await asyncio.sleep(0)
@@ -122,7 +126,7 @@ async def led(api: FaultyApi, client: Client, renewals: int) -> list[str]:
         await eventually(f"{renewals} requests", lambda: len(api.requests) >= renewals)
 
     async with asyncio.timeout(TIMEOUT):
-        await Leader(client, "x", "me", every=0.01, retry=0.01).lead(work)
+        await Leader(client, "x", "me", every=0.01, retry=0.01).lead(work, is_new=is_new)
     return [request.split()[0] for request in api.requests[:renewals]]
 
 
@@ -167,9 +171,10 @@ class Store:
 class Candidate:
     """A replica that asks for the lease when the test says so."""
 
-    def __init__(self, store: Store, name: str, clock: Clock) -> None:
+    def __init__(self, store: Store, name: str, clock: Clock, *, is_new: bool = False) -> None:
         self.client = Client(httpx.AsyncClient(transport=httpx.MockTransport(store.answer), base_url="http://api"))
         self._leader = Leader(self.client, "x", name, clock=clock)
+        self._leader._is_new = lambda: is_new  # pyright: ignore[reportPrivateUsage]
 
     async def asks(self) -> bool:
         return await self._leader._acquire()  # pyright: ignore[reportPrivateUsage]
@@ -195,7 +200,7 @@ SNAPSHOTS: dict[str, Callable[[Store], object]] = {
 async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], object]):
     """Whatever the restored lease says: who led may act for as long as its last renewal allows, and nobody else."""
     clock, store = Clock(), Store()
-    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    leads, waits = Candidate(store, "me", clock, is_new=True), Candidate(store, "other", clock)
     assert await leads.asks()
     clock.now += 1
     assert not await waits.asks()
@@ -214,7 +219,7 @@ async def test_never_two_act_after_a_restore(snapshot: Callable[[Store], object]
 @pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
 async def test_the_leader_notices_a_restore_and_two_never_act(snapshot: Callable[[Store], object]):
     clock, store = Clock(), Store()
-    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    leads, waits = Candidate(store, "me", clock, is_new=True), Candidate(store, "other", clock)
     rewinds = list[str]()
     leads.client.history.on_rewind = lambda: rewinds.append("leads")
     waits.client.history.on_rewind = lambda: rewinds.append("waits")
@@ -233,6 +238,49 @@ async def test_the_leader_notices_a_restore_and_two_never_act(snapshot: Callable
     assert set(rewinds) == {"leads", "waits"}
     await leads.client.close()
     await waits.client.close()
+
+
+@pytest.mark.parametrize("is_cut_off", [True, False])
+@pytest.mark.parametrize("snapshot", SNAPSHOTS.values(), ids=SNAPSHOTS)
+async def test_a_replica_that_starts_after_a_restore_waits(snapshot: Callable[[Store], object], is_cut_off: bool):
+    """It never saw the old leader, which acts for as long as its last renewal allows."""
+    clock, store = Clock(), Store()
+    leads = Candidate(store, "me", clock, is_new=True)
+    assert await leads.asks()
+    store.version = 10
+    snapshot(store)
+    starts = Candidate(store, "other", clock)
+    for _ in range(20):
+        await starts.asks()
+        assert not (leads.acts() and starts.acts())
+        clock.now += 1
+        if leads.acts() and not is_cut_off:
+            await leads.asks()
+        assert not (leads.acts() and starts.acts())
+    assert leads.acts() or starts.acts(), "nobody leads for ever"
+    await leads.client.close()
+    await starts.client.close()
+
+
+async def test_a_replica_leads_a_new_cluster_at_once():
+    store = Store()
+    starts = Candidate(store, "me", Clock(), is_new=True)
+    assert await starts.asks()
+    await starts.client.close()
+
+
+async def test_a_leader_stops_when_another_holds_the_lease():
+    """Two led a cluster that was put back to a time before the first write of any."""
+    clock, store = Clock(), Store()
+    leads, starts = Candidate(store, "me", clock, is_new=True), Candidate(store, "other", clock, is_new=True)
+    assert await leads.asks()
+    store.version, store.lease = 10, None
+    assert await starts.asks()
+    assert not await leads.asks()
+    assert not leads.acts()
+    assert starts.acts()
+    await leads.client.close()
+    await starts.client.close()
 
 
 async def test_a_restarted_process_waits_for_its_own_lease_to_lapse():
@@ -258,7 +306,7 @@ async def test_a_released_lease_lets_another_act_at_once():
 async def test_others_wait_longer_than_who_leads_acts():
     """The margin between two leaders: a late answer, and clocks that do not run equally fast."""
     clock, store = Clock(), Store()
-    leads, waits = Candidate(store, "me", clock), Candidate(store, "other", clock)
+    leads, waits = Candidate(store, "me", clock, is_new=True), Candidate(store, "other", clock)
     assert await leads.asks()
     assert not await waits.asks()
     acted = clock.now
@@ -313,7 +361,7 @@ async def test_a_busy_loop_keeps_no_lease_from_being_renewed(leases: Leases):
         busy_until(lambda: len(apart.threads) > 5)
         leases.fence()
 
-    await Leader(leases, "x", "me", every=0.01, retry=0.01, connect=lambda: apart).lead(work)
+    await Leader(leases, "x", "me", every=0.01, retry=0.01, connect=lambda: apart).lead(work, is_new=is_new)
     assert set(apart.threads) == {"lease"}
     assert leases.threads == ["MainThread"]
 
@@ -351,7 +399,7 @@ async def test_a_stuck_loop_costs_the_lease(leases: Leases):
     with pytest.raises(LeadershipLostError):
         await Leader(
             leases, "x", "me", renew=7, every=0.01, retry=0.01, stuck=10, clock=clock, connect=lambda: apart
-        ).lead(work)
+        ).lead(work, is_new=is_new)
     assert clock.now == 120
 
 
@@ -362,7 +410,7 @@ async def test_a_canceled_leader_ends_its_thread(leases: Leases):
     async def work() -> None:
         await asyncio.Event().wait()
 
-    leading = asyncio.ensure_future(leader.lead(work))
+    leading = asyncio.ensure_future(leader.lead(work, is_new=is_new))
     await eventually("renewals", lambda: len(apart.threads) > 2)
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)

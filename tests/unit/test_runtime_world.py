@@ -139,3 +139,32 @@ def test_a_hint_to_what_is_too_much_names_kinds_in_full(world: World) -> None:
         "-l app.kubernetes.io/managed-by=openstack-operator"
     )
     world.check_complete(authority)
+
+
+def stored(name: str, content: bytes, **changes: Any) -> Cached:
+    return Cached(meta(name, 1, **changes).meta, content)
+
+
+def test_cluster_without_a_trace_of_an_operator_is_new() -> None:
+    world = World(cast("Client", None), Catalog([CONTROL_PLANE, PKI]), [], lambda change: None)
+    assert world.is_new()
+    world.stores[CLOUD].put(stored("cloud", b'{"spec":{}}'))
+    of_others = OwnerReference("Deployment", "other", "u2", "apps/v1", controller=True)
+    world.stores[SECRET].put(stored("stranger", b"{}", owner_references=(of_others,)))
+    assert world.is_new()
+
+
+@pytest.mark.parametrize(
+    ("kind", "trace"),
+    [
+        (CLOUD, stored("cloud", b'{"spec":{},"status":{}}')),
+        (CLOUD, stored("cloud", b'{"spec":{}}', finalizers=("openstack.k8s.io/cleanup",))),
+        (SECRET, meta("of-cloud", 1, CLOUD)),
+        (VOLUME_CLAIM, meta("retained", 1)),
+    ],
+    ids=["status", "finalizer", "object", "retained object"],
+)
+def test_cluster_with_a_trace_of_an_operator_is_not_new(kind: Kind, trace: Cached) -> None:
+    world = World(cast("Client", None), Catalog([CONTROL_PLANE, PKI]), [], lambda change: None)
+    world.stores[kind].put(trace)
+    assert not world.is_new()

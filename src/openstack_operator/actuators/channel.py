@@ -1,4 +1,6 @@
-"""The one way to read from a server that a resource names, and to write to it: within the budget of the thread."""
+"""The one way to read from a server that a resource names, and to write to it: within the budget of the thread, and
+for as long as this process may act.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
+from ..plan.fence import check_fence
 from . import budget, egress
 
 _PIECE = 1 << 16
@@ -27,7 +30,8 @@ def _exhaustion() -> Generator[None]:
 
 
 class Channel:
-    """A connection. Its operations raise OSError; that is ExhaustedError once the thread's budget is used up.
+    """A connection. Its operations raise OSError; that is ExhaustedError once the thread's budget is used up. Those
+    that send raise what the fence of the thread raises.
 
     TLS goes through memory, because Python's own sockets with TLS read as many records as come, without a look at the
     time, until one of them has content.
@@ -97,6 +101,7 @@ class Channel:
         return data
 
     def _send(self, data: bytes) -> None:
+        check_fence()
         self.socket.settimeout(budget.current().wait(self._timeout))
         with _exhaustion():
             self.socket.sendall(data)

@@ -241,6 +241,19 @@ class Cache:
         """Return True once every store was filled."""
         return all(informer.synced.is_set() for informer in self._required)
 
+    def is_new(self) -> bool:
+        """Return True if no operator has worked in these namespaces: it made no object, and no resource has a status.
+
+        A cluster that was put back to a snapshot of that time looks the same.
+        """
+        return not any(self._has_trace(kind, each) for kind, store in self.stores.items() for each in store)
+
+    def _has_trace(self, kind: Kind, entry: Cached) -> bool:
+        if kind in self.catalog.resources:
+            return bool(entry.meta.finalizers) or "status" in entry.decode()
+        controller = entry.meta.controller
+        return controller is None or self.is_ours(controller.handle)
+
     @property
     def _required(self) -> list[Informer]:
         """Informers without which nothing can be planned; Events only add details."""

@@ -1,21 +1,21 @@
-"""Writes that were sent: the server carries them out, even after their callers were canceled."""
+"""Writes that were sent, and changes of other servers that began: they go on after their callers were canceled."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
-import httpx2 as httpx
+T = TypeVar("T")
 
 
 class SentWrites:
-    """The writes of one client that are not answered yet."""
+    """The writes of one process that are not answered yet."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[httpx.Response]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def finish(self, sending: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    async def finish(self, sending: Coroutine[Any, Any, T]) -> T:
         """Return the answer to a write. A caller that is canceled does not wait for it, but the write goes on."""
         task = asyncio.ensure_future(sending)
         self._tasks.add(task)
@@ -27,7 +27,7 @@ class SentWrites:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    def _forget(self, task: asyncio.Task[httpx.Response]) -> None:
+    def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
             # Its caller may be gone: then the error has no other reader.

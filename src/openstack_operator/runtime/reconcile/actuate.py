@@ -14,6 +14,7 @@ import structlog
 from ...api import Model, Ref, references
 from ...kube import child_verdict, fitting, judge
 from ...plan import READY, Actuator, Context, Drifted, Outcome, SpecError, State, Transient, Verdict, failed, waiting
+from ...plan.fence import fenced
 from .. import metrics
 from ..cache.entries import Cached, Request
 from ..guards.name_claims import Conflicts, Ownership
@@ -95,8 +96,7 @@ class ActuatorReconciler:
 
     async def _ensure(self, request: Request, resource: Cached, context: Context[Any]) -> Outcome:
         """Make the remote side as the spec says, and return what else the actuator observed of it."""
-        loop = asyncio.get_running_loop()
-        changes = await loop.run_in_executor(self._threads, self._fenced(self._actuator.ensure), context)
+        changes = await self._change(self._actuator.ensure, context)
         for change in changes:
             metrics.CHANGES.labels(request.kind).inc()
             where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
@@ -104,16 +104,28 @@ class ActuatorReconciler:
         await self._warn_of_recreation(request, resource, changes)
         if self._actuator.observe is None:
             return Outcome()
-        return await loop.run_in_executor(self._threads, self._actuator.observe, context)
+        return await self._in_thread(self._actuator.observe, context)
+
+    async def _change(self, change: Callable[[Context[Any]], T], context: Context[Any]) -> T:
+        """Return the outcome of a change of the remote side. A thread cannot be canceled: the lease is not released
+        before it ends, which it does at the next request that it would send.
+        """
+        changing = self._in_thread(self._fenced(change), context)
+        return await self._engine.world.client.sent_writes.finish(changing)
+
+    async def _in_thread(self, work: Callable[[Context[Any]], T], context: Context[Any]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, context)
 
     def _fenced(self, change: Callable[[Context[Any]], T]) -> Callable[[Context[Any]], T]:
-        """Return a change of the remote side that begins only while this process may act: it may have been frozen since
-        it planned the change, and another replica has changed the remote side meanwhile.
+        """Return a change of the remote side that begins, and goes on, only while this process may act: it may have
+        been frozen since it planned the change, and another replica has changed the remote side meanwhile.
         """
 
         def change_as_leader(context: Context[Any]) -> T:
-            self._engine.world.client.fence()
-            return change(context)
+            check = self._engine.world.client.fence
+            check()
+            with fenced(check):
+                return change(context)
 
         return change_as_leader
 
@@ -174,8 +186,7 @@ class ActuatorReconciler:
         context = None if twin or returns else await self._removal_context(request, resource)
         if context is not None:
             try:
-                remove = self._fenced(self._actuator.remove)
-                await asyncio.get_running_loop().run_in_executor(self._threads, remove, context)
+                await self._change(self._actuator.remove, context)
             except Transient as error:
                 verdict = Verdict(State.PROGRESSING, f"deleting: {error}", "Deleting")
                 await self._report(request, resource, Report(conditions={"Ready": verdict}, keep_others=True))

@@ -59,21 +59,25 @@ class Leader:
         self._clock = clock
         self._until = -math.inf
         """Time at which this process stops using the lease."""
-        self._observed: tuple[str, float] = "", 0.0
-        """Version of the lease as last read, and the time of our own clock at its first reading: clocks differ."""
+        self._observed: tuple[str | None, float] = None, 0.0
+        """Version of the lease as last read, empty where there is none and None before the first look, and the time of
+        our own clock at its first reading: clocks differ."""
         self._free_from = -math.inf
-        """Time before which this process takes no lease, though none holds it: the storage was put back to a state in
-        which it was free, and a process that took it since acts for as long as it may without a renewal."""
+        """Time before which this process takes no lease, though none holds it: the storage may have been put back to a
+        state in which it was free, and a process that took it since acts for as long as it may without a renewal."""
+        self._is_new: Callable[[], bool] = lambda: False
         self._last_written: tuple[str, str, int] | None = None
         """Version, time of acquisition and transitions of the lease as we wrote it last: we renew it unread."""
         client.fence = self._may_write
         self._metric = metrics.LEADER.labels(name)
 
-    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the lease, then do the work for as long as the lease is ours, and release it at the end.
+    async def lead(self, work: Callable[[], Awaitable[None]], *, is_new: Callable[[], bool] = lambda: False) -> None:
+        """Wait for the lease, then do the work for as long as the lease is ours, and release it at the end. `is_new`
+        returns True if no replica can have led in this cluster: then nothing is to be waited for.
 
         Raises LeadershipLostError when it could not be renewed, after the work was stopped.
         """
+        self._is_new = is_new
         while not await self._acquire():  # noqa: ASYNC110  (nothing reports a lease that lapses)
             await asyncio.sleep(self._retry)
         _log.info("leading", identity=self._identity)
@@ -164,7 +168,9 @@ class Leader:
             raise self._lost()
 
     def _lost(self) -> LeadershipLostError:
-        return LeadershipLostError(f"lease {self.namespace}/{self._name} was not renewed in {self._renew:g} s")
+        return LeadershipLostError(
+            f"lease {self.namespace}/{self._name} was not renewed in {self._renew:g} s, or is held by another replica"
+        )
 
     async def _extend(self) -> bool:
         """Return True if our own lease was renewed. It is not read first: if another client wrote it since, the API
@@ -182,15 +188,20 @@ class Leader:
     async def _take(self) -> bool:
         live = await self._client.get(LEASE, self.namespace, self._name)
         version = live["metadata"]["resourceVersion"] if live else ""
+        spec = (live or {}).get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
         leads = self._clock() < self._until
-        self._observe(version)
-        is_free = leads or self._clock() > self._free_from
+        self._observe(version, is_held=bool(holder))
+        is_free = leads or self._clock() > self._free_from or self._is_new()
         if live is None:
             if is_free:
                 await self._write("", _now(), 0)
             return is_free
-        spec = live.get("spec") or {}
-        holder = spec.get("holderIdentity") or ""
+        if leads and holder not in ("", self._identity):
+            # It acts already, or does so before our last renewal is too old.
+            _log.warning("another replica holds the lease", holder=holder)
+            self._until = -math.inf
+            return False
         # Who does not lead did not write that it does: a process before this one did, or the storage was put back.
         is_ours = holder == self._identity and leads
         expired = self._clock() - self._observed[1] > (spec.get("leaseDurationSeconds") or self._lease)
@@ -201,15 +212,17 @@ class Leader:
         await self._write(version, acquired or _now(), moves)
         return True
 
-    def _observe(self, version: str) -> None:
+    def _observe(self, version: str, *, is_held: bool) -> None:
         """Take in the version of the lease, empty where there is none. It is lower than before, or the lease is gone,
-        if the storage was put back to a snapshot.
+        if the storage was put back to a snapshot; before the first look that may have happened, too.
         """
         before = self._observed[0]
         if before == version:
             return
         self._observed = version, self._clock()
-        if before and number(version) < number(before):
+        if before is None and not is_held:
+            self._free_from = self._clock() + self._lease
+        elif before and number(version) < number(before):
             self._free_from = self._clock() + self._lease
             if not version:
                 # A client who deletes it by hand makes this process list everything again, and no more.
@@ -225,7 +238,7 @@ class Leader:
             self._observed = written, self._clock()
 
     async def _writes_end(self, seconds: float) -> bool:
-        """Return True once the server has carried out all that was sent to it; the next leader would not expect it."""
+        """Return True once the servers have carried out all that was sent; the next leader would not expect it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0.0)):
                 await self._client.sent_writes.end()

@@ -143,7 +143,7 @@ class Manager:
     async def _lead(self) -> None:
         await self.world.wait_until_synced()
         _log.info("synced", objects=sum(map(len, self.world.stores.values())))
-        await (self._leader.lead(self._work) if self._leader else self._work())
+        await (self._leader.lead(self._work, is_new=self.world.is_new) if self._leader else self._work())
 
     async def _work(self) -> None:
         """Reconcile until canceled."""
