@@ -7,6 +7,7 @@ FIRST LAST` carries out all of these, and `python -m tests.schedules planted` lo
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import time
@@ -15,7 +16,9 @@ from tests.schedules import simulation
 from tests.schedules.planted import PLANTED
 from tests.schedules.schedule import schedule_of
 
-MOST_SEEDS = 400
+_COLLECTED = 25
+"""Schedules after which garbage is collected."""
+MOST_SEEDS = 2_000
 """Seeds among which each planted fault has to be found."""
 
 
@@ -23,7 +26,8 @@ def replay(seed: int) -> bool:
     """Print everything of one schedule, and return True if it shows a fault."""
     simulation.SHOWN_LOGS.append(seed)
     outcome = simulation.carry_out(schedule_of(seed))
-    print("\n".join([*outcome.trace, str(outcome.schedule), *outcome.problems]))
+    lines = [f"{time:9.3f} {text}" for time, text in outcome.trace]
+    print("\n".join([*lines, str(outcome.schedule), *outcome.problems]))
     print(f"{outcome.events} events, {outcome.writes} writes")
     return bool(outcome.problems)
 
@@ -32,6 +36,7 @@ def search(first: int, last: int) -> bool:
     """Carry out schedules, and return True if one shows a fault."""
     failed = 0
     for seed in range(first, last + 1):
+        _collect_rarely(seed)
         if problems := simulation.carry_out(schedule_of(seed)).problems:
             failed += 1
             print(f"seed {seed}: {problems[0][:1000]}; replay: python -m tests.schedules {seed}")
@@ -39,12 +44,21 @@ def search(first: int, last: int) -> bool:
     return failed > 0
 
 
+def _collect_rarely(number: int) -> None:
+    """Look for garbage after each few schedules, not within them."""
+    if number % _COLLECTED == 0:
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+
+
 def find_planted() -> bool:
     """Print after how many schedules each planted fault was found; return True if one was not."""
     hidden = False
     for plant, needed in PLANTED.items():
-        schedules = [schedule for seed in range(MOST_SEEDS) if needed in ("", *(schedule := schedule_of(seed)).faults)]
+        schedules = [each for seed in range(MOST_SEEDS) if {*needed.split()} <= {*(each := schedule_of(seed)).faults}]
         for count, schedule in enumerate(schedules, 1):
+            _collect_rarely(count)
             if problems := simulation.carry_out(schedule, plant).problems:
                 print(f"{plant.__name__}: seed {schedule.seed}, schedule {count} of its kind: {problems[0][:120]}")
                 break

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -16,6 +16,7 @@ from .loop import VirtualLoop
 from .merging import (
     Managers,
     apply_fields,
+    copied,
     fields_of,
     json_patch,
     managed_part,
@@ -44,7 +45,7 @@ _KEPT = 150
 _NODE_PORT = 30000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Stored:
     """One version of an object. Nobody changes it."""
 
@@ -54,7 +55,7 @@ class Stored:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
     """One change in the history of a collection."""
 
@@ -63,7 +64,7 @@ class Event:
     new: Stored | None
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Request:
     """A request as the API server reads it."""
 
@@ -78,16 +79,24 @@ class Request:
     @property
     def place(self) -> tuple[str, str, str, str]:
         """Collection, namespace, name and subresource."""
-        parts = self.path.split("/")[1:]
-        parts = parts[2:] if parts[0] == "api" else parts[3:]
-        namespace = ""
-        if parts[0] == "namespaces" and len(parts) > 2:
-            namespace, parts = parts[1], parts[2:]
-        collection, name, sub, *_ = [*parts, "", ""]
-        return collection, namespace, name, sub
+        return place(self.path)
 
 
-@dataclass(frozen=True)
+@lru_cache(maxsize=4096)
+def place(path: str) -> tuple[str, str, str, str]:
+    """Return the collection, namespace, name and subresource of a path."""
+    parts = path.split("/")[1:]
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if not parts:
+        return "", "", "", ""
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2:
+        namespace, parts = parts[1], parts[2:]
+    collection, name, sub, *_ = [*parts, "", ""]
+    return collection, namespace, name, sub
+
+
+@dataclass(slots=True)
 class Answer:
     """The answer to a request."""
 
@@ -244,7 +253,7 @@ class ApiServer:
         return self._created(collection, namespace, body, manager)
 
     def _created(self, collection: str, namespace: str, body: Object, manager: tuple[str, str, str]) -> Answer:
-        obj = copy.deepcopy(body)
+        obj = copied(body)
         self._uids += 1
         owned = fields_of(managed_part(obj, _main_parts(obj)))
         obj["metadata"] |= {
@@ -283,7 +292,7 @@ class ApiServer:
         version = body["metadata"].get("resourceVersion")
         if version and version != str(live.version):
             raise Refused(409, f'Operation cannot be fulfilled on {collection} "{name}": the object has been modified')
-        return self._updated(request, collection, live, copy.deepcopy(body), sub)
+        return self._updated(request, collection, live, copied(body), sub)
 
     def _updated(self, request: Request, collection: str, live: Stored, body: Object, sub: str) -> Answer:
         """Store what an update makes of an object."""
@@ -355,7 +364,7 @@ class ApiServer:
         if not sub:
             identity = {key: value for key, value in live.obj["metadata"].items() if key not in part["metadata"]}
             obj["metadata"] = {**result["metadata"], **identity}
-        obj = copy.deepcopy(obj)
+        obj = copied(obj)
         self._default(collection, obj)
         return Answer(200, self._put(collection, live, obj, managers).raw)
 

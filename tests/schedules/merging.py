@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
@@ -25,6 +24,15 @@ _KEYS = {
 }
 """Lists of objects that are found by a key; all others but the set of finalizers are replaced as a whole."""
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+
+
+def copied(value: Any) -> Any:
+    """Return a copy of what JSON can have."""
+    if isinstance(value, dict):
+        return {key: copied(inner) for key, inner in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [copied(inner) for inner in cast("list[Any]", value)]
+    return value
 
 
 def fields_of(value: Any, name: str = "") -> Fields:
@@ -74,7 +82,7 @@ def merged(live: Any, applied: Any, name: str = "") -> Any:
                 key = _key(name, item)
                 by_key[key] = merged(by_key.get(key), item)
             return list(by_key.values())
-    return copy.deepcopy(applied)
+    return copied(applied)
 
 
 def apply_fields(
@@ -233,7 +241,7 @@ def _remove(value: Any, path: tuple[str, ...]) -> None:
 def merge_patch(live: Any, patch: Any) -> Any:
     """Return the result of a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
-        return copy.deepcopy(patch)
+        return copied(patch)
     result = dict(cast("dict[str, Any]", live)) if isinstance(live, dict) else {}
     for key, value in cast("dict[str, Any]", patch).items():
         if value is None:
@@ -245,7 +253,7 @@ def merge_patch(live: Any, patch: Any) -> Any:
 
 def json_patch(live: dict[str, Any], operations: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Return the result of a JSON patch (RFC 6902); None where a test in it fails, or its path is not there."""
-    result = copy.deepcopy(live)
+    result = copied(live)
     for operation in operations:
         *parents, last = [step.replace("~1", "/").replace("~0", "~") for step in operation["path"].split("/")[1:]]
         node: Any = result

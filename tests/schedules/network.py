@@ -18,7 +18,8 @@ from openstack_operator.runtime.kubernetes.client import Client
 from .api_server import Answer, ApiServer, Request, bookmark, encode_watch, selector, shown
 from .loop import Process, VirtualLoop
 
-_BOOKMARKS = 50.0
+_BOOKMARKS = 100.0
+"""Seconds between two; twice as long as those of real servers, which are some of the work of a schedule."""
 _TIMEOUT = 10.0
 _SLOW = 0.05
 
@@ -43,7 +44,7 @@ class Network:
 
     def __init__(self, loop: VirtualLoop, server: ApiServer, random: Random) -> None:
         self.loop, self.server, self.random = loop, server, random
-        self.trace: list[str] = []
+        self.trace: list[tuple[float, str]] = []
         self.latency = 0.05
         self.lag = 0.2
         """Longest delay of an event of a watch."""
@@ -57,7 +58,7 @@ class Network:
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
-        self.trace.append(f"{self.loop.time():9.3f} {text}")
+        self.trace.append((self.loop.time(), text))
 
     def later(self, seconds: float, do: Callable[..., object], *args: Any) -> None:
         """Do something after some time, whatever becomes of the process that asks for it."""
@@ -94,8 +95,6 @@ class Connection:
 
     def __init__(self, network: Network, process: Process) -> None:
         self._network, self._process = network, process
-        self.is_dead = False
-        """True once the process has crashed: it learns of nothing and sends nothing."""
         self.writes = 0
         self.dies_after = -1
         """Number of writes after which the process crashes; negative for never."""
@@ -104,6 +103,11 @@ class Connection:
         """Number of writes, sent and not answered, after which the process is told to stop; negative for never."""
         self.on_stop: Callable[[], None] = lambda: None
         self.on_death: Callable[[], None] = lambda: None
+
+    @property
+    def is_dead(self) -> bool:
+        """True once the process has crashed: it learns of nothing and sends nothing."""
+        return self._process.is_dead
 
     def client(self) -> Client:
         """Return the client of the operator over this connection."""
@@ -165,7 +169,7 @@ class Connection:
             network.note(f"{request.by} {request.method} {request.path} {answer.code}")
         if self.writes == self.dies_after and not self.is_dead:
             network.note(f"{request.by} crashes after write {self.writes}")
-            self.is_dead = True
+            self._process.is_dead = True
             self.on_death()
         if self.is_dead:
             _fail(future, httpx.ReadError("this process is dead"))

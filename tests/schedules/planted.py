@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from openstack_operator.plan import Transient
@@ -22,6 +23,30 @@ def act_without_lease(manager: Manager) -> None:
     for each in manager._passes.values():  # pyright: ignore[reportPrivateUsage]
         if isinstance(each, ActuatorReconciler):
             each._fenced = lambda change: change  # pyright: ignore[reportPrivateUsage]
+
+
+def leave_threads(manager: Manager) -> None:
+    """Release the lease while a thread goes on to change what lies outside Kubernetes."""
+    fence = manager.world.client.fence
+    for each in manager._passes.values():  # pyright: ignore[reportPrivateUsage]
+        if isinstance(each, ActuatorReconciler):
+            each._change = _unguarded(each, fence)  # pyright: ignore[reportPrivateUsage]
+
+
+def _unguarded(reconciler: ActuatorReconciler, fence: Callable[[], None]) -> Any:
+    async def change(work: Callable[[Any], Any], context: Any) -> Any:
+        def begin(context: Any) -> Any:
+            fence()
+            return work(context)
+
+        return await reconciler._in_thread(begin, context)  # pyright: ignore[reportPrivateUsage]
+
+    return change
+
+
+def take_every_cluster_for_new(manager: Manager) -> None:
+    """Take a lease that is free or missing at once, though etcd may have been restored."""
+    manager.world.is_new = lambda: True
 
 
 def release_lease_early(manager: Manager) -> None:
@@ -94,6 +119,8 @@ def believe_old_state(manager: Manager) -> None:
 PLANTED = {
     write_without_lease: "freeze",
     act_without_lease: "freeze",
+    leave_threads: "stop",
+    take_every_cluster_for_new: "restore stop",
     release_lease_early: "stop",
     adopt_objects_of_others: "",
     lose_deletions: "delete",
@@ -101,4 +128,4 @@ PLANTED = {
     skip_lists: "compact",
     believe_old_state: "restore",
 }
-"""Each with a fault of the world without which it does no harm."""
+"""Each with the faults of the world without which it does no harm."""

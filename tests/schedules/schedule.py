@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 FAULTS = ("crash", "conflicts", "loss", "cuts", "stale", "compact", "freeze", "restore", "delete", "edit", "stop")
-_LENGTH = 60.0
+LENGTH = 45.0
 """Seconds of virtual time in which users and faults act."""
 
 
@@ -87,7 +87,7 @@ SMALL_CHANGES = ("size", "size", "recreate")
 """What users do."""
 
 
-def schedule_of(seed: int, *, length: float = _LENGTH) -> Schedule:
+def schedule_of(seed: int, *, length: float = LENGTH) -> Schedule:
     """Return the schedule of a seed."""
     random = Random(seed)
     faults = tuple(sorted(random.sample(FAULTS, random.choice((1, 2, 2, 3, 4)))))
@@ -122,8 +122,8 @@ def schedule_of(seed: int, *, length: float = _LENGTH) -> Schedule:
             Action(when(), "freeze", random.choice((1.0, 6.5, 8.0, 12.0, 30.0))) for _ in range(random.randint(1, 2))
         ]
     if "stop" in faults:
-        # Writes with which each life is told to stop.
-        actions += [Action(0.0, "stop", [random.choice((2, 3, 5, 8, 13)) for _ in range(random.randint(1, 4))])]
+        # Writes with which each life is told to stop; 0 for its first question to the server of accounts.
+        actions += [Action(0.0, "stop", [random.choice((0, 0, 2, 3, 5, 8, 13)) for _ in range(random.randint(1, 4))])]
     if "restore" in faults:
         for _ in range(random.choice((1, 1, 2))):
             at = when()

@@ -17,6 +17,7 @@ import structlog
 from openstack_operator.api import Resource
 from openstack_operator.kube import KIND, MANAGED_BY, RETAIN, conditions
 from openstack_operator.plan import Context, Object, Plan
+from openstack_operator.plan.fence import check_fence
 from openstack_operator.plan.service import Service
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
 from openstack_operator.runtime.serve.leader import Leader
@@ -26,19 +27,37 @@ from tests.cluster import toy
 from . import services
 from .api_server import ApiServer, Event, Request, Stored
 from .controllers import Controllers
-from .loop import PROCESS, EndlessScheduleError, Process, VirtualLoop, context_of
+from .loop import PROCESS, EndlessScheduleError, Process, VirtualLoop, context_of, stand_still
 from .network import Connection, Network
-from .schedule import Action, Schedule
+from .schedule import LENGTH, Action, Schedule
 
 GROUP = "/apis/openstack.k8s.io/v1alpha1/namespaces/x"
-_LENGTH = 60.0
-_CALM = 45.0
+_CALM = 30.0
 """Seconds without a write after which the operator counts as at rest."""
 _LONGEST = 580.0
 """Seconds until the end state has to be there: before the operator looks again at everything for no reason."""
 _UNAWARE = 10.0
-"""Seconds after a restore of etcd in which two processes may act."""
+"""Seconds in which two processes may act after etcd was put back to a snapshot from before the first write of any."""
+_ANSWERS = 0.3, 9.0
+"""Longest time that the server of accounts takes for an answer: mostly, and at times."""
 _STRANGER = "stranger"
+_KINDS = {
+    "accounts",
+    "apps",
+    "configmaps",
+    "daemonsets",
+    "deployments",
+    "jobs",
+    "persistentvolumeclaims",
+    "secrets",
+    "servers",
+    "services",
+    "stacks",
+    "statefulsets",
+}
+"""Kinds of which there is an object. Operators follow no others: the stores of those are empty in any case."""
+_OWN = ("events", "leases")
+"""Collections of which nothing belongs to a resource."""
 
 Variant = Callable[[Manager], None]
 """A change of an operator before it starts."""
@@ -50,7 +69,8 @@ class Outcome:
 
     schedule: Schedule
     problems: list[str] = field(default_factory=list[str])
-    trace: list[str] = field(default_factory=list[str])
+    trace: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    """What happened, with the time of it."""
     events: int = 0
     writes: int = 0
     seconds: float = 0.0
@@ -65,21 +85,31 @@ async def plan_at_once(service: Service, context: Context[Any]) -> Plan:
 
 @dataclass
 class WatchedRemote(toy.Remote):
-    """The server of accounts, which notes who changes it."""
+    """The server of accounts, which notes who changes it. Each request takes time, as it does for actuators."""
 
+    on_look: Callable[[str], None] = lambda _: None
     on_change: Callable[[str], None] = lambda _: None
+    delay: Callable[[], float] = lambda: 0.0
 
     def ensure(self, ctx: Context[toy.AccountSpec]) -> Sequence[str]:
-        self._note()
-        return super().ensure(ctx)
+        self._send(self.on_look)
+        stand_still(self.delay())
+        self._send(self.on_change)
+        changes = super().ensure(ctx)
+        stand_still(self.delay())
+        return changes
 
     def remove(self, ctx: Context[toy.AccountSpec]) -> None:
-        self._note()
+        self._send(self.on_look)
+        stand_still(self.delay())
+        self._send(self.on_change)
         super().remove(ctx)
+        stand_still(self.delay())
 
-    def _note(self) -> None:
+    def _send(self, note: Callable[[str], None]) -> None:
+        check_fence()
         process = PROCESS.get()
-        self.on_change(process.name if process else "")
+        note(process.name if process else "")
 
 
 class Life:
@@ -110,6 +140,8 @@ class Life:
             workers=3,
             version="1",
         )
+        world = manager.world
+        world.informers = [each for each in world.informers if each.store.kind.plural in _KINDS]
         reporter = manager.engine.reporter
         reporter.clock = reporter.grace_period.clock = simulation.loop.time
         simulation.variant(manager)
@@ -137,7 +169,9 @@ class Simulation:
         self.server = ApiServer(self.loop)
         self.network = Network(self.loop, self.server, Random(f"{schedule.seed} network"))
         self.controllers = Controllers(self.network)
-        self.remote = WatchedRemote(on_change=self._judge_remote)
+        self.remote = WatchedRemote(
+            on_look=self._stop_during_look, on_change=self._judge_remote, delay=self._delay_of_remote
+        )
         self.outcome = Outcome(schedule, trace=self.network.trace)
         self.lives: list[Life] = []
         self._crashes: list[int] = [n for each in schedule.actions if each.what == "crash" for n in each.details]
@@ -147,7 +181,7 @@ class Simulation:
         self._holder = ""
         """Who wrote the lease last as its holder."""
         self.last_write = 0.0
-        self._restored_at = -_UNAWARE
+        self._unaware_until = -1.0
         self._passwords: set[str] = set()
         self._is_over = self._is_removed = False
         self._stranger: Object | None = None
@@ -183,14 +217,32 @@ class Simulation:
                 self.problem(f"{request.by} deletes {request.path}, which is to be retained")
 
     def _must_lead(self) -> bool:
-        """Return True if at most one process may act. A process that starts after a restore and finds the lease free
-        takes it, and cannot know of one that led before the restore; that one notices within seven seconds.
+        """Return True if at most one process may act. One that starts in a cluster without a trace of another takes the
+        lease, and cannot know of one that led before a restore to this state; that one notices within seven seconds.
         """
-        return self.schedule.leads and self.loop.time() > self._restored_at + _UNAWARE
+        return self.schedule.leads and self.loop.time() > self._unaware_until
 
     def _judge_remote(self, name: str) -> None:
         if self._must_lead() and self._holder not in ("", name):
             self.problem(f"{name} changes the server of accounts while {self._holder} leads")
+
+    def _stop_during_look(self, name: str) -> None:
+        """Tell a process to stop while it waits for the server of accounts, if its schedule has that."""
+        for life in self.lives:
+            connection = life.connection
+            if life.process.name == name and connection.stops_after == 0 and not connection.is_dead:
+                connection.stops_after = -1
+                self.network.note(f"{name} is told to stop as it asks the server of accounts")
+                self.network.later(0, connection.on_stop)
+
+    def _delay_of_remote(self) -> float:
+        usual, longest = _ANSWERS
+        return longest if self.random.random() < 0.05 else self.random.uniform(0.01, usual)
+
+    def _is_untouched(self) -> bool:
+        """Return True if no operator has written anything but its lease and Events."""
+        writers = (manager for name, each in self.server.all() if name not in _OWN for manager, *_ in each.managers)
+        return MANAGED_BY not in writers
 
     def _follow(self, collection: str, event: Event) -> None:
         if collection == "leases" and event.new:
@@ -214,6 +266,9 @@ class Simulation:
         """Note the end of an operator, and start another."""
         self.lives.remove(life)
         error = None if task.cancelled() else task.exception()
+        if isinstance(error, LeadershipLostError):
+            # It begins again as another program, which ends its threads.
+            life.process.is_dead = True
         if error is not None and not isinstance(error, LeadershipLostError):
             self.problem(f"{life.process.name} ended with {error!r}")
         self.network.note(f"{life.process.name} ended {error or ''}")
@@ -285,11 +340,13 @@ class Simulation:
                 self.server.compact()
             case "snapshot":
                 self.network.note(f"snapshot at {self.server.version}")
-                self._snapshot = self.server.snapshot()
+                self._snapshot = self.server.snapshot(), self._is_untouched()
             case "restore":
-                self.network.note(f"etcd goes back from {self.server.version} to {self._snapshot[0]}")
-                self._restored_at = self.loop.time()
-                self.server.restore(self._snapshot)
+                snapshot, is_untouched = self._snapshot
+                self.network.note(f"etcd goes back from {self.server.version} to {snapshot[0]}")
+                if is_untouched:
+                    self._unaware_until = self.loop.time() + _UNAWARE
+                self.server.restore(snapshot)
                 self.controllers.begin_again()
             case "freeze":
                 self._freeze(action.details)
@@ -310,7 +367,7 @@ class Simulation:
         if victims and not victims[0].process.frozen:
             process = victims[0].process
             self.network.note(f"{process.name} is frozen for {seconds} s")
-            process.frozen = True
+            self.loop.freeze(process)
             self.network.later(seconds, self._thaw, process)
 
     def _thaw(self, process: Process) -> None:
@@ -334,12 +391,12 @@ class Simulation:
             await asyncio.sleep(action.at - self.loop.time())
             self.do(action)
         while (
-            self.loop.time() < _LENGTH
+            self.loop.time() < LENGTH
             or self._crashes
             or any(life.connection.dies_after >= 0 and not life.connection.is_dead for life in self.lives)
         ):
             await asyncio.sleep(1)
-            if self.loop.time() > _LENGTH + 10:
+            if self.loop.time() > LENGTH + 10:
                 self._end_crashes()
         await self._end_faults()
         await self._come_to_rest()
@@ -436,14 +493,14 @@ class Simulation:
         return {
             f"{name}/{stored.obj['metadata']['name']}": normalized(stored.obj)
             for name, stored in self.server.all()
-            if name not in ("events", "leases")
+            if name not in _OWN
         } | ({"accounts out there": sorted(self.remote.accounts)} if self.schedule.exists else {})
 
     def finish(self) -> None:
         """End all processes."""
         self._is_over = True
         for life in self.lives:
-            life.connection.is_dead = True
+            life.process.is_dead = True
             self._thaw(life.process)
             life.task.cancel()
 
@@ -490,7 +547,7 @@ def differences(found: Any, expected: Any, path: str = "") -> list[str]:
 def expected_state(size: int, options: str, exists: bool, is_small: bool) -> str:
     """Return the state in which an undisturbed operator leaves things, as JSON."""
     schedule = Schedule(-1, is_small=is_small, exists=exists)
-    schedule.actions = [Action(0, "create")] if exists else [Action(0, "create"), Action(60, "remove")]
+    schedule.actions = [Action(0, "create")] if exists else [Action(0, "create"), Action(LENGTH, "remove")]
     simulation = Simulation(schedule)
     simulation._options, simulation._size = json.loads(options), size  # pyright: ignore[reportPrivateUsage]
     outcome = carry_out_simulation(simulation)
@@ -518,6 +575,7 @@ def carry_out_simulation(simulation: Simulation) -> Outcome:
                 simulation.problem(str(error))
             finally:
                 simulation.finish()
+                loop.end_threads()
                 _end(loop)
     finally:
         global_random.setstate(state)
@@ -530,7 +588,7 @@ def carry_out_simulation(simulation: Simulation) -> Outcome:
 
 def _end(loop: VirtualLoop) -> None:
     """Let canceled tasks end."""
-    tasks = asyncio.all_tasks(loop)
+    tasks = loop.pending_tasks()
     for task in tasks:
         task.cancel()
     loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.searches import IS_LONG
 
-SEEDS, BLOCKS = (100_000, 100) if IS_LONG else (200, 2)
+SEEDS, BLOCKS = (100_000, 100) if IS_LONG else (300, 1)
 _FAR = 7_200
 """Seconds after which a process is taken for hung: each schedule is bounded by events and by virtual time."""
 
