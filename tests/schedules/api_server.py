@@ -102,6 +102,7 @@ class Answer:
 
     code: int
     content: bytes
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Refused(Exception):

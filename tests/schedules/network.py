@@ -21,7 +21,25 @@ from .loop import Process, VirtualLoop
 _BOOKMARKS = 100.0
 """Seconds between two; twice as long as those of real servers, which are some of the work of a schedule."""
 _TIMEOUT = 10.0
+_OVERLOADS = (
+    Answer(429, b'{"kind":"Status","code":429,"message":"too many requests"}', {"Retry-After": "1"}),
+    Answer(429, b'{"kind":"Status","code":429,"message":"too many requests"}', {"Retry-After": "30"}),
+    Answer(500, b'{"kind":"Status","code":500,"message":"etcdserver: leader changed"}'),
+    Answer(503, b'{"kind":"Status","code":503,"message":"apiserver is shutting down"}', {"Retry-After": "1"}),
+    Answer(504, b'{"kind":"Status","code":504,"message":"request did not complete within the allotted timeout"}'),
+)
+WEBHOOKS = {
+    "does not answer": Answer(
+        500, b'{"kind":"Status","code":500,"message":"failed calling webhook \\"a.example.org\\": connection refused"}'
+    ),
+    "denies": Answer(
+        403, b'{"kind":"Status","code":403,"message":"admission webhook \\"a.example.org\\" denied the request: no"}'
+    ),
+}
+"""What the API server answers to a write while a webhook of another program has a fault."""
 _SLOW = 0.05
+_ENDS_WITH_ERROR = 0.5
+"""Probability that a watch whose version has expired says so before it ends."""
 
 
 @dataclass
@@ -48,9 +66,11 @@ class Network:
         self.latency = 0.05
         self.lag = 0.2
         """Longest delay of an event of a watch."""
-        self.loss = self.cuts = self.stale = self.conflicts = 0.0
+        self.loss = self.cuts = self.stale = self.conflicts = self.overload = 0.0
         """Probabilities: of an answer that gets lost, of a watch that is cut after an event, of a list of an older
-        version, and of a refusal since another program wrote just before."""
+        version, of a refusal since another program wrote just before, and of a server that has no time."""
+        self.refusal: Answer | None = None
+        """Answer of an admission webhook to all writes of operators."""
         self.chunk = 500
         self._old_lists: dict[str, Answer] = {}
         self.around = copy_context()
@@ -139,7 +159,7 @@ class Connection:
             self._process.name,
         )
         answer = await self._exchange(request)
-        return Response(answer.code, answer.content)
+        return Response(answer.code, answer.content, answer.headers)
 
     async def _exchange(self, request: Request) -> Answer:
         if self.is_dead:
@@ -156,6 +176,10 @@ class Connection:
     def _carry_out(self, request: Request, future: asyncio.Future[Answer]) -> None:
         network = self._network
         is_write = request.method != "GET"
+        if "leases" not in request.path and (refusal := self._refusal(is_write=is_write)):
+            network.note(f"{request.by} {request.method} {request.path} refused: {refusal.code}")
+            network.later(network.delay(network.latency), _deliver, future, refusal)
+            return
         is_list = not is_write and request.path != "/apis" and not request.place[2]
         if is_write and "leases" not in request.path:
             if network.random.random() < network.conflicts:
@@ -183,6 +207,14 @@ class Connection:
             return
         network.later(network.delay(network.latency), _deliver, future, answer)
 
+    def _refusal(self, *, is_write: bool) -> Answer | None:
+        network = self._network
+        if network.refusal and is_write:
+            return network.refusal
+        if network.overload and network.random.random() < network.overload:
+            return network.random.choice(_OVERLOADS)
+        return None
+
     @asynccontextmanager
     async def stream(
         self,
@@ -199,7 +231,7 @@ class Connection:
         if "watch" not in params:
             params |= {"chunk": str(self._network.chunk)}
             answer = await self._exchange(Request(method, path, params, by=self._process.name))
-            yield Response(answer.code, answer.content)
+            yield Response(answer.code, answer.content, answer.headers)
             return
         if self.is_dead:
             raise httpx.ConnectError("this process is dead")
@@ -253,6 +285,9 @@ class Watch:
         while True:
             if self._connection.is_dead:
                 raise httpx.ReadError("this process is dead")
+            if self._version < collection.oldest and network.random.random() < _ENDS_WITH_ERROR:
+                yield encode_watch("ERROR", b'{"kind":"Status","code":410,"message":"too old resource version"}')
+                return
             self._check_cut()
             lines: list[bytes] = []
             for event in collection.history:

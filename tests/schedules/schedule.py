@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-FAULTS = ("crash", "conflicts", "loss", "cuts", "stale", "compact", "freeze", "restore", "delete", "edit", "stop")
+FAULTS = (
+    *("crash", "conflicts", "loss", "cuts", "stale", "compact", "freeze", "restore", "delete", "edit", "stop"),
+    *("overload", "webhook"),
+)
 LENGTH = 45.0
 """Seconds of virtual time in which users and faults act."""
 
@@ -102,6 +105,7 @@ def schedule_of(seed: int, *, length: float = LENGTH) -> Schedule:
     schedule.lag = random.choice((0.05, 0.2, 1.0, 5.0))
     schedule.slowness = random.choice((0.2, 1.0, 5.0, 20.0))
     chances = {"conflicts": (0.05, 0.3, 0.6), "loss": (0.02, 0.1), "cuts": (0.05, 0.3), "stale": (0.2, 0.5)}
+    chances |= {"overload": (0.05, 0.3)}
     schedule.rates = {name: random.choice(values) for name, values in chances.items() if name in faults}
     actions = [Action(0.0, "create")]
 
@@ -128,6 +132,10 @@ def schedule_of(seed: int, *, length: float = LENGTH) -> Schedule:
         for _ in range(random.choice((1, 1, 2))):
             at = when()
             actions += [Action(at, "snapshot"), Action(at + random.choice((0.5, 3.0, 10.0, 30.0)), "restore")]
+    if "webhook" in faults:
+        for _ in range(random.randint(1, 2)):
+            details = random.choice(("does not answer", "denies")), random.choice((1.0, 5.0, 20.0))
+            actions.append(Action(when(), "webhook", details))
     if "compact" in faults:
         actions += [Action(when(), "compact") for _ in range(random.randint(1, 4))]
     if "delete" in faults:

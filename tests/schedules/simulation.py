@@ -28,7 +28,7 @@ from . import services
 from .api_server import ApiServer, Event, Request, Stored
 from .controllers import Controllers
 from .loop import PROCESS, EndlessScheduleError, Process, VirtualLoop, context_of, stand_still
-from .network import Connection, Network
+from .network import WEBHOOKS, Connection, Network
 from .schedule import LENGTH, Action, Schedule
 
 GROUP = "/apis/openstack.k8s.io/v1alpha1/namespaces/x"
@@ -348,6 +348,8 @@ class Simulation:
                     self._unaware_until = self.loop.time() + _UNAWARE
                 self.server.restore(snapshot)
                 self.controllers.begin_again()
+            case "webhook":
+                self._refuse_writes(*action.details)
             case "freeze":
                 self._freeze(action.details)
             case _:
@@ -361,6 +363,14 @@ class Simulation:
         else:
             body = {"metadata": {"labels": {"app.kubernetes.io/managed-by": "me", KIND: None}}}
             self.user("PATCH", "/api/v1/namespaces/x/services/app-api", body, "application/merge-patch+json")
+
+    def _refuse_writes(self, how: str, seconds: float) -> None:
+        self.network.note(f"an admission webhook {how} for {seconds} s")
+        self.network.refusal = WEBHOOKS[how]
+        self.network.later(seconds, self._end_refusal)
+
+    def _end_refusal(self) -> None:
+        self.network.refusal = None
 
     def _freeze(self, seconds: float) -> None:
         victims = [life for life in self.lives if life.process.name == self._holder] or self.lives
@@ -409,7 +419,8 @@ class Simulation:
 
     async def _end_faults(self) -> None:
         network = self.network
-        network.loss = network.cuts = network.stale = network.conflicts = 0
+        network.loss = network.cuts = network.stale = network.conflicts = network.overload = 0
+        self._end_refusal()
         self._end_crashes()
         network.note("no more faults")
         for life in self.lives:

@@ -17,12 +17,12 @@ from .. import metrics
 from ..cache.entries import Cached, Meta, Request
 from ..cache.world import World
 from ..guards.node_claims import NodeClaims
-from ..kubernetes.errors import Forbidden, LeadershipLostError
+from ..kubernetes.errors import Forbidden, LeadershipLostError, NotAdmitted
 from .apply_cache import ApplyCache
 from .finalizers import finish_deletions
 from .gather import Gatherer
 from .planning import Planner, make_plan
-from .report import INTERNAL, Report, Reporter
+from .report import INTERNAL, REFUSED_AGAIN, Report, Reporter
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -92,6 +92,7 @@ class ErrorBoundary:
             outcome = "requeue" if result.retry else "requeue_after" if result.after is not None else "success"
         except SpecError as error:
             result, outcome = await self._report(request, error.verdicts), "success"
+            result = result.within(REFUSED_AGAIN) if isinstance(error, NotAdmitted) else result
         except Transient as error:
             _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
             status_result = await self._report(request, {"Ready": Verdict(State.RETRYING, str(error))})

@@ -12,12 +12,12 @@ import structlog
 from ... import __version__
 from ...api.refs import OPTIONAL_KINDS
 from ...kube import conditions, plain
-from ...plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Verdict, failed
+from ...plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Transient, Verdict, failed
 from ...plan.times import past_stamp
 from ..cache.entries import Cached, Request, entry
 from ..cache.world import World
 from ..clock import boottime, now
-from ..kubernetes.errors import Missing
+from ..kubernetes.errors import Missing, NotAdmitted
 from ..rollout.running_release import running_release
 from ..rollout.still_serving import still_serves_without_plan
 from .events import Recorder
@@ -52,6 +52,8 @@ class Patience:
 
 
 PATIENCE = Patience()
+REFUSED_AGAIN = 60.0
+"""Seconds after which to write again what admission refused: it may change its answer without an event."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +135,8 @@ class Reporter:
             # An object that was stored under an older schema may be refused as a whole.
             _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
             self._publish(request, resource, report)
-            return grace
+            waits = [grace, REFUSED_AGAIN if isinstance(error, NotAdmitted) else None]
+            return min((wait for wait in waits if wait is not None), default=None)
         if is_written:
             self._publish(request, resource, report)
             kind = self.world.resource(request.kind)
@@ -150,6 +153,8 @@ class Reporter:
         if not is_same_status(new, old):
             try:
                 await self._write(request, resource, new)
+            except NotAdmitted as error:
+                raise Transient(str(error)) from None
             except SpecError as error:
                 _log.warning("cannot write status", kind=request.kind, name=request.name, error=str(error))
 
