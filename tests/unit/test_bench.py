@@ -28,3 +28,16 @@ def test_the_median_of_runs_counts() -> None:
     rows = {row.name: row for row in bench.table([rollout(1), rollout(2), rollout(9)], REST, rollout(20.0), 0.5)}
     assert rows["apply of the minimal control plane to Ready"].measured == 2
     assert rows["API writes per object created"].measured == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize(
+    ("row", "wait", "is_judged"),
+    [
+        (bench.Row("time", 6, "s", 5), 1.0, True),
+        (bench.Row("time", 6, "s", 5), 2.0, False),
+        (bench.Row("time", 4, "s", 5), 2.0, True),
+        (bench.Row("memory", 6, "MiB", 5), 2.0, True),
+    ],
+)
+def test_only_a_time_is_not_judged_on_a_busy_machine(row: bench.Row, wait: float, is_judged: bool) -> None:
+    assert bench._judged(row, wait).is_judged is is_judged  # pyright: ignore[reportPrivateUsage]

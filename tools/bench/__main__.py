@@ -12,14 +12,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 
 from openstack_operator.runtime.logs import configure
 from tests.suites import tell
 
 from . import runs
-from .calibration import machine_unit
+from .calibration import machine_unit, machine_wait
 from .stage import ROOT
 
 _MANY = 20
@@ -27,6 +27,10 @@ _READY_UNITS = 9
 """Goal of an apply to Ready, in units of the machine: 5 s where a unit is 0.55 s."""
 _REST_UNITS = 0.4
 """Goal of the CPU at rest, in percent of a core for each second of a unit: 0.2 % where a unit is 0.5 s."""
+
+
+_BUSY = 1.5
+"""Seconds that may pass for a second of CPU, at most: on a busier machine, time says nothing of the operator."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Row:
     measured: float
     unit: str
     most: float | None = None
+    is_judged: bool = True
+    """False for a time that misses its goal on a machine that is too busy to tell."""
 
     @property
     def met(self) -> bool:
@@ -44,7 +50,7 @@ class Row:
 
     def __str__(self) -> str:
         goal = "" if self.most is None else f"at most {self.most:.3g}"
-        mark = "" if self.most is None else "yes" if self.met else "NO"
+        mark = "" if self.most is None else "yes" if self.met else "NO" if self.is_judged else "not judged"
         return f"{self.name:<58} {goal:>14} {self.measured:>10.2f} {self.unit:<9} {mark}".rstrip()
 
 
@@ -54,16 +60,24 @@ def main() -> int:
     parser.add_argument("--rest", type=float, default=60, help="seconds of doing nothing")
     options = parser.parse_args()
     configure(json=False, debug=False)
-    unit = machine_unit()
-    rows = asyncio.run(_measured(options.repeat, options.rest, unit))
+    unit, wait = machine_unit(), machine_wait()
+    rows = [_judged(row, wait) for row in asyncio.run(_measured(options.repeat, options.rest, unit))]
     print(f"\n{'':<58} {'goal':>14} {'measured':>10} {'':<9} met?")
     print("\n".join(map(str, rows)))
     target = ROOT / "build" / "bench.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps([{**asdict(row), "met": row.met} for row in rows], indent=1) + "\n")
-    missed = sum(not row.met for row in rows)
-    tell("bench", passed=sum(row.most is not None for row in rows) - missed, failed=missed)
+    missed = [row for row in rows if not row.met]
+    unjudged = sum(not row.is_judged for row in missed)
+    passed = sum(row.most is not None for row in rows) - len(missed)
+    tell("bench", passed=passed, failed=len(missed) - unjudged, unjudged=unjudged)
     return 1 if missed else 0
+
+
+def _judged(row: Row, wait: float) -> Row:
+    """Return a row as it counts on a machine on which `wait` seconds pass for a second of CPU."""
+    is_time = row.unit == "s" and row.most is not None
+    return replace(row, is_judged=row.met or not is_time or wait <= _BUSY)
 
 
 async def _measured(repeat: int, seconds: float, unit: float) -> list[Row]:

@@ -23,6 +23,14 @@ def machine_unit() -> float:
     return median(_run() for _ in range(_RUNS))
 
 
+def machine_wait() -> float:
+    """Return the seconds that pass on this machine while a program uses a second of CPU: 1 if it is alone."""
+    start, cpu = time.perf_counter(), time.process_time()
+    for _ in range(_RUNS):
+        _run()
+    return (time.perf_counter() - start) / (time.process_time() - cpu)
+
+
 def _run() -> float:
     start = time.process_time()
     for _ in range(_ROUNDS):
