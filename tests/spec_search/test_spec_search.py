@@ -39,7 +39,6 @@ def test_specs_are_reached_left_and_survived(block: int) -> None:
 
 
 @pytest.mark.search
-@pytest.mark.skipif(not IS_LONG, reason="takes a minute of CPU; `make test-long` looks for planted faults in specs")
 def test_planted_faults_are_found() -> None:
     carry_out("planted")
 
