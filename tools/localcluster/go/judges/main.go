@@ -42,8 +42,6 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	// Numbers as in a cluster: whole ones are int64, which both ask for.
-	list := unstructured.UnstructuredList{}
 	content := struct {
 		Items []json.RawMessage `json:"items"`
 	}{}
@@ -52,11 +50,11 @@ func run() error {
 	}
 	answers := []Answer{}
 	for _, item := range content.Items {
+		// Whole numbers become int64, as from a cluster: kstatus asks for them.
 		object := unstructured.Unstructured{}
 		if err := object.UnmarshalJSON(item); err != nil {
 			return err
 		}
-		list.Items = append(list.Items, object)
 		answers = append(answers, Answer{kstatus(&object), argoCD(&object, overrides)})
 	}
 	return json.NewEncoder(os.Stdout).Encode(answers)
