@@ -90,7 +90,7 @@ def _blocks(body: list[ast.stmt]) -> Iterator[list[ast.stmt]]:
 def _own(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield statements and those below them, without those of functions and classes inside."""
     for statement in statements:
-        if isinstance(statement, (*Function.__args__, ast.ClassDef)):
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
         yield statement
         for child in ast.iter_child_nodes(statement):

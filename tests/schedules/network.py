@@ -129,6 +129,10 @@ class Connection:
         """True once the process has crashed: it learns of nothing and sends nothing."""
         return self._process.is_dead
 
+    def end_process(self) -> None:
+        """Let the process learn of nothing more, and send nothing."""
+        self._process.is_dead = True
+
     def client(self) -> Client:
         """Return the client of the operator over this connection."""
         return Client(cast("httpx.AsyncClient", self))
@@ -193,7 +197,7 @@ class Connection:
             network.note(f"{request.by} {request.method} {request.path} {answer.code}")
         if self.writes == self.dies_after and not self.is_dead:
             network.note(f"{request.by} crashes after write {self.writes}")
-            self._process.is_dead = True
+            self.end_process()
             self.on_death()
         if self.is_dead:
             _fail(future, httpx.ReadError("this process is dead"))

@@ -321,7 +321,7 @@ class World:
 
     def close(self) -> None:
         """End the operator."""
-        self._connection.is_dead = True
+        self._connection.end_process()
         tasks = asyncio.all_tasks(self.loop)
         for task in tasks:
             task.cancel()

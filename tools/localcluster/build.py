@@ -126,7 +126,7 @@ REGISTRY = Part("registry", {"registry": ".", "login": "./login"}, minutes=1)
 BUNDLE = Part("bundle", {"validate": "."}, minutes=2)
 """The validators of the Operator Lifecycle Manager's bundles."""
 JUDGES = Part("judges", {"judges": "."}, minutes=12)
-"""What kstatus and Argo CD take a resource for."""
+"""A program that tells the state which kstatus and Argo CD see in a resource."""
 OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY, BUNDLE, JUDGES)}
 """Parts that no cluster needs: built if a command names them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}

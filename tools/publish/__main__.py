@@ -112,7 +112,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 class Origin(NamedTuple):
-    """What the user says of the source and the builder."""
+    """The source and the builder, as the user names them."""
 
     source: str = ""
     builder: str = provenance.BUILDER

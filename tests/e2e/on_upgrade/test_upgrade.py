@@ -27,7 +27,7 @@ from ..on_ceph.servers import answering, booted, removed
 from ..on_ceph.volumes import Disks, attach, volume, writing
 from ..on_services.stacks import Stack, network
 from ..waiting import until
-from .mariadb import PING, clients, ping
+from .clients import PING, clients, ping
 from .releases import MAJOR, NEW, OLD, only, pods, versions
 
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
