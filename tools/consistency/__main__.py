@@ -40,6 +40,8 @@ class Store:
     """Return the work on a site, as the arguments say."""
 
 
+_READERS = 3
+"""Clients of etcd and OVN that only read."""
 STORES = {
     "mariadb": Store(
         MariaDBSite,
@@ -53,10 +55,10 @@ STORES = {
     "etcd": Store(
         EtcdSite,
         lambda site, arguments: Lists(
-            Etcd.of(site, arguments.through, is_unprotected=arguments.unprotected), arguments.seed
+            Etcd.of(site, arguments.through, is_unprotected=arguments.unprotected), arguments.seed, _READERS
         ),
     ),
-    "ovn": Store(OVNSite, lambda site, arguments: Lists(OVN.of(site, arguments.through), arguments.seed)),
+    "ovn": Store(OVNSite, lambda site, arguments: Lists(OVN.of(site, arguments.through), arguments.seed, _READERS)),
     "valkey": Store(ValkeySite, lambda site, arguments: Lists(Valkey.of(site, arguments.through), arguments.seed)),
 }
 

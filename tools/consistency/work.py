@@ -84,8 +84,9 @@ class Work(ABC):
 class Lists(Work):
     """Transactions of appends to lists and of reads, in a database."""
 
-    def __init__(self, database: Database, seed: int) -> None:
-        self._database = database
+    def __init__(self, database: Database, seed: int, readers: int = 0) -> None:
+        """So many clients only read: a client that also writes waits at a member that cannot."""
+        self._database, self._readers = database, readers
         self._workload = Workload(seed)
 
     def prepare(self) -> None:
@@ -94,7 +95,7 @@ class Lists(Work):
 
     def worker(self, process: int) -> Worker:
         """Return a new client."""
-        return _Appender(self._database.client(process), self._workload)
+        return _Appender(self._database.client(process), self._workload, only_reads=process < self._readers)
 
     def final(self, member: Door) -> bytes:
         """Return the line of a final read of all lists. Raises OSError if the member does not answer."""
@@ -119,13 +120,14 @@ class _Appender:
 
     client: Client
     workload: Workload
+    only_reads: bool
 
     @property
     def wait(self) -> float:
         return self.client.wait
 
     def step(self) -> bytes:
-        return encode(self.client.execute(self.workload.transaction()))
+        return encode(self.client.execute(self.workload.transaction(only_reads=self.only_reads)))
 
     def close(self) -> None:
         self.client.close()

@@ -26,14 +26,14 @@ class Workload:
         self.keys = keys
         """Number of keys so far; they are numbered from 0."""
 
-    def transaction(self) -> tuple[Operation, ...]:
+    def transaction(self, *, only_reads: bool = False) -> tuple[Operation, ...]:
         """Return the operations of a new transaction, whose reads have no answer yet."""
         with self._lock:
-            return tuple(self._operation() for _ in range(self._dice.randint(1, _MOST)))
+            return tuple(self._operation(only_reads=only_reads) for _ in range(self._dice.randint(1, _MOST)))
 
-    def _operation(self) -> Operation:
+    def _operation(self, *, only_reads: bool) -> Operation:
         key = self._dice.choice([*self._last_values])
-        if self._dice.random() < 0.5:
+        if only_reads or self._dice.random() < 0.5:
             return Read(key)
         value = self._last_values[key] = self._last_values[key] + 1
         if value == self._appends:
