@@ -265,7 +265,7 @@ consistency-stores: venv ## The same with RabbitMQ's quorum queues, etcd, OVN's 
 	$(RECORD) sh -c '\
 	  for store in rabbitmq etcd ovn valkey; do \
 	    $(PY) -m tools.consistency run --store $$store --keep --minutes 6 --through members --unprotected --must-find \
-	      --faults partition,crash-all,both,primary || exit; \
+	      --clients 4 --faults partition,crash-all,power-cut || exit; \
 	    $(PY) -m tools.consistency run --store $$store --keep --minutes $(MINUTES) || status=1; \
 	  done; \
 	  $(PY) -m tools.localcluster down; exit $${status:-0}'

@@ -23,6 +23,8 @@ from .site import MEMBERS, SIZED, Site
 
 _DATABASE, _TABLE, _COLUMN = "OVN_Northbound", "DNS", "external_ids"
 _PIECE = 1 << 16
+_ELECTION = 60.0
+"""Seconds that members have to agree on a leader before a run."""
 _LIST = "list"
 _CHANGED = frozenset({"timed out", "constraint violation", "duplicate uuid"})
 """Errors by which a database says that a list is not what the transaction waits for."""
@@ -212,9 +214,12 @@ class OVN(Database):
 
     def prepare(self) -> None:
         """Delete the lists of an earlier run. Raises KubeError if no member leads."""
-        for member in self.doors:
-            with contextlib.suppress(*PROBLEMS), contextlib.closing(Session(member, leader_only=True)) as session:
-                return session.delete_all()
+        deadline = time.monotonic() + _ELECTION
+        while time.monotonic() < deadline:
+            for member in self.doors:
+                with contextlib.suppress(*PROBLEMS), contextlib.closing(Session(member, leader_only=True)) as session:
+                    return session.delete_all()
+            time.sleep(1)
         raise KubeError("no member of the northbound database leads")
 
     def client(self, process: int) -> OptimisticClient:
