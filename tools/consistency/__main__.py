@@ -23,7 +23,7 @@ from . import mariadb, rabbitmq
 from .etcd import Etcd, EtcdSite
 from .faults import FAULTS, LASTING, UPGRADE
 from .mariadb import ISOLATION, MariaDB, MariaDBSite
-from .ovn import OVN, OVNSite
+from .ovn import OVN, READERS, OVNSite
 from .rabbitmq import Queue, RabbitMQSite
 from .run import FOLDER, Run, Setup
 from .site import Site, embedded, standing
@@ -40,8 +40,6 @@ class Store:
     """Return the work on a site, as the arguments say."""
 
 
-_READERS = 3
-"""Clients of etcd and OVN that only read."""
 STORES = {
     "mariadb": Store(
         MariaDBSite,
@@ -55,10 +53,10 @@ STORES = {
     "etcd": Store(
         EtcdSite,
         lambda site, arguments: Lists(
-            Etcd.of(site, arguments.through, is_unprotected=arguments.unprotected), arguments.seed, _READERS
+            Etcd.of(site, arguments.through, is_unprotected=arguments.unprotected), arguments.seed, READERS
         ),
     ),
-    "ovn": Store(OVNSite, lambda site, arguments: Lists(OVN.of(site, arguments.through), arguments.seed, _READERS)),
+    "ovn": Store(OVNSite, lambda site, arguments: Lists(OVN.of(site, arguments.through), arguments.seed, READERS)),
     "valkey": Store(ValkeySite, lambda site, arguments: Lists(Valkey.of(site, arguments.through), arguments.seed)),
 }
 

@@ -66,7 +66,11 @@ class Session(Protocol):
 class OptimisticClient:
     """A client, which reads first, and writes if what it read is still there."""
 
-    def __init__(self, doors: Sequence[Door], process: int, connect: Callable[[Door], Session]) -> None:
+    def __init__(
+        self, doors: Sequence[Door], process: int, connect: Callable[[Door], Session], pause: float = 0.0
+    ) -> None:
+        """Wait for `pause` seconds after each transaction."""
+        self._pause = pause
         self._doors, self._turn, self._process, self._connect = doors, process, process, connect
         self._session: Session | None = None
         self.wait = 0.0
@@ -74,7 +78,7 @@ class OptimisticClient:
     def execute(self, operations: Sequence[Operation]) -> Transaction:
         """Execute a transaction once, and return it with its outcome."""
         start, door, is_sent, results, problem = now(), self._door, False, operations, ""
-        outcome, self.wait = Outcome.FAILED, 0.0
+        outcome, self.wait = Outcome.FAILED, self._pause
         try:
             session = self._session = self._session or self._connect(door)
             versions = session.read({each.key for each in operations})

@@ -23,6 +23,8 @@ from .site import MEMBERS, SIZED, Site
 
 _DATABASE, _TABLE, _COLUMN = "OVN_Northbound", "DNS", "external_ids"
 _PIECE = 1 << 16
+READERS, _REST = 3, 0.05
+"""Clients that only read, and seconds between two transactions where members are asked that do not lead."""
 _ELECTION = 60.0
 """Seconds that members have to agree on a leader before a run."""
 _LIST = "list"
@@ -224,7 +226,12 @@ class OVN(Database):
 
     def client(self, process: int) -> OptimisticClient:
         """Return a new client."""
-        return OptimisticClient(self.doors, process, lambda door: Session(door, leader_only=self.leader_only))
+        if self.leader_only:
+            return OptimisticClient(self.doors, process, lambda door: Session(door, leader_only=True))
+        # A member that is cut off answers old reads until it knows of a write that it cannot complete: writers go to
+        # the leader, and leave the others time to hear of each end.
+        is_writer = process >= READERS
+        return OptimisticClient(self.doors, process, lambda door: Session(door, leader_only=is_writer), _REST)
 
     def read_all(self, member: Door, keys: int) -> Transaction:
         """Return what a member has at the end. Raises OSError if it does not answer."""
