@@ -112,13 +112,7 @@ class Manager:
             **{Kind.of(service.resource).handle: Reconciler(service, engine, observer) for service in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},
         }
-        # Threads that wait for a remote side must not keep the rest from being worked on.
-        local, remote = (
-            WorkQueue[Request](name, workers=workers, group=lambda request: request.namespace)
-            for name in ("services", "actuators")
-        )
-        self._queues |= {Kind.of(service.resource).handle: local for service in services}
-        self._queues |= {Kind.of(actuator.resource).handle: remote for actuator in actuators}
+        self._queues |= _queues(services, actuators, workers)
 
     async def run(self) -> None:
         """Run until SIGTERM or SIGINT, or until canceled; a write in progress is finished, and no other is begun.
@@ -236,3 +230,15 @@ class Manager:
 
     def _wake(self, request: Request) -> None:
         self._queues[request.kind].add_after(request, _COALESCE)
+
+
+def _queues(services: Sequence[Service], actuators: Sequence[Actuator], workers: int) -> dict[str, WorkQueue[Request]]:
+    """Return the queue of each kind: threads that wait for a remote side must not keep others from work."""
+    local, remote = (
+        WorkQueue[Request](name, workers=workers, group=lambda request: request.namespace)
+        for name in ("services", "actuators")
+    )
+    return {
+        **{Kind.of(service.resource).handle: local for service in services},
+        **{Kind.of(actuator.resource).handle: remote for actuator in actuators},
+    }
