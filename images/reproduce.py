@@ -38,7 +38,7 @@ def reproduce(names: Sequence[str], folder: Path) -> bool:
         same = same and is_same
         print(f"{name} {pair[0]}" if is_same else f"{name} {' '.join(pair)} DIFFERS")
         if not is_same:
-            for line in differences(*(_layer(store, reference) for store in stores)):
+            for line in differences(_layer(stores[0], reference), _layer(stores[1], reference)):
                 print(f"  {line}")
     return same
 
