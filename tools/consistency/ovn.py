@@ -24,7 +24,7 @@ from .site import MEMBERS, SIZED, Site
 _DATABASE, _TABLE, _COLUMN = "OVN_Northbound", "DNS", "external_ids"
 _PIECE = 1 << 16
 READERS, _REST = 3, 0.05
-"""Clients that only read, and seconds between two transactions where members are asked that do not lead."""
+"""Clients that only read, and seconds between two transactions that ask members which do not lead."""
 _ELECTION = 60.0
 """Seconds that members have to agree on a leader before a run."""
 _LIST = "list"
