@@ -397,4 +397,4 @@ def test_deleted_objects_cost_no_kind_of_request_more_than_a_minute(
     nothing: Any = None
     stage = Stage(cast("Site", Slow()), nothing, Load(Journal(), [console]), [], [], Result(16, ""))
     SCENARIOS[16].act(stage)
-    assert stage.result.problems == problems
+    assert stage.result.problems == ["there was no object to delete", *problems]

@@ -60,9 +60,10 @@ def test_faults_of_the_shell(tmp_path: Path, source: str, faults: set[str]) -> N
 
 
 def test_a_sample_has_each_package_and_is_the_same_for_its_seed() -> None:
-    sample = mutants.choose(8, seed=3)
-    assert sample == mutants.choose(8, seed=3)
-    assert sample != mutants.choose(8, seed=4)
+    count = 2 * len(mutants.PACKAGES)
+    sample = mutants.choose(count, seed=3)
+    assert sample == mutants.choose(count, seed=3)
+    assert sample != mutants.choose(count, seed=4)
     folders = [mutant.path.relative_to(mutants.ROOT / "src" / "openstack_operator").parts[0] for mutant in sample]
     assert folders == [package for _ in range(2) for package in mutants.PACKAGES]
 

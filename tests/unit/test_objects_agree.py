@@ -22,7 +22,12 @@ KINDS = {service.resource.handle: service.resource for service in SERVICES if se
 del KINDS["HypervisorCluster"]
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
 ROTATED = {"target": "database", "serviceRef": {"kind": "Placement", "name": "placement"}}
-LEAST: dict[str, dict[str, Any]] = {"CredentialRotation": ROTATED, "CredentialRotation.c5c3.io": ROTATED}
+COPIED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "copied"}, "stringData": {"key": "value"}}
+LEAST: dict[str, dict[str, Any]] = {
+    "CredentialRotation": ROTATED,
+    "CredentialRotation.c5c3.io": ROTATED,
+    "SecretAggregate.c5c3.io": {"sources": [{"secretRef": {"name": "copied"}}]},
+}
 """What a kind cannot do without."""
 HOST = re.compile(r"([a-z0-9-]+)\.openstack\.svc\.cluster\.local")
 
@@ -50,7 +55,7 @@ class Made:
         resource = KINDS[kind]
         manifest = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}}
         manifest["spec"] = LEAST.get(kind, {})
-        planned = next(paper.render([manifest], "openstack"))
+        planned = next(paper.render([COPIED, manifest], "openstack"))
         self.objects = planned.objects
         self.published = planned.plan.outcome if planned.plan else None
         self.foreign = {

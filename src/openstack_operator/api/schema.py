@@ -96,8 +96,6 @@ _SCALE_PATHS = {
 STATUS: Schema = {
     "type": "object",
     "description": "Observed state of the resource.",
-    # Of a new resource, until the first pass over it: kstatus takes one without a status for a finished one.
-    "default": {"observedGeneration": -1},
     "properties": {
         "observedGeneration": {
             "type": "integer",
