@@ -46,6 +46,7 @@ def test_a_pause_changes_nothing_in_a_status_but_its_own_condition() -> None:
     assert (conditions[PAUSED]["status"], conditions[PAUSED]["observedGeneration"]) == ("True", 4)
     assert {**after, "conditions": [each for each in after["conditions"] if each["type"] != PAUSED]} == before
     assert paused_status(PAUSED_NOW, {}, 1)["conditions"][0]["reason"] == PAUSED
+    assert paused_status(PAUSED_NOW, {}, 1)["observedGeneration"] == 0
 
 
 @pytest.mark.parametrize("keep_others", [True, False])

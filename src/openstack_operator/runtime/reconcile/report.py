@@ -289,7 +289,8 @@ def paused_status(verdict: Verdict, old: Object, generation: int) -> Object:
     """Return the status of a resource from the time at which it is paused."""
     by_type = conditions({"status": old})
     paused = _condition(PAUSED, verdict, by_type.get(PAUSED), generation)
-    return {**old, "conditions": [*({**by_type, PAUSED: paused}).values()]}
+    # Without a generation, kstatus would take one that was never looked at for finished.
+    return {"observedGeneration": 0, **old, "conditions": [*({**by_type, PAUSED: paused}).values()]}
 
 
 def is_same_status(new: Object, old: Object) -> bool:
