@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
-from ...kube import KIND, MANAGED_BY, conditions, fitting, missing_size
+from ...kube import KIND, MANAGED_BY, fitting, missing_size
 from ...plan import Transient
 from ...plan.node_labels import NodeLabels
 from ..kubernetes.client import Client
@@ -242,7 +242,7 @@ class Cache:
         return all(informer.synced.is_set() for informer in self._required)
 
     def is_new(self) -> bool:
-        """Return True if no operator has worked in these namespaces: no object is its own, no resource has a condition.
+        """Return True if no operator has worked in these namespaces: no object is its own, no resource has a status.
 
         A cluster that was put back to a snapshot of that time looks the same.
         """
@@ -250,8 +250,7 @@ class Cache:
 
     def _has_trace(self, kind: Kind, entry: Cached) -> bool:
         if kind in self.catalog.resources:
-            # The API server gives a new resource a status, which has no conditions.
-            return bool(entry.meta.finalizers or conditions(entry.decode()))
+            return bool(entry.meta.finalizers) or "status" in entry.decode()
         controller = entry.meta.controller
         return controller is None or self.is_ours(controller.handle)
 
