@@ -136,8 +136,9 @@ class ApiServer:
         """Called with each change and its collection."""
         self.on_write: list[Callable[[Request, Stored | None], None]] = []
         """Called before each write, with the object as it is."""
-        self.watchers: dict[str, set[Callable[[], None]]] = {}
-        """What wakes the watches of a collection."""
+        self.watchers: dict[str, dict[Callable[[], None], None]] = {}
+        """Calls that wake the watches of a collection, in the order in which these began; that of a set would come from
+        addresses, and differ in each run."""
         self.restores = 0
         self._pages: dict[str, tuple[list[Stored], int, int]] = {}
 

@@ -271,7 +271,7 @@ class Watch:
         self._restores = network.server.restores
         self._waiter: asyncio.Future[bool] = network.loop.create_future()
         self.status_code = 200
-        network.server.watchers.setdefault(self._name, set()).add(self._wake)
+        network.server.watchers.setdefault(self._name, {})[self._wake] = None
         if self._version < network.server.collection(self._name).oldest:
             self.status_code = 410
 
@@ -280,7 +280,7 @@ class Watch:
 
     def close(self) -> None:
         """End it."""
-        self._network.server.watchers[self._name].discard(self._wake)
+        self._network.server.watchers[self._name].pop(self._wake, None)
 
     async def aiter_raw(self) -> AsyncIterator[bytes]:
         """Yield what happens, some time after it happened."""

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
-from tests.conftest import ROOT
+from tests import search_processes
 from tests.searches import IS_LONG
 
 SEEDS, BLOCKS = (100_000, 100) if IS_LONG else (300, 1)
-_FAR = 7_200
-"""Seconds after which a process is taken for hung: each schedule is bounded by events and by virtual time."""
-
-
-def carry_out(*arguments: object) -> str:
-    """Run the search in a process in which sets have one order, and return what it found."""
-    command = [sys.executable, "-m", "tests.schedules", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_FAR, check=False)
-    print(done.stdout)
-    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+carry_out = partial(search_processes.carry_out, "tests.schedules")
 
 
 @pytest.mark.search
@@ -39,5 +26,6 @@ def test_planted_faults_are_found() -> None:
 
 
 @pytest.mark.search
-def test_replay_repeats_the_schedule() -> None:
-    assert carry_out(3) == carry_out(3)
+@pytest.mark.parametrize("seed", [3, 5, 130])
+def test_replay_repeats_the_schedule(seed: int) -> None:
+    assert carry_out(seed) == carry_out(seed)

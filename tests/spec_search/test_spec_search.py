@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from functools import partial
 
 import pytest
 
 from openstack_operator.registry import SERVICES
-from tests.conftest import ROOT
+from tests import search_processes
 from tests.searches import IS_LONG
 
 from .bases import bases
@@ -17,18 +15,7 @@ from .oracles import message_problems
 from .shrink import deltas
 
 SEEDS, BLOCKS, KINDS = (400, 8, ()) if IS_LONG else (10, 1, ("--small",))
-_FAR = 7_200
-"""Seconds after which a process is taken for hung: each change is bounded by events and by virtual time."""
-
-
-def carry_out(*arguments: object) -> str:
-    """Run the search in a process in which sets have one order, and return what it found."""
-    command = [sys.executable, "-m", "tests.spec_search", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONHASHSEED": "0"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=_FAR, check=False)
-    print(done.stdout)
-    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done.stdout
+carry_out = partial(search_processes.carry_out, "tests.spec_search")
 
 
 @pytest.mark.search
