@@ -122,13 +122,23 @@ class ErrorBoundary:
     async def _clean_up(self, request: Request) -> Result:
         self._engine.gatherer.forget(request)
         self._engine.reporter.forget(request)
+        where = {"kind": request.kind, "namespace": request.namespace, "name": request.name}
         try:
-            is_unsettled = await finish_deletions(self._engine.world, request)
+            after = _LOOK_AGAIN if await finish_deletions(self._engine.world, request) else None
         except Transient as error:
-            _log.info("retrying", kind=request.kind, namespace=request.namespace, name=request.name, error=str(error))
-            is_unsettled = True
+            _log.info("retrying", error=str(error), **where)
+            after = _LOOK_AGAIN
+        except SpecError as error:
+            # No condition can report it: the resource is gone.
+            _log.warning("cannot end the deletion of its workloads", error=str(error), **where)
+            after = REFUSED_AGAIN
+        except LeadershipLostError:
+            raise
+        except Exception as error:
+            await self._bug(request, error)
+            after = REFUSED_AGAIN
         self._engine.world.plans.forget(request)
-        return Result(after=_LOOK_AGAIN if is_unsettled else None)
+        return Result(after=after)
 
     async def _bug(self, request: Request, error: Exception) -> Result:
         """Log where an unforeseen exception was raised, and report an id in the condition by which to find it."""

@@ -62,6 +62,8 @@ class Leader:
         self._observed: tuple[str | None, float] = None, 0.0
         """Version of the lease as last read, empty where there is none and None before the first look, and the time of
         our own clock at its first reading: clocks differ."""
+        self._looked = -math.inf
+        """Time of our own clock at the last look at the lease."""
         self._free_from = -math.inf
         """Time before which this process takes no lease, though none holds it: the storage may have been put back to a
         state in which it was free, and a process that took it since acts for as long as it may without a renewal."""
@@ -214,16 +216,20 @@ class Leader:
 
     def _observe(self, version: str, *, is_held: bool) -> None:
         """Take in the version of the lease, empty where there is none. It is lower than before, or the lease is gone,
-        if the storage was put back to a snapshot; before the first look that may have happened, too.
+        if the storage was put back to a snapshot. That may have happened, too, before the first look, and while this
+        process was frozen: then another one may have taken the lease, and the storage have the same version as before.
         """
-        before = self._observed[0]
-        if before == version:
+        before, now = self._observed[0], self._clock()
+        # Longer than between two tries: it was frozen, or the API server did not answer.
+        was_away = now - self._looked > self._lease - self._renew
+        self._looked = now
+        if before == version and not was_away:
             return
-        self._observed = version, self._clock()
-        if before is None and not is_held:
-            self._free_from = self._clock() + self._lease
+        self._observed = version, now
+        if was_away and not is_held:
+            self._free_from = now + self._lease
         elif before and number(version) < number(before):
-            self._free_from = self._clock() + self._lease
+            self._free_from = now + self._lease
             if not version:
                 # A client who deletes it by hand makes this process list everything again, and no more.
                 self._client.history.rewind("the lease is gone")
@@ -235,7 +241,8 @@ class Leader:
         live = await write(LEASE, self._lease_object(meta, acquired, transitions))
         if written := live.get("metadata", {}).get("resourceVersion"):
             self._last_written = written, acquired, transitions
-            self._observed = written, self._clock()
+            self._looked = self._clock()
+            self._observed = written, self._looked
 
     async def _writes_end(self, seconds: float) -> bool:
         """Return True once the servers have carried out all that was sent; the next leader would not expect it."""
