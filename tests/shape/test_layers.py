@@ -62,13 +62,13 @@ def test_everything_is_caught_in_few_places(root: Path, nodes: Mapping[Path, lis
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in {"Exception", "BaseException"}))
     ]
-    # Around the secrets of one project, around one object that is read, whom its change concerns, and a pass over it:
-    # others go on. Around a plan in its thread: the pass gets the error. Around a plan on paper: no input ends the
-    # command line with a traceback. Around a WSGI program: its clients get an answer.
+    # Around the secrets of one project, around one object that is read, whom its change concerns, a pass over it, and
+    # the clean-up once it is gone: others go on. Around a plan in its thread: the pass gets the error. Around a plan on
+    # paper: no input ends the command line with a traceback. Around a WSGI program: its clients get an answer.
     places = [place.partition(":")[0].removeprefix("src/openstack_operator/") for place in broad]
     # One of the two there ends what an answer has begun, and raises again.
     agents = [*["agents/api/wsgi_errors.py"] * 2, "agents/barbican/forget_projects.py"]
-    rooms = ("cache/informer", "reconcile/passes", "reconcile/planning", "serve/wakeups")
+    rooms = ("cache/informer", "reconcile/passes", "reconcile/passes", "reconcile/planning", "serve/wakeups")
     runtime = [f"runtime/{name}.py" for name in rooms]
     assert places == ["admission/presence.py", *agents, "cli/render.py", *runtime], broad
 
