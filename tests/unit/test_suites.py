@@ -166,7 +166,10 @@ COMMAND = ["python", "-m", "pytest", "-v", "--ignore-glob=tests/e2e/on_*"]
         ("unknown", ["true"], PART),
     ],
 )
-def test_a_run_is_whole_if_the_makefile_has_its_command(suite: str, command: list[str], extent: str) -> None:
+def test_a_run_is_whole_if_the_makefile_has_its_command(
+    monkeypatch: pytest.MonkeyPatch, suite: str, command: list[str], extent: str
+) -> None:
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     assert suites.extent_of(suite, command, MAKEFILE) == extent
 
 
