@@ -38,11 +38,14 @@ async def test_killed_again_and_again(cluster: Cluster, sample: Path):
 @pytest.mark.parametrize("sample", [MINIMAL, HA], ids=lambda path: path.stem)
 async def test_killed_once_at_any_write(cluster: Cluster, sample: Path):
     """A deployment for each crash point: one life that ends there, and one that finds what it left."""
+    checks = 0
     calm_writes, expected = await deploy_without_crash(cluster, sample)
     for point in crash_points(calm_writes, EACH[sample]):
         async with cloud(cluster, f"at-{point}", sample) as crashed:
             await crashed.life(point)
+            checks += 1
             assert await crashed.life(NO_CRASH)
             assert differences(await crashed.objects(), expected) == [], f"killed after write {point}"
             assert changed_secrets(crashed) == []
         await eventually(crashed.is_removed)
+    assert checks

@@ -164,6 +164,7 @@ async def test_every_kind_may_hold_anything_and_others_go_on(
     cluster: Cluster, calm: Cluster, root: Path, monkeypatch: pytest.MonkeyPatch, group: int
 ) -> None:
     canary, kinds = Canary(calm), RESOURCES[group::GROUPS]
+    assert kinds
     async with operator(calm, root, also=[cluster.namespace]) as manager:
         await canary.appear()
         undisturbed = max([await canary.change() for _ in range(3)])
