@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.e2e.on_tempest.expectations import EXCLUDED, SETS, SKIPPED, Expectation, Outcome, outdated, surprises, unused
-from tests.e2e.on_tempest.names import FILE, differences, of_pattern, versions
+from tests.e2e.on_tempest.expectations import EXCLUDED, SETS, SKIPPED
+from tests.e2e.on_tempest.names import FILE, of_pattern, versions
+from tests.e2e.outcomes import Expectation, Expectations, Outcome, differences
 
 LOG = """
 {"service_available": {"nova": true}}
@@ -36,13 +37,13 @@ def test_a_log_is_read() -> None:
 
 
 def test_all_is_a_surprise_that_has_no_reason() -> None:
-    assert surprises(Outcome.of(LOG), [], []) == [
+    assert Expectations().surprises(Outcome.of(LOG)) == [
         "failed: tempest.api.image.test_b.Test.test_it",
         "excluded: tempest.scenario.test_e.Test.test_it",
         "skipped: setUpClass (tempest.api.volume.test_c.Test): Cinder support is required: not there",
         "skipped: tempest.api.image.test_d.Test.test_it: ",
     ]
-    assert surprises(Outcome.of(LOG), [BY_SSH], [NO_VOLUMES]) == [
+    assert Expectations([BY_SSH], [NO_VOLUMES]).surprises(Outcome.of(LOG)) == [
         "failed: tempest.api.image.test_b.Test.test_it",
         "skipped: tempest.api.image.test_d.Test.test_it: ",
     ]
@@ -50,14 +51,15 @@ def test_all_is_a_surprise_that_has_no_reason() -> None:
 
 def test_a_reason_is_known_only_as_a_whole() -> None:
     part = Expectation("Cinder support", "there is no Cinder")
-    assert "skipped: setUpClass" in " ".join(surprises(Outcome.of(LOG), [BY_SSH], [part]))
+    assert "skipped: setUpClass" in " ".join(Expectations([BY_SSH], [part]).surprises(Outcome.of(LOG)))
 
 
 def test_an_expectation_nothing_meets_is_an_error() -> None:
     stale = Expectation("never", "long gone")
     outcomes = [Outcome.of(LOG), Outcome(passed=["x"])]
-    assert unused(outcomes, [BY_SSH], [NO_VOLUMES]) == []
-    assert unused(outcomes, [BY_SSH, stale], [NO_VOLUMES, stale]) == ["never: long gone", "never: long gone"]
+    assert Expectations([BY_SSH], [NO_VOLUMES]).unused(outcomes) == []
+    lists = Expectations([BY_SSH, stale], [NO_VOLUMES, stale], [stale])
+    assert lists.unused(outcomes) == ["never: long gone"] * 3
 
 
 @pytest.mark.parametrize("expected", [*EXCLUDED, *SKIPPED], ids=lambda each: each.pattern)
@@ -93,9 +95,28 @@ def test_a_run_accounts_for_each_test_of_its_set() -> None:
         "did not run: a.Two.test_x",
         "did not run: a.Two.test_y",
     ]
-    assert differences(outcome, names[:-1]) == ["not in names.txt: a.Three.test_x"]
+    assert differences(outcome, names[:-1]) == ["not listed: a.Three.test_x"]
 
 
 def test_an_excluded_test_that_passes_is_stale() -> None:
     excluded = [Expectation("One", "broken"), Expectation("Two", "late", is_by_chance=True)]
-    assert outdated(Outcome(["a.One.test_x", "a.Two.test_x"], ["a.One.test_y"]), excluded) == ["a.One.test_x"]
+    outcome = Outcome(["a.One.test_x", "a.Two.test_x", "a.Three.test_x"], ["a.One.test_y"])
+    for lists in (Expectations(excluded=excluded), Expectations(failing=excluded)):
+        assert lists.outdated(outcome) == ["a.One.test_x"]
+
+
+def test_a_failure_is_expected_by_name_alone() -> None:
+    lists = Expectations(failing=[Expectation(r"test_b\.", "no such thing here"), Expectation("c", "at times", True)])
+    outcome = Outcome(failed=["a.test_b.T.test_it", "a.test_d.T.test_it"])
+    assert lists.surprises(outcome) == ["failed: a.test_d.T.test_it"]
+    assert lists.unused([outcome]) == []
+    assert [*lists.listing(outcome)] == [
+        "failed a.test_b.T.test_it: no such thing here",
+        "failed a.test_d.T.test_it: no reason is known",
+    ]
+
+
+def test_a_class_that_fails_at_once_accounts_for_its_tests() -> None:
+    outcome = Outcome(["a.One.test_x"], ["setUpClass (a.Two)"])
+    assert differences(outcome, ["a.One.test_x", "a.Two.test_x", "a.Two.test_y"]) == []
+    assert differences(outcome, ["a.One.test_x", "a.One.test_y"]) == ["did not run: a.One.test_y"]

@@ -18,9 +18,10 @@ from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report, stands
 from ..on_tempest.conftest import choose, furnish
-from ..on_tempest.expectations import SETS, Outcome, surprises
-from ..on_tempest.names import differences, of_pattern
+from ..on_tempest.expectations import EXPECTED, SETS
+from ..on_tempest.names import of_pattern
 from ..on_tempest.runs import change, live, logged, order, passed
+from ..outcomes import Outcome, differences
 from ..waiting import until
 
 RUNS = int(os.environ.get("IDENTITY_RUNS", "30"))
@@ -56,7 +57,7 @@ def test_identity_passes(cluster: Kubernetes, stood: tuple[Session, Cloud], repo
     print(f"run {number}: {results}, {status['lastDuration']}")
     assert results["failedTests"] == 0, logged(cluster, cloud)
     outcome = Outcome.of(logged(cluster, cloud))
-    assert surprises(outcome) == []
+    assert EXPECTED.surprises(outcome) == []
     assert differences(outcome, of_pattern(SETS["identity"])) == []
     assert results["passedTests"] == len(outcome.passed) > 0
     assert passed(cluster, cloud)["status"] == "True"

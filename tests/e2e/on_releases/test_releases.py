@@ -15,9 +15,10 @@ from tools.localcluster.kubernetes import Kubernetes
 from ..conftest import Report, stands
 from ..on_tempest.conftest import furnish, tempest
 from ..on_tempest.expectations import SETS, SMOKE_WITH_VOLUMES
-from ..on_tempest.names import differences, of_pattern
+from ..on_tempest.names import of_pattern
 from ..on_tempest.runs import run
 from ..on_upgrade.releases import HEAT, NEW, only, versions
+from ..outcomes import differences
 
 
 @pytest.fixture(scope="module", params=["2025.2", NEW])

@@ -52,6 +52,11 @@ def choose(spec: dict[str, Any]) -> None:
     spec["tempest"] = tempest("openstack")
     spec["ceph"] = {"enabled": True}
     spec["cinder"] = {"enabled": True}
+    add_services(spec)
+
+
+def add_services(spec: dict[str, Any]) -> None:
+    """Have the services of Tempest's plug-ins, and a Glance that fetches images from the web."""
     for service in ("barbican", "designate", "heat", "octavia"):
         spec[service] = {"enabled": True}
     options = spec.setdefault("glance", {}).setdefault("config", {}).setdefault("DEFAULT", {})

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
-from .expectations import SETS, Outcome
+from .expectations import SETS
 
 FILE = Path(__file__).with_name("names.txt")
 _LOCK = Path(__file__).parents[3] / "images" / "tempest" / "requirements.lock"
 _SMOKE = "[smoke]"
 """Tags of a test, of which the sets look at this one."""
-_CLASS = re.compile(r"setUpClass \((.+)\)")
-"""Tempest's name for all tests of a class that it skips at once."""
 
 
 def listed(text: str | None = None) -> list[str]:
@@ -35,16 +32,6 @@ def listed(text: str | None = None) -> list[str]:
 def of_pattern(pattern: str, names: Iterable[str] | None = None) -> list[str]:
     """Return the tests that a regular expression chooses, without tags."""
     return [name.removesuffix(_SMOKE) for name in names or listed() if re.search(pattern, name)]
-
-
-def differences(outcome: Outcome, names: Sequence[str]) -> list[str]:
-    """Return tests that a run does not account for, and those that are in no list."""
-    classes = {match[1] for name in outcome.skipped if (match := _CLASS.fullmatch(name))}
-    skipped = [name for name in outcome.skipped if not _CLASS.fullmatch(name)]
-    ran = Counter([*outcome.passed, *outcome.failed, *outcome.excluded, *skipped])
-    missing = [name for name in (Counter(names) - ran).elements() if name.rpartition(".")[0] not in classes]
-    unlisted = (ran - Counter(names)).elements()
-    return [*(f"did not run: {name}" for name in missing), *(f"not in names.txt: {name}" for name in unlisted)]
 
 
 def written(lines: Iterable[str]) -> Iterator[str]:

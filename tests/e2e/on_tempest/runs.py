@@ -9,8 +9,9 @@ from tools.cloud import view
 from tools.cloud.session import Cloud
 from tools.localcluster.kubernetes import Kubernetes
 
+from ..outcomes import Outcome
 from ..waiting import until
-from .expectations import SETS, Outcome, excluding
+from .expectations import SETS, excluding
 
 TEMPESTS = "tempests.tempest.openstack.c5c3.io"
 RUN_NOW = "tempest.openstack.c5c3.io/run-now"

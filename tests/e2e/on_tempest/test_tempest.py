@@ -19,10 +19,11 @@ from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..facts import ready_again
+from ..outcomes import Outcome, differences
 from ..waiting import until
 from .acknowledged import Identity, watched
-from .expectations import EXCLUDED, IPV4, PASSED, SETS, Outcome, listing, outdated, surprises, unused
-from .names import differences, of_pattern
+from .expectations import EXCLUDED, EXPECTED, IPV4, PASSED, SETS
+from .names import of_pattern
 from .runs import PODS, change, live, logged, order, passed, run, run_excluded
 
 CACHE = "memcached-server-0"
@@ -58,7 +59,7 @@ def test_excluded_tests_still_do_not_pass(cluster: Kubernetes, stood: tuple[Sess
     """One that passes now is to be taken off the list."""
     outcome = run_excluded(cluster, stood[1])
     report.add(tempest_excluded={"passed": outcome.passed, "failed": outcome.failed, "skipped": outcome.skipped})
-    assert outdated(outcome) == []
+    assert EXPECTED.outdated(outcome) == []
     patterns = "|".join(each.pattern for each in EXCLUDED)
     assert differences(outcome, of_pattern(patterns)) == []
 
@@ -77,10 +78,12 @@ def test_a_set_passes(
     outcome = outcomes[name] = run(cluster, cloud, name, config={"load_balancer": balancers})
     status = live(cluster, cloud)["status"]
     results = status["results"]
-    report.add(**{f"tempest_{name}": {**results, "duration": status["lastDuration"], "not_run": [*listing(outcome)]}})
+    report.add(
+        **{f"tempest_{name}": {**results, "duration": status["lastDuration"], "not_run": [*EXPECTED.listing(outcome)]}}
+    )
     with capsys.disabled():
-        print("", f"{name}: {results}, {status['lastDuration']}", *listing(outcome), sep="\n")
-    assert surprises(outcome) == []
+        print("", f"{name}: {results}, {status['lastDuration']}", *EXPECTED.listing(outcome), sep="\n")
+    assert EXPECTED.surprises(outcome) == []
     assert passed(cluster, cloud)["status"] == "True", passed(cluster, cloud)["message"]
     assert differences(outcome, of_pattern(SETS[name])) == []
     assert results["passedTests"] == len(outcome.passed) == PASSED.get(name, len(outcome.passed))
@@ -93,7 +96,7 @@ def test_a_set_passes(
 def test_every_expectation_was_met(stood: tuple[Session, Cloud], outcomes: dict[str, Outcome]) -> None:
     """A test that runs again, and a name that is no test's any more, are to be taken off the lists."""
     assert outcomes.keys() == SETS.keys()
-    assert unused(outcomes.values()) == []
+    assert EXPECTED.unused(outcomes.values()) == []
 
 
 def test_the_same_order_is_one_run(cluster: Kubernetes, stood: tuple[Session, Cloud]) -> None:

@@ -15,9 +15,10 @@ from tools.cloud.session import Cloud, Session
 from tools.localcluster.kubernetes import Kubernetes
 
 from ..conftest import Report
+from ..outcomes import Outcome, differences
 from ..waiting import until
-from .expectations import Outcome, excluding, listing, surprises
-from .names import differences, of_pattern
+from .expectations import EXPECTED, excluding
+from .names import of_pattern
 from .runs import TEMPESTS
 
 NAME = "scheduled"
@@ -94,8 +95,8 @@ def test_the_smoke_set_with_volumes_passes_on_schedule(
     outcome = Outcome.of(cluster.kubectl("logs", ended[0]["metadata"]["name"], "-n", scheduled))
     report.add(tempest_on_schedule={**status["results"], "duration": status["lastDuration"]})
     with capsys.disabled():
-        print("", f"on schedule: {status['results']}, {status['lastDuration']}", *listing(outcome), sep="\n")
-    assert surprises(outcome) == []
+        print("", f"on schedule: {status['results']}, {status['lastDuration']}", *EXPECTED.listing(outcome), sep="\n")
+    assert EXPECTED.surprises(outcome) == []
     assert differences(outcome, of_pattern(SMOKE)) == []
     assert len(outcome.passed) == PASSED
     assert condition["status"] == "True", condition["message"]

@@ -17,8 +17,9 @@ from tools.localcluster.kubernetes import Kubernetes, module
 from ..conftest import CABLED, Report, stands
 from ..on_tempest.conftest import furnish, tempest
 from ..on_tempest.expectations import SETS, SMOKE_WITHOUT_VOLUMES
-from ..on_tempest.names import differences, of_pattern
+from ..on_tempest.names import of_pattern
 from ..on_tempest.runs import run
+from ..outcomes import differences
 from ..waiting import server_reaches, until
 from .releases import MAJOR, NEW, OLD
 from .test_upgrade import patched, upgraded
