@@ -35,6 +35,8 @@ $(VENV)/.installed: requirements-dev.lock pyproject.toml
 lock: ## Renews the lock files
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements.lock
 	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra cli --group dev pyproject.toml -o requirements-dev.lock
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --constraints requirements-dev.lock tests/e2e/on_clients/locks/suites.in -o tests/e2e/on_clients/locks/suites.lock
+	$(PY) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --only-binary :all: tests/e2e/on_clients/locks/tobiko.in -o tests/e2e/on_clients/locks/tobiko.lock
 
 SAMPLE ?= minimal
 # `local`: a registry that is started beside the embedded cluster. Only from the command line: other programs have a
@@ -185,6 +187,10 @@ e2e-cortex: venv ## Two compute nodes, a scheduler that Nova asks which of them 
 .PHONY: e2e-tempest
 e2e-tempest: venv ## A cloud that is tested by Tempest: its smoke set with volumes, also on schedule, all of Identity, Image and Network, the APIs of Barbican, Designate, Heat and Octavia, and each test that is skipped, with the reason
 	$(E2E) tests/e2e/on_tempest
+
+.PHONY: e2e-clients
+e2e-clients: venv ## A cloud that is tested by its clients: the functional tests of openstacksdk and of the openstack command, the acceptance tests of gophercloud, and each test that does not pass, with the reason
+	$(E2E) tests/e2e/on_clients
 
 .PHONY: e2e-identity
 e2e-identity: venv ## Thirty runs of Tempest's identity tests by two workers, beside a program that uses a core; two hours

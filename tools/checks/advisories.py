@@ -30,12 +30,19 @@ from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "tools" / "checks" / "advisories.json"
-LOCKS = ("requirements.lock", "requirements-dev.lock", "images/tempest/requirements.lock", "images/pypi/*.lock")
+LOCKS = (
+    *("requirements.lock", "requirements-dev.lock", "images/tempest/requirements.lock", "images/pypi/*.lock"),
+    "tests/e2e/on_clients/locks/*.lock",
+)
 ECOSYSTEM = "PyPI"
 MOST = 512 << 20
 """Bytes of an archive of advisories. That of the whole package index has some ten million."""
 
 _OF_IMAGES = "images/pypi/*.lock"
+_TOBIKO, _TESTED_CLOUD = (
+    "tests/e2e/on_clients/locks/tobiko.lock",
+    "Tobiko needs urllib3 1, and asks the tested cloud alone",
+)
 _OLD = "it is of 2012, when versions were other numbers, and its range has no end"
 _CONSTRAINED = "OpenStack's upper-constraints of the release name this version, and"
 ACCEPTED: Mapping[tuple[str, str], str] = {
@@ -48,6 +55,10 @@ ACCEPTED: Mapping[tuple[str, str], str] = {
     (_OF_IMAGES, "GHSA-hw6f-rjfj-j7j7"): f"{_CONSTRAINED} APIs run in uWSGI, not in eventlet's server",
     (_OF_IMAGES, "GHSA-pq67-6m6q-mj2v"): f"{_CONSTRAINED} no program turns redirects off by a pool's retries",
     (_OF_IMAGES, "GHSA-gm62-xv2j-4w53"): f"{_CONSTRAINED} the servers that are asked are those of the cloud",
+    **dict.fromkeys(
+        ((_TOBIKO, each) for each in ("GHSA-2xpw-w6gg-jr37", "GHSA-gm62-xv2j-4w53", "GHSA-pq67-6m6q-mj2v")),
+        _TESTED_CLOUD,
+    ),
     (_OF_IMAGES, "GHSA-2xpw-w6gg-jr37"): f"{_CONSTRAINED} the servers that are asked are those of the cloud",
 }
 """By pattern of lock files and advisory: why the version stays."""

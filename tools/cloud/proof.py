@@ -150,14 +150,14 @@ def prove(cluster: Kubernetes, namespace: str, watch: Stopwatch) -> dict[str, An
     }
 
 
-def image(conn: Connection) -> Any:
-    """Return the image of the proof's guest, uploaded once."""
+def image(conn: Connection, name: str = NAME) -> Any:
+    """Return an image of the proof's guest, uploaded once."""
     path = Path(module("images", "guest").strip().splitlines()[-1])
-    existing = conn.image.find_image(NAME)
+    existing = conn.image.find_image(name)
     if existing and existing.status == "active":
         return existing
     return conn.image.create_image(
-        NAME, filename=str(path), disk_format="qcow2", container_format="bare", visibility="public", wait=True
+        name, filename=str(path), disk_format="qcow2", container_format="bare", visibility="public", wait=True
     )
 
 
@@ -166,8 +166,8 @@ def flavor(conn: Connection) -> Any:
     return conn.compute.find_flavor("m1.nano") or conn.compute.create_flavor(name="m1.nano", ram=128, vcpus=1, disk=1)
 
 
-def networks(conn: Connection) -> tuple[Any, Any, Any]:
-    """Return tenant network, provider network and security group; a router between the networks."""
+def external_network(conn: Connection) -> Any:
+    """Return the provider network, with its subnet."""
     net = conn.network
     external = net.find_network("public") or net.create_network(
         name="public",
@@ -186,6 +186,12 @@ def networks(conn: Connection) -> tuple[Any, Any, Any]:
             is_dhcp_enabled=False,
             allocation_pools=[{"start": "172.24.4.10", "end": "172.24.4.250"}],
         )
+    return external
+
+
+def networks(conn: Connection) -> tuple[Any, Any, Any]:
+    """Return tenant network, provider network and security group; a router between the networks."""
+    net, external = conn.network, external_network(conn)
     network = net.find_network(NAME) or net.create_network(name=NAME)
     subnet = net.find_subnet(NAME) or net.create_subnet(
         name=NAME, network_id=network.id, ip_version=4, cidr="10.20.0.0/24"

@@ -218,7 +218,7 @@ def _patched(part: Part, folder: Path) -> list[str]:
     for patch in part.patches:
         if patch.module not in replaced:
             replaced[patch.module] = folder / patch.module.replace("/", "-")
-            shutil.copytree(_downloaded(module, patch.module), replaced[patch.module], copy_function=shutil.copyfile)
+            shutil.copytree(downloaded(module, patch.module), replaced[patch.module], copy_function=shutil.copyfile)
         path = replaced[patch.module] / patch.file
         text = path.read_text(encoding="utf-8")
         if text.count(patch.before) != 1:
@@ -233,7 +233,7 @@ def _patched(part: Part, folder: Path) -> list[str]:
     return [f"-modfile={file}"]
 
 
-def _downloaded(module: Path, name: str) -> Path:
+def downloaded(module: Path, name: str) -> Path:
     """Return the folder of a module that this one needs."""
     # What is not downloaded yet has no folder.
     go(module, "mod", "download", name)
