@@ -309,6 +309,28 @@ async def test_a_process_that_was_frozen_trusts_no_earlier_look_at_the_lease(hol
     await frozen.client.close()
 
 
+async def test_a_leader_that_was_frozen_renews_no_lease_of_another():
+    """It was put back while it was frozen, so that the lease of another one has the version of its own."""
+    clock, store = Clock(), Store()
+    frozen, waits = Candidate(store, "me", clock, is_new=True), Candidate(store, "other", clock)
+    assert await frozen.asks()
+    before = store.version - 1
+    assert not await waits.asks()
+    store.version = before
+    store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})
+    store.version = before
+    for _ in range(20):
+        clock.now += 1.05
+        if await waits.asks():
+            break
+    assert waits.acts()
+    assert store.version == before + 1, "the version of the lease that the frozen one wrote"
+    assert not await frozen.asks()
+    assert not frozen.acts()
+    await frozen.client.close()
+    await waits.client.close()
+
+
 async def test_a_released_lease_lets_another_act_at_once():
     clock, store = Clock(), Store()
     store.write({"holderIdentity": "me", "leaseDurationSeconds": 10})

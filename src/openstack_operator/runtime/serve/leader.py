@@ -176,10 +176,11 @@ class Leader:
 
     async def _extend(self) -> bool:
         """Return True if our own lease was renewed. It is not read first: if another client wrote it since, the API
-        server refuses the write with a conflict.
+        server refuses the write with a conflict. A process that was frozen past its time reads first: if the storage
+        was put back meanwhile, the lease of another one may have the version of ours.
         """
         last_written, self._last_written = self._last_written, None
-        if last_written is None:
+        if last_written is None or self._clock() >= self._until:
             return False
         try:
             await self._write(*last_written)
