@@ -19,6 +19,7 @@ from openstack_operator.kube import KIND, MANAGED_BY, RETAIN, conditions
 from openstack_operator.plan import Context, Object, Plan
 from openstack_operator.plan.fence import check_fence
 from openstack_operator.plan.service import Service
+from openstack_operator.runtime.cache import informer
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
 from openstack_operator.runtime.reconcile.report import REFUSED_AGAIN
 from openstack_operator.runtime.serve.leader import Leader
@@ -37,8 +38,12 @@ _CALM = 30.0
 """Seconds without a write after which the operator counts as at rest."""
 _LONGEST = 580.0
 """Seconds until the end state has to be there: before the operator looks again at everything for no reason."""
+# Lists are renewed within that time, too, which nothing else shows to be wrong.
+informer.WATCH_SECONDS, informer.TRUSTED_SECONDS = 200.0, 160.0
 _UNAWARE = 10.0
-"""Seconds in which two processes may act after etcd was put back to a snapshot from before the first write of any."""
+"""Seconds in which two processes may act after etcd was put back to a snapshot from before the first write of any, or
+from before the one that leads took the lease.
+"""
 _ANSWERS = 0.3, 9.0
 """Longest time that the server of accounts takes for an answer: mostly, and at times."""
 _STRANGER = "stranger"
@@ -219,7 +224,8 @@ class Simulation:
 
     def _must_lead(self) -> bool:
         """Return True if at most one process may act. One that starts in a cluster without a trace of another takes the
-        lease, and cannot know of one that led before a restore to this state; that one notices within seven seconds.
+        lease, and so does one that saw a lease lapse; neither can know of one that took it before a restore to this
+        state. That one notices as it renews the lease, within seven seconds.
         """
         return self.schedule.leads and self.loop.time() > self._unaware_until
 
@@ -345,9 +351,10 @@ class Simulation:
             case "restore":
                 snapshot, is_untouched = self._snapshot
                 self.network.note(f"etcd goes back from {self.server.version} to {snapshot[0]}")
-                if is_untouched:
-                    self._unaware_until = self.loop.time() + _UNAWARE
                 self.server.restore(snapshot)
+                lease = self.server.get("leases", MANAGED_BY) or {}
+                if is_untouched or (lease.get("spec") or {}).get("holderIdentity", "") != self._holder:
+                    self._unaware_until = self.loop.time() + _UNAWARE
                 self.controllers.begin_again()
             case "webhook":
                 self._refuse_writes(*action.details)

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from openstack_operator.plan import SpecError, Transient
+from openstack_operator.runtime.cache import informer
 from openstack_operator.runtime.cache.entries import Change
 from openstack_operator.runtime.cache.informer import Informer
 from openstack_operator.runtime.cache.store import Store
@@ -158,6 +159,18 @@ async def test_a_silent_watch_is_listed_again():
     watched.task.cancel()
     await asyncio.gather(watched.task, return_exceptions=True)
     await client.close()
+
+
+async def test_an_old_list_is_renewed_when_its_watch_ends(
+    api: FaultyApi, watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    """A restore that nothing showed: the server is at the version of the watch, and an object differs."""
+    api.put("a")
+    await watched.holds("a")
+    monkeypatch.setattr(informer, "TRUSTED_SECONDS", 0.0)
+    del api.objects["a"]
+    api.cut()
+    await watched.holds()
 
 
 async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyApi, watched: Watched):

@@ -130,6 +130,8 @@ class Change:
     new: Cached | None
     by: Request | None = None
     """Resource whose pass wrote it, if a pass of ours did: that pass knows already."""
+    is_listed: bool = False
+    """True if a list showed it, and no watch."""
 
     @property
     def meta(self) -> Meta:

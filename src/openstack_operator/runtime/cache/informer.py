@@ -25,7 +25,7 @@ from .store import Store
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-_WATCH_SECONDS = 1500
+WATCH_SECONDS: float = 1500
 """Length of a watch: a new one costs as much as half an hour of bookmarks, and servers end it after half an hour."""
 _QUIET_SECONDS = SILENCE * 0.9
 """The same where the server may send no bookmarks: such a watch ends, and continues from its version, before silence
@@ -33,6 +33,10 @@ looks like a dead connection."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _LIST_AGAIN = 60.0
 """Seconds between two requested lists: a large one is much work."""
+TRUSTED_SECONDS: float = 1200
+"""Age from which a watch that ends is followed by a new list. If a storage was put back by a few writes, and has come
+beyond the version of the watch by now, nothing else shows that objects changed.
+"""
 _BREATH = 256
 """Events after which other tasks may use the loop."""
 
@@ -173,7 +177,8 @@ class Informer:
         kind = self.store.kind.kind
         while True:
             try:
-                if not self._version or self._epoch != self._client.history.epoch:
+                is_old = boottime() - self._listed > TRUSTED_SECONDS
+                if is_old or not self._version or self._epoch != self._client.history.epoch:
                     self._list_requested.clear()
                     await self._list()
                     if self._epoch != self._client.history.epoch:
@@ -314,7 +319,7 @@ class Informer:
 
     async def _watch(self) -> None:
         """Follow changes until the server ends the watch. Raises ResourceExpired when the version has expired."""
-        longest = _WATCH_SECONDS if self._has_bookmarks else _QUIET_SECONDS
+        longest = WATCH_SECONDS if self._has_bookmarks else _QUIET_SECONDS
         seconds = str(int(longest * random.uniform(0.8, 1)))  # noqa: S311
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         self._has_bookmarks = False

@@ -95,13 +95,13 @@ class Store:
         for key, old in list(self._objects.items()):
             if key not in by_key and namespace in (None, key[0]):
                 self._set(key, old, None)
-                self._notify(Change(self.kind, old, None))
+                self._notify(Change(self.kind, old, None, is_listed=True))
         for key, new in by_key.items():
             old = self._objects.get(key)
             # Not compared by order: after a restore of the cluster the list is right, however old it looks, and a
             # version that was used before may stand for another content.
             if old is None or old.meta.resource_version != new.meta.resource_version or old.raw != new.raw:
-                self._take_in(key, old, new)
+                self._take_in(key, old, new, is_listed=True)
 
     def of_namespace(self, namespace: str) -> list[Cached]:
         """Return its objects in that namespace."""
@@ -113,10 +113,18 @@ class Store:
         self._deleted.pop(key, None)
         self._set(key, item, None, is_gone=False)
 
-    def _take_in(self, key: tuple[str, str], old: Cached | None, new: Cached, by: Request | None = None) -> None:
+    def _take_in(
+        self,
+        key: tuple[str, str],
+        old: Cached | None,
+        new: Cached,
+        by: Request | None = None,
+        *,
+        is_listed: bool = False,
+    ) -> None:
         if self.budget is None or self.budget.admits(self, old, new):
             self._set(key, old, new)
-            self._notify(Change(self.kind, old, new, by))
+            self._notify(Change(self.kind, old, new, by, is_listed))
         elif old is not None:
             # A plan must not use its old state.
             self.drop(old)
