@@ -9,9 +9,9 @@ from typing import cast
 
 import msgspec
 
-from ...kube import LAST_FAILURE, RETAIN, annotated, failure, fitting
+from ...kube import LAST_FAILURE, annotated, failure, fitting
 from ...kube.objects import refused_of_owner
-from ...plan import Key, Object, Plan, SpecError, Step, Transient, key
+from ...plan import Object, SpecError, Step, Transient
 from ...plan.steps import WORKLOADS
 from ..cache.entries import Cached, Request, entry
 from ..cache.trimmed_pods import trimmed
@@ -22,7 +22,7 @@ from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, JOB, POD, SECRET, SERVICE
 from ..process import gather_errors
 from .apply_cache import ApplyCache
 from .compare import covers
-from .finalizers import delete, finish_deletion, is_alive, is_deletion_pending, orphan_pods
+from .finalizers import delete, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
 from .jobs import has_message, message, retry_pause
 from .live_fields import with_last_node_ports, with_live_volume_claims
@@ -102,29 +102,6 @@ class Applier:
         except Forbidden:
             self.is_forbidden = True
             raise
-
-    async def prune(self, plan: Plan, children: Iterable[tuple[Kind, Cached]]) -> None:
-        """Delete owned objects that the plan does not have. Raises Transient."""
-        keys = {key(obj) for obj in plan.objects}
-        visible = [each for each in children if each[0] not in self._world.forbidden_kinds(self._owner.meta.namespace)]
-        await gather_errors(self._delete(kind, child) for kind, child in visible if self._is_stale(kind, child, keys))
-        await gather_errors(
-            finish_deletion(self._world, self._request, kind, child)
-            for kind, child in visible
-            if (kind.handle, child.meta.name) not in keys
-        )
-
-    def _is_stale(self, kind: Kind, child: Cached, keys: set[Key]) -> bool:
-        meta = child.meta
-        is_kept = (meta.controller is None and meta.node is None) or meta.annotations.get(RETAIN) == "true"
-        return not is_kept and meta.deletion_timestamp is None and (kind.handle, meta.name) not in keys
-
-    async def _delete(self, kind: Kind, child: Cached) -> None:
-        await delete(self._world, kind, child, "Background", by=self._request)
-        if remainder := self._world.stores[kind].get(child.meta.namespace, child.meta.name):
-            await finish_deletion(self._world, self._request, kind, remainder)
-        self._world.stores[kind].give_up(child)
-        self.changes.append(f"{kind.kind}/{child.meta.name} deleted")
 
     def _child(self, kind: Kind, obj: Object) -> Cached | None:
         return self._world.stores[kind].get(self._owner.meta.namespace, obj["metadata"]["name"])

@@ -48,6 +48,7 @@ from .gather import Gathered, parse
 from .observers import Observer
 from .passes import Engine, Result
 from .pod_deletions import PodDeleter
+from .prune import prune
 from .report import Report
 from .teardown import FINALIZER, Teardown
 
@@ -180,7 +181,7 @@ class Reconciler:
     async def _prune(self, work: _PassContext, plan: Plan) -> Verdict | None:
         """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
         try:
-            await work.applier.prune(plan, work.children)
+            await prune(self._engine.world, work.request, plan, work.children, work.applier.changes)
             await protect_volume_claims(self._engine.world, work.request)
         except Transient as error:
             return Verdict(State.RETRYING, str(error))

@@ -1,0 +1,66 @@
+"""Deletes what a resource made, and what its plan no longer has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...kube import RETAIN, Rollout
+from ...kube.pod_inputs import INPUT_KINDS, pod_inputs
+from ...plan import Key, Plan, key
+from ..cache.entries import Cached, Request
+from ..cache.world import World
+from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET, Kind
+from ..process import gather_errors
+from .finalizers import delete, finish_deletion
+
+Child = tuple[Kind, Cached]
+
+
+async def prune(world: World, request: Request, plan: Plan, children: Iterable[Child], changes: list[str]) -> None:
+    """Delete owned objects that the plan does not have, and add them to `changes`. Raises Transient.
+
+    What a pod needs to start stays as long as a workload of the plan may start one that needs it. Else a pod that moves
+    to another node while a roll-out is stuck would wait for a Secret that is gone.
+    """
+    forbidden = world.forbidden_kinds(request.namespace)
+    visible = [each for each in children if each[0] not in forbidden]
+    keys = {key(obj) for obj in plan.objects}
+    stale = [(kind, child) for kind, child in visible if _is_stale(kind, child, keys)]
+    if any(kind.kind in INPUT_KINDS for kind, _ in stale):
+        workloads = [each for each in visible if (each[0].handle, each[1].meta.name) in keys]
+        needed = _needed(world, workloads, {(kind.kind, child.meta.name) for kind, child in stale})
+        stale = [(kind, child) for kind, child in stale if (kind.kind, child.meta.name) not in needed]
+    await gather_errors(_delete(world, request, kind, child, changes) for kind, child in stale)
+    await gather_errors(
+        finish_deletion(world, request, kind, child)
+        for kind, child in visible
+        if (kind.handle, child.meta.name) not in keys
+    )
+
+
+def _is_stale(kind: Kind, child: Cached, keys: set[Key]) -> bool:
+    meta = child.meta
+    is_kept = (meta.controller is None and meta.node is None) or meta.annotations.get(RETAIN) == "true"
+    return not is_kept and meta.deletion_timestamp is None and (kind.handle, meta.name) not in keys
+
+
+def _needed(world: World, workloads: Iterable[Child], stale: set[Key]) -> set[Key]:
+    """Return those of the stale objects that pods of the workloads may need: what their templates name as they are now,
+    before a step that waits for its turn; and while a workload is rolled out, what its older pods may name.
+    """
+    needed: set[Key] = set()
+    for kind, child in workloads:
+        if kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET):
+            live = (world.stores[kind].get(child.meta.namespace, child.meta.name) or child).decode()
+            if Rollout(live).is_running:
+                return {each for each in stale if each[0] in INPUT_KINDS}
+            needed |= pod_inputs(live["spec"]["template"])
+    return needed & stale
+
+
+async def _delete(world: World, request: Request, kind: Kind, child: Cached, changes: list[str]) -> None:
+    await delete(world, kind, child, "Background", by=request)
+    if remainder := world.stores[kind].get(child.meta.namespace, child.meta.name):
+        await finish_deletion(world, request, kind, remainder)
+    world.stores[kind].give_up(child)
+    changes.append(f"{kind.kind}/{child.meta.name} deleted")
