@@ -341,7 +341,7 @@ class Applier:
         try:
             return await client.create(kind, body)
         except Conflict:
-            # The store lacks it: for a moment, or since a restore of etcd that nothing showed.
+            # The store lacks it: for a moment, or since the cluster was put back and nothing showed it.
             self._world.list_again({kind})
             live = await client.get(kind, self._owner.meta.namespace, name)
             if live is None or entry(live, kind).meta.owner_labels == self._labels:

@@ -70,7 +70,7 @@ class Wakeups:
         if self._node_claims.frees(change) or (kind is NODE and nodes.has_changed(change)):
             requests += self._node_claims.refused()
         if kind in self._world.catalog.resources:
-            # A list shows a status that others wrote, or the one of before a restore of etcd.
+            # A list shows a status that others wrote, or that of a cluster that was put back.
             if _spec_changed(change) or change.is_listed:
                 requests.append(Request(kind.handle, meta.namespace, meta.name))
             if _contract(change.old) != _contract(change.new):
