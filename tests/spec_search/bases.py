@@ -16,6 +16,7 @@ from tests.toggling import LISTED, case_of, entries_for, spec_schema
 
 from .world import NAMESPACE, PASSWORD, PERMISSIONS, RELEASES, Variant, World
 
+CLOUD_ROLE = "OpenStackControlPlane"
 _NO_FIELDS = {"case", "only", "all"}
 
 
@@ -69,7 +70,17 @@ def _bases(service: Service) -> Iterator[Base]:
             spec = common
         elif number == 0:
             common = {**spec, **fields}
-        yield Base(service, with_defaults(spec_schema(resource), {**spec, **fields}), others)
+        complete = with_defaults(spec_schema(resource), {**spec, **fields})
+        if resource.role == CLOUD_ROLE:
+            complete = _encrypted(complete)
+        yield Base(service, complete, others)
+
+
+def _encrypted(cloud: Any) -> Any:
+    """Return the spec of a cloud that says itself that it encrypts: else that depends on what it was before."""
+    if "global" in cloud:
+        return {**cloud, "global": _encrypted(cloud["global"])}
+    return {**cloud, "tls": {**(cloud.get("tls") or {}), "enabled": True}}
 
 
 def _surround(base: Base) -> None:

@@ -22,7 +22,7 @@ from openstack_operator.registry import ACTUATORS, SERVICES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.cache.entries import Cached
 from openstack_operator.runtime.cache.entries import Request as PassRequest
-from openstack_operator.runtime.kubernetes.kinds import SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import SECRET, SERVICE, Kind
 from openstack_operator.runtime.reconcile.observers import Observer
 from openstack_operator.runtime.reconcile.passes import Result
 from openstack_operator.runtime.reconcile.reconcile import Reconciler
@@ -46,6 +46,9 @@ _CALM = 32.0
 """Seconds without a write after which the operator counts as at rest: it waits 30 for objects that are missing."""
 _LONGEST = 900.0
 _OPERATOR, _VERSION = "operator", "1"
+_BALANCER = "198.51.100.80"
+_OTHER_CLOUDS = ("ControlPlane.c5c3.io",)
+"""Clouds that make resources of the other names, those of group c5c3.io."""
 _WORKLOADS = ("deployments", "statefulsets", "daemonsets", "jobs")
 
 T = TypeVar("T")
@@ -157,7 +160,9 @@ class World:
         self.controllers = _Workloads(self.network)
         self.controllers.slowness = 0.01
         neighbors = [each for each in SERVICES if each.resource.plural != self.kind.plural]
-        self._services = [service, *(each for each in neighbors if not each.resource.on_request)]
+        # A collection has one kind here: of two with the same name, the one that a cloud of this kind makes.
+        neighbors.sort(key=lambda each: each.resource.on_request == (service.resource.handle in _OTHER_CLOUDS))
+        self._services = [service, *{each.resource.plural: each for each in neighbors}.values()]
         accounts = [each.resource for each in ACTUATORS]
         self.kinds = {each.plural: Kind.of(each) for each in (*(s.resource for s in self._services), *accounts)}
         self.server.served = [*self.kinds.values()]
@@ -223,18 +228,29 @@ class World:
             return
         self._last_write = self.loop.time()
         self.writes += 1
-        if (collection, name) in self.surroundings:
+        if (collection, name) in self.surroundings and (collection, name) != (self.kind.plural, self.name):
             self.problems.append(f"{request.method} {request.path}, which is not its own")
         if request.method == "DELETE" and existing is not None and not sub:
             self.deleted.append(f"{collection}/{name}")
 
     def _grant_later(self, collection: str, event: Event) -> None:
+        if collection == "services" and event.new is not None:
+            self._balance(event.new.obj)
         kind = self.kinds.get(collection)
         if kind is None or event.new is None or kind.handle == self.kind.handle:
             return
         meta, status = event.new.obj["metadata"], event.new.obj.get("status") or {}
         if status.get("observedGeneration") != meta["generation"]:
             self.network.later(0.01, self._grant, kind, meta["name"])
+
+    def _balance(self, service: Object) -> None:
+        """Give a Service the address of a load balancer, if it is to have one."""
+        is_balanced = (service.get("spec") or {}).get("type") == "LoadBalancer"
+        ingress = [{"ip": _BALANCER}] if is_balanced else []
+        if ((service.get("status") or {}).get("loadBalancer") or {}).get("ingress", []) != ingress:
+            path = f"{_path(SERVICE, service['metadata']['name'])}/status"
+            status, form = {"loadBalancer": {"ingress": ingress}}, "application/merge-patch+json"
+            self.network.later(0.01, self._user, "PATCH", path, {"status": status}, form)
 
     def _grant(self, kind: Kind, name: str) -> None:
         if (live := self.server.get(kind.plural, name)) is not None:
@@ -284,20 +300,21 @@ class World:
         """Start the operator."""
         self._task = self.loop.create_task(self.manager.run(), context=self._context)
 
-    def settle(self) -> None:
-        """Go on until the operator is at rest."""
+    def settle(self, seconds: float = 0.0) -> None:
+        """Go on for so many seconds at least, and until the operator is at rest."""
         with self._logs():
             try:
-                self.loop.run_until_complete(self._come_to_rest())
+                self.loop.run_until_complete(self._come_to_rest(seconds))
             except EndlessScheduleError as error:
                 self.problems.append(str(error))
         if self.loop.errors:
             self.problems += [f"nobody caught {error}" for error in self.loop.errors]
             self.loop.errors.clear()
 
-    async def _come_to_rest(self) -> None:
-        began = self._last_write = self.loop.time()
+    async def _come_to_rest(self, seconds: float) -> None:
         self.loop.events = 0
+        await asyncio.sleep(seconds)
+        began = self._last_write = self.loop.time()
         while (remaining := self._last_write + _CALM - self.loop.time()) > 0:
             if self.loop.time() > began + _LONGEST:
                 self.problems.append("it goes on writing")
