@@ -70,13 +70,13 @@ style: venv
 	$(PY) -m tools.checks.advisories
 
 .PHONY: types
-types: venv ## The slower type checker, which finds more
+types: venv ## The slower type checker, which finds more; .ci/run runs it beside the tests
 	$(PY) -m pyright
 
 .PHONY: test
-test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and lint
+test: venv ## unit, cases, stories, shape, cluster (a real kube-apiserver), and lint with the faster type checker
 	$(PY) -m tools.localcluster build --only apiserver
-	$(MAKE) --no-print-directory -j 2 style types layers
+	$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j 2) style layers
 
 .PHONY: check
 check: venv ## Lint with the faster type checker, and the tests that need neither a server nor seconds
