@@ -11,9 +11,10 @@ from pymysql.constants import CR, ER
 
 from tools.consistency.clients import Door
 from tools.consistency.history import Append, Outcome, Read
-from tools.consistency.mariadb import Access
+from tools.consistency.mariadb import Access, MariaDB, MariaDBSite
 from tools.consistency.mariadb import MariaDBClient as Client
 from tools.consistency.workload import Workload
+from tools.localcluster.kubernetes import KubeError, Kubernetes
 
 OPERATIONS = (Append(1, 7), Read(1))
 
@@ -141,3 +142,66 @@ def test_workload_appends_each_value_once_and_retires_full_keys() -> None:
 def test_workload_of_a_seed_is_always_the_same() -> None:
     one, two = Workload(1), Workload(1)
     assert [one.transaction() for _ in range(50)] == [two.transaction() for _ in range(50)]
+
+
+@dataclass(frozen=True)
+class Members(MariaDBSite):
+    """Three members, and what was done to them."""
+
+    kubernetes: Kubernetes = field(default_factory=lambda: Kubernetes("existing", None))
+    log: list[str] = field(default_factory=list[str])
+    answer: str | KubeError = "1\n"
+
+    def pods(self) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": f"store-server-{ordinal}"}} for ordinal in range(3)]
+
+    def ask(self, member: str, statements: str) -> str:
+        self.log.append(f"{member}: {statements}")
+        if isinstance(self.answer, KubeError):
+            raise self.answer
+        return self.answer
+
+    def open_members(self) -> None:
+        self.log.append("open")
+
+    def close_members(self) -> None:
+        self.log.append("close")
+
+
+@dataclass(frozen=True)
+class Empty(Access):
+    """Servers without a table."""
+
+    def prepare(self, door: Door) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("is_open", "first", "last"), [(True, "open", "close"), (False, "close", "store-server-2: ")])
+def test_members_keep_clients_only_in_runs_at_members(*, is_open: bool, first: str, last: str) -> None:
+    site = Members()
+    database = MariaDB(site, Empty([Door("one", "", 1)], ""), is_open)
+    database.prepare()
+    assert site.log[0] == first
+    database.end()
+    assert site.log[-1].startswith(last)
+    assert site.log.count("store-server-1: SET GLOBAL innodb_flush_log_at_trx_commit = 1") == 1
+
+
+def test_member_with_an_unsafe_flush_ends_a_run_before_it_begins() -> None:
+    database = MariaDB(Members(answer="0\n"), Empty([Door("one", "", 1)], ""), is_open=False)
+    with pytest.raises(KubeError, match="delete its pod"):
+        database.prepare()
+
+
+def test_final_read_has_each_list_of_a_member() -> None:
+    site = Members(answer="0\t3 1\n2\t5\n")
+    transaction = MariaDB(site, Empty([], ""), is_open=False).read_all(Door("store-server-1", "", 1), 3)
+    assert transaction.operations == (Read(0, (3, 1)), Read(1, ()), Read(2, (5,)))
+    assert (transaction.is_final, transaction.member) == (True, "store-server-1")
+    assert site.log[0].startswith("store-server-1: SET SESSION wsrep_sync_wait = 1; ")
+
+
+def test_final_read_is_tried_again_while_a_member_is_away() -> None:
+    database = MariaDB(Members(answer=KubeError("no such pod")), Empty([], ""), is_open=False)
+    with pytest.raises(OSError, match="no such pod"):
+        database.read_all(Door("store-server-1", "", 1), 3)

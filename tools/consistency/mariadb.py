@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pymysql
 from msgspec import structs
 from pymysql.constants import ER
 
-from tools.localcluster.kubernetes import KubeError
+from tools.cloud.view import conditions
+from tools.localcluster.kubernetes import KubeError, ours
 
 from . import checker
 from .clients import ANSWER, CONNECT, PAUSE, Database, Door, now
@@ -35,9 +37,13 @@ _APPEND = (
 )
 SAFE_FLUSH, _UNSAFE_FLUSH = 1, 0
 """Values of innodb_flush_log_at_trx_commit: a commit is on the disk before its acknowledgment, or within a second."""
-_SET_FLUSH = "SET GLOBAL innodb_flush_log_at_trx_commit = %s"
-_ROLE = "openstack.k8s.io/role"
-_FACTS = ("version", "innodb_flush_log_at_trx_commit", "innodb_snapshot_isolation", "wsrep_sync_wait")
+_FLUSH = "innodb_flush_log_at_trx_commit"
+_SET_FLUSH = f"SET GLOBAL {_FLUSH} = %s"
+_READ_ALL = "SET SESSION wsrep_sync_wait = 1; SELECT name, content FROM consistency.lists"
+_ROLE, _PAUSED = "openstack.k8s.io/role", "openstack.k8s.io/paused"
+_OPERATOR = 60.0
+"""Seconds that the operator has to act."""
+_FACTS = ("version", _FLUSH, "innodb_snapshot_isolation", "wsrep_sync_wait")
 HARM = frozenset(
     {checker.LOST, checker.DIVERGED, checker.ABORTED, checker.INTERMEDIATE, checker.UNWRITTEN, checker.DUPLICATE}
     | {checker.INCOMPATIBLE, "G0", "G1c"}
@@ -65,8 +71,41 @@ class MariaDBSite(Site):
     def facts(self) -> dict[str, str]:
         """Return the version and the settings on which the result depends, by the first member. Raises KubeError."""
         statement = f"SELECT {', '.join(f'@@GLOBAL.{name}' for name in _FACTS)}"
-        answer = self.run(self.pods()[0]["metadata"]["name"], "mariadb", "-u", "mysql", "-Ne", statement)
+        answer = self.ask(self.pods()[0]["metadata"]["name"], statement)
         return dict(zip(_FACTS, answer.strip().split("\t"), strict=True))
+
+    def ask(self, member: str, statements: str) -> str:
+        """Return what a member answers through its socket: it ends connections through the network, unless it is the
+        primary. Raises KubeError.
+        """
+        return self.run(member, "mariadb", "-u", "mysql", "-BNe", statements)
+
+    def open_members(self) -> None:
+        """Let each member keep its clients: one that has no label does. Raises KubeError."""
+        self._annotate(f"{_PAUSED}=each member takes clients")
+        self._await("the operator to pause", self._is_paused)
+        for pod in self.pods():
+            self.kubernetes.kubectl("label", "pod", pod["metadata"]["name"], "-n", self.namespace, f"{_ROLE}-")
+
+    def close_members(self) -> None:
+        """Let the primary alone keep its clients. Raises KubeError."""
+        self._annotate(f"{_PAUSED}-")
+        self._await("a member to be the primary", lambda: bool(self.primary()))
+
+    def _annotate(self, annotation: str) -> None:
+        self.kubernetes.kubectl("annotate", ours("mariadb"), NAME, "-n", self.namespace, "--overwrite", annotation)
+
+    def _is_paused(self) -> bool:
+        resource = self.kubernetes.get(ours("mariadb"), NAME, "-n", self.namespace)
+        return conditions(resource).get("Paused", {}).get("status") == "True"
+
+    @staticmethod
+    def _await(event: str, look: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _OPERATOR
+        while not look():
+            if time.monotonic() > deadline:
+                raise KubeError(f"waited {_OPERATOR:.0f} s in vain for {event}")
+            time.sleep(1)
 
 
 @dataclass(frozen=True)
@@ -98,34 +137,11 @@ class Access:
                 cursor.execute(_SET_FLUSH, (_UNSAFE_FLUSH,))
         return connection
 
-    def flush(self, door: Door) -> int:
-        """Return a server's innodb_flush_log_at_trx_commit. Raises pymysql.err.Error or OSError."""
-        access = replace(self, has_unsafe_flush=False)
-        with contextlib.closing(access.connect(door)) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT @@GLOBAL.innodb_flush_log_at_trx_commit")
-            return int(cursor.fetchone()[0])
-
-    def set_flush(self, door: Door, value: int) -> None:
-        """Set a server's innodb_flush_log_at_trx_commit until it restarts. Raises as `flush` does."""
-        access = replace(self, has_unsafe_flush=False)
-        with contextlib.closing(access.connect(door)) as connection, connection.cursor() as cursor:
-            cursor.execute(_SET_FLUSH, (value,))
-
     def prepare(self, door: Door) -> None:
         """Create an empty table. Raises pymysql.err.Error or OSError."""
         with contextlib.closing(self.connect(door)) as connection, connection.cursor() as cursor:
             for statement in _SCHEMA:
                 cursor.execute(statement)
-
-    def read_all(self, door: Door, keys: int) -> Transaction:
-        """Return a final read of all keys, of what all members have committed. Raises pymysql.err.Error or OSError."""
-        start = now()
-        with contextlib.closing(self.connect(door)) as connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION wsrep_sync_wait = 1")
-            cursor.execute("SELECT name, content FROM consistency.lists")
-            lists = {int(name): _values(content) for name, content in cursor.fetchall()}
-        reads = tuple(Read(key, lists.get(key, ())) for key in range(keys))
-        return Transaction(-1, Outcome.OK, start, now(), reads, is_final=True, member=door.name)
 
 
 class MariaDBClient:
@@ -206,20 +222,31 @@ class MariaDB(Database):
 
     site: MariaDBSite
     access: Access
+    is_open: bool
+    """True if clients use each member, not the primary alone."""
     harm = HARM
-    _flushes: dict[Door, int] = field(default_factory=dict[Door, int])
+    _flushes: dict[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def of(cls, site: MariaDBSite, through: str, isolation: str, *, is_unprotected: bool) -> MariaDB:
         """Return the databases with doors for clients. Raises KubeError."""
-        doors = [site.door()] if through == "door" else site.members()
-        return cls(site, Access(doors, site.secret(f"{NAME}-credentials", "root"), isolation, is_unprotected))
+        is_open = through != "door"
+        doors = site.members() if is_open else [site.door()]
+        access = Access(doors, site.secret(f"{NAME}-credentials", "root"), isolation, is_unprotected)
+        return cls(site, access, is_open)
 
     def prepare(self) -> None:
         """Create an empty table. Raises KubeError if a member is less safe than it should be."""
+        if self.is_open:
+            self.site.open_members()
+        else:
+            # An earlier run may have been interrupted.
+            self.site.close_members()
         self.access.prepare(self.access.doors[0])
-        self._flushes.update({member: self.access.flush(member) for member in self.site.members()})
-        if not self.access.has_unsafe_flush and set(self._flushes.values()) != {SAFE_FLUSH}:
+        for pod in self.site.pods():
+            name = pod["metadata"]["name"]
+            self._flushes[name] = self.site.ask(name, f"SELECT @@GLOBAL.{_FLUSH}").strip()
+        if not self.access.has_unsafe_flush and set(self._flushes.values()) != {str(SAFE_FLUSH)}:
             raise KubeError("a member acknowledges commits before they are on the disk; delete its pod, and try again")
 
     def client(self, process: int) -> MariaDBClient:
@@ -228,16 +255,22 @@ class MariaDB(Database):
 
     def read_all(self, member: Door, keys: int) -> Transaction:
         """Return what a member has at the end. Raises OSError if it does not answer."""
+        start = now()
         try:
-            return self.access.read_all(member, keys)
-        except pymysql.err.Error as error:
+            rows = self.site.ask(member.name, _READ_ALL).splitlines()
+        except KubeError as error:
             raise OSError(str(error)) from error
+        lists = {int(name): _values(content) for name, _, content in (row.partition("\t") for row in rows)}
+        reads = tuple(Read(key, lists.get(key, ())) for key in range(keys))
+        return Transaction(-1, Outcome.OK, start, now(), reads, is_final=True, member=member.name)
 
     def facts(self) -> dict[str, str]:
         """Return the version and the settings. Raises KubeError."""
         return self.site.facts()
 
     def end(self) -> None:
-        """Make the members as safe as they were."""
-        for member, flush in self._flushes.items():
-            self.access.set_flush(member, flush)
+        """Make the members as safe as they were. Raises KubeError."""
+        for name, flush in self._flushes.items():
+            self.site.ask(name, f"SET GLOBAL {_FLUSH} = {flush}")
+        if self.is_open:
+            self.site.close_members()
