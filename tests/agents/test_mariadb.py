@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,17 @@ class Member:
     def starts(self) -> list[str]:
         """Commands with which it ran mariadbd."""
         return self.read("starts").splitlines()
+
+    def label(self, role: str) -> None:
+        """Write the label of its pod as the kubelet does."""
+        path = self.folder / self.cluster.env["GALERA_ROLE"].lstrip("/")
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "role.new").write_text(role, encoding="utf-8")
+        (path / "role.new").replace(path / "role")
+
+    def ended(self) -> set[str]:
+        """Return the connections that it ended."""
+        return set(re.findall(r"KILL CONNECTION (\d+);", self.read("kills")))
 
     def give_data(self, seqno: int, uuid: str = HISTORY) -> None:
         """Make a database that ended at a transaction; -1 is what a crash leaves."""
@@ -146,6 +158,7 @@ class Cluster:
             **leftovers.marked(),
             **env,
             **folders,
+            "GALERA_ROLE": f"{member.folder}{env['GALERA_ROLE']}",
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "MEMBER": str(member.folder),
             "CLUSTER": str(self.folder),
@@ -387,6 +400,92 @@ def test_a_stopping_member_ends_idle_clients_and_waits_for_busy_ones(cluster: Cl
     member.write("clients", "")
     assert member.process.wait(60) == 0
     assert member.read("signals") == "TERM\n", "mariadbd writes down how far its data are"
+
+
+def await_looks(*members: Member) -> None:
+    """Wait until members looked at their state some more times."""
+    looks = {member.name: len(member.read("looks").splitlines()) for member in members}
+    wait(lambda: all(len(m.read("looks").splitlines()) > looks[m.name] + 3 for m in members), members)
+
+
+def serving(cluster: Cluster, *roles: str) -> list[Member]:
+    """Members that serve, with these labels."""
+    cluster.write_record(seed="", uuid=HISTORY, force="mariadb-server-0", token="order")
+    members = cluster.members[: len(roles)]
+    for member, role in zip(members, roles, strict=True):
+        member.give_data(5)
+        member.label(role)
+    cluster.start(*range(len(roles)))
+    wait(lambda: all(member.is_ready() for member in members), members)
+    return members
+
+
+def test_a_member_that_takes_no_queries_ends_its_clients(cluster: Cluster) -> None:
+    [member] = serving(cluster, "primary")
+    member.write("remote-clients", "7\t-1\n8\t30\n")
+    wait(lambda: member.ask()[1]["role"] == "primary", [member])
+    assert not member.ended(), "they are where they should be"
+    member.write("status", ANSWER.replace("Primary", "non-Primary"))
+    wait(lambda: member.ended() == {"7", "8"}, [member])
+    assert "ends 2 connections of clients: it takes no queries" in member.read("log")
+
+
+def test_a_client_of_a_backup_is_ended_between_its_transactions(cluster: Cluster) -> None:
+    _, backup = serving(cluster, "primary", "backup")
+    backup.write("remote-clients", "7\t-1\n8\t30\n")
+    wait(backup.ended, [backup])
+    assert backup.read("kills").splitlines()[0] == "KILL CONNECTION 7; SELECT 'end';"
+    assert "ends 1 connections of clients: mariadb-server-0 takes them" in backup.read("log")
+
+
+def test_an_earlier_primary_ends_clients_once_the_label_moved(cluster: Cluster) -> None:
+    earlier, later = serving(cluster, "primary", "backup")
+    earlier.write("remote-clients", "7\t-1\n8\t30\n")
+    await_looks(earlier, later)
+    assert not earlier.ended()
+    later.label("primary")
+    later.write("remote-clients", "9\t-1\n")
+    earlier.label("backup")
+    wait(earlier.ended, [earlier])
+    assert earlier.read("kills").splitlines()[0] == "KILL CONNECTION 7; SELECT 'end';", "8 began before"
+    await_looks(later)
+    assert not later.ended()
+
+
+def test_a_primary_that_did_not_hear_of_a_later_one_ends_clients(cluster: Cluster) -> None:
+    """It was cut off from the others and from Kubernetes meanwhile."""
+    earlier, later = serving(cluster, "primary", "backup")
+    earlier.write("status", ANSWER.replace("Primary", "non-Primary"))
+    wait(lambda: not earlier.is_ready(), [earlier])
+    later.label("primary")
+    wait(lambda: later.ask()[1]["role"] == "primary", [later])
+    earlier.write("status", ANSWER)
+    wait(earlier.is_ready, [earlier])
+    earlier.write("remote-clients", "7\t-1\n")
+    wait(earlier.ended, [earlier])
+    assert "ends 1 connections of clients: mariadb-server-1 takes them" in earlier.read("log")
+
+
+def test_clients_stay_while_no_other_member_is_primary(cluster: Cluster) -> None:
+    """The labels have not come yet, or the operator is away."""
+    members = serving(cluster, "backup", "")
+    for member in members:
+        member.write("remote-clients", "7\t-1\n")
+    await_looks(*members)
+    assert not any(member.ended() for member in members)
+
+
+def test_a_stopping_member_ends_new_transactions_once_another_is_primary(cluster: Cluster) -> None:
+    stopping, later = serving(cluster, "primary", "backup")
+    stopping.write("clients", "busy\t8\nbusy\t9\n")
+    stopping.write("remote-clients", "8\t600\n9\t0\n")
+    assert stopping.process
+    stopping.process.send_signal(signal.SIGTERM)
+    later.label("primary")
+    wait(stopping.ended, [stopping])
+    assert stopping.read("kills").splitlines()[0] == "KILL CONNECTION 9; SELECT 'end';"
+    stopping.write("clients", "")
+    assert stopping.process.wait(60) == 0
 
 
 def test_a_member_remembers_its_vote_and_its_last_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,6 +201,24 @@ def test_roles_are_written_on_the_very_pods_and_told(release: Release) -> None:
     assert (result.outcome.wake - NOW).total_seconds() == 1
 
 
+def test_members_read_the_very_label_by_which_the_service_finds_the_primary(release: Release) -> None:
+    objects = planned(release, {"replicas": 3})
+    spec = objects["StatefulSet", "mariadb-server"]["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    folder = next(entry["value"] for entry in container["env"] if entry["name"] == "GALERA_ROLE")
+    # A file that is mounted alone would not follow the label.
+    assert {"name": "role", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
+    [volume] = [volume for volume in spec["volumes"] if volume["name"] == "role"]
+    [item] = volume["downwardAPI"]["items"]
+    assert objects["Service", "mariadb"]["spec"]["selector"][roles.ROLE] == "primary"
+    assert item == {"path": "role", "fieldRef": {"fieldPath": f"metadata.labels['{roles.ROLE}']"}}
+
+
+def test_single_server_has_no_role_and_no_fence(release: Release) -> None:
+    pod_spec = planned(release)["StatefulSet", "mariadb-server"]["spec"]["template"]["spec"]
+    assert not any("downwardAPI" in volume for volume in pod_spec["volumes"])
+
+
 def test_a_filling_volume_is_reported_before_and_after_its_member_fails(release: Release) -> None:
     pods = [pod(name) for name in NAMES]
     facts = {name: answer(name, bytes=2 << 30, free=1 << 30) for name in NAMES}

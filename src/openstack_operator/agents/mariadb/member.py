@@ -2,7 +2,8 @@
 
 `python3 -m <package>.member COMMAND...`: COMMAND makes an empty database if there is none, and becomes mariadbd.
 It needs Python's own library alone, MariaDB's programs, and these variables: POD_NAME, POD_IP, GALERA_DOMAIN (the
-headless Service), GALERA_NAME (the name in every member's certificate), GALERA_RECORD (the directory of the record).
+headless Service), GALERA_NAME (the name in every member's certificate), GALERA_RECORD and GALERA_ROLE (the directories
+of the record, and of the file with the label that says which member takes the clients).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from . import disk, galera, sql, wire
+from .fence import Fence
 from .galera import Act, Decision, Member, Record, Stage, View
+from .role import Role, reported_role
 from .tables import Tables
 
 TICK = 0.5
@@ -70,8 +73,11 @@ class Supervisor:
         self.refusals: dict[str, int] = {}
         self.server: Process | None = None
         self.sql, self.tables = sql.Sql(), Tables(disk.DATA, sql.SOCKET)
+        self.fence = Fence(Path(os.environ["GALERA_ROLE"]), self.sql, self._ask_roles)
         self.trouble = ""
         self.prepared_at = 0.0
+        self.takes_queries: bool | None = None
+        """None while mariadbd does not say it."""
         self.ready = False
         self.size = 0
         self.local, self.encrypted = "", False
@@ -94,6 +100,8 @@ class Supervisor:
         while not self.ending.is_set():
             await listener.follow()
             await self._look()
+            if self.takes_queries is not None:
+                await (self.fence.end_misplaced() if self.takes_queries else self.fence.end_refused())
             await self._decide()
             try:
                 await asyncio.wait_for(self.ending.wait(), TICK if self.me.status != galera.PRIMARY else 2 * TICK)
@@ -184,14 +192,14 @@ class Supervisor:
         while self.ready and self.size > 1 and time.monotonic() < until:
             if not (rows := await self.sql.rows(sql.CLIENTS)):
                 return
-            kills = "".join(f"KILL CONNECTION {identity};" for use, identity in rows if use == "idle")
-            if kills:
-                await self.sql.rows(f"{kills} SELECT 'end';\n")
+            await self.sql.kill(identity for use, identity in rows if use == "idle")
+            # Once another member takes clients, those that are still here have no time left for anything new.
+            await self.fence.end_misplaced(asks=True)
             await asyncio.sleep(TICK)
 
     async def _end(self, stop_signal: signal.Signals) -> None:
         server, self.server = self.server, None
-        self.ready, self.desynced_since = False, None
+        self.takes_queries, self.ready, self.desynced_since = None, False, None
         await self.sql.close()
         if server is not None:
             if server.returncode is None:
@@ -218,12 +226,12 @@ class Supervisor:
         wsrep = await self.sql.status()
         if wsrep is None:
             # What it said last stands: one that is busy must not be taken for one that still starts.
-            self.ready = False
+            self.takes_queries, self.ready = None, False
             return
         self.heard_at = time.monotonic()
         status = wsrep.get("wsrep_cluster_status", galera.DISCONNECTED)
         self._enter(Stage.SERVING, status=status)
-        takes_queries = status == galera.PRIMARY and wsrep.get("wsrep_ready") == "ON"
+        takes_queries = self.takes_queries = status == galera.PRIMARY and wsrep.get("wsrep_ready") == "ON"
         peers = await self._ask_peers() if takes_queries and self.tables.are_unknown else {}
         self.ready = takes_queries and self.tables.are_current(peers.values())
         self.size, self.local = int(wsrep.get("wsrep_cluster_size", 0)), wsrep.get("wsrep_local_state_comment", "")
@@ -280,16 +288,25 @@ class Supervisor:
         return positions[-1][0], int(positions[-1][1])
 
     async def _ask_peers(self) -> dict[str, Member]:
-        names = [name for name in self.record.members if name != self.me.name]
-        answers = await asyncio.gather(*(self._ask(name) for name in names))
-        return {member.name: member for member in answers if member}
+        peers: dict[str, Member] = {}
+        for facts in (await self._ask_facts()).values():
+            with contextlib.suppress(ValueError):
+                member = galera.member(facts)
+                peers[member.name] = member
+        return peers
 
-    async def _ask(self, name: str) -> Member | None:
-        body = await self._get(name, "/")
-        try:
-            return galera.member(json.loads(body)) if body else None
-        except ValueError:
-            return None
+    async def _ask_facts(self) -> dict[str, Any]:
+        """Return what each of the other members publishes, as far as they answer."""
+        names = [name for name in self.record.members if name != self.me.name]
+        bodies = await asyncio.gather(*(self._get(name, "/") for name in names))
+        facts: dict[str, Any] = {}
+        for name, body in zip(names, bodies, strict=True):
+            with contextlib.suppress(ValueError):
+                facts[name] = json.loads(body)
+        return facts
+
+    async def _ask_roles(self) -> dict[str, Role]:
+        return {name: reported_role(facts) for name, facts in (await self._ask_facts()).items()}
 
     async def _release(self) -> None:
         """Take a vote back, if its receiver answers that it has not used it."""
@@ -321,6 +338,8 @@ class Supervisor:
                 why = self.tables.trouble or self.decision.why
                 state: dict[str, Any] = {"why": why, "act": self.decision.act.value, "ready": self.ready}
                 state |= {"size": self.size, "local": self.local, "encrypted": self.encrypted, **disk.volume_space()}
+                role = self.fence.role(serves=self.ready)
+                state |= {"role": role.name, "role_age": role.age}
                 return "200 OK", json.dumps({**galera.published(self.me), **state}, ensure_ascii=True)
             case "/alive":
                 is_silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENCE

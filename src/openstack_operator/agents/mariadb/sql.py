@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable
 from pathlib import Path
 
 SOCKET = Path("/run/mysqld/mysqld.sock")
@@ -20,6 +21,16 @@ WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID();
 SELECT 'end';
 """
 """Connections; an idle one is not in use at the moment, and its owner looks before using it and makes a new one."""
+REMOTE_CLIENTS = """\
+SELECT id, CASE WHEN trx_id IS NOT NULL THEN TIMESTAMPDIFF(SECOND, trx_started, NOW())
+WHEN command = 'Sleep' THEN -1 ELSE time_ms / 1000 END
+FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
+WHERE host LIKE '%:%' AND command <> 'Binlog Dump';
+SELECT 'end';
+"""
+"""Connections through the network, and the seconds of their transaction or statement; -1 for those that have neither.
+Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member.
+"""
 
 
 class Sql:
@@ -61,6 +72,12 @@ class Sql:
             name, _, value = line.rstrip("\n").partition("\t")
             rows.append((name, value))
         return rows
+
+    async def kill(self, numbers: Iterable[str]) -> None:
+        """End connections."""
+        if kills := "".join(f"KILL CONNECTION {number};" for number in numbers):
+            # Outside the primary component, a session takes KILL only if it reads what may be old, too.
+            await self.rows(f"SET SESSION wsrep_dirty_reads = ON;\n{kills} SELECT 'end';\n")
 
     async def close(self) -> None:
         """End the client."""

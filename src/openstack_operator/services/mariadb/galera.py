@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ... import agents, kube, parts
-from ...agents.mariadb import galera
+from ...agents.mariadb import galera, role
 from ...parts.members import POD_NAME
 from ...plan import Context, Object, State, Step, Verdict, progressing, recovering
 from . import roles
@@ -24,7 +24,8 @@ REPLICATION = {
 RECORD_DIGEST = "openstack.k8s.io/record-digest"
 """Annotation of members: a kubelet brings a changed Secret to a pod at once when the pod itself changes."""
 _PROGRAM = "/opt/mariadb"
-_MODULES = ("disk.py", "galera.py", "member.py", "sql.py", "tables.py", "wire.py")
+_MODULES = ("disk.py", "fence.py", "galera.py", "member.py", "role.py", "sql.py", "tables.py", "wire.py")
+_ROLE_DIRECTORY = "/etc/mysql/role"
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ def container(
             "GALERA_NAME": cluster.host,
             "GALERA_DOMAIN": cluster.domain,
             "GALERA_RECORD": RECORD_DIRECTORY,
+            "GALERA_ROLE": _ROLE_DIRECTORY,
             "PYTHONPATH": _PROGRAM,
             # A member asks again soon for a name that does not resolve; waiting for it gains nothing.
             "RES_OPTIONS": "timeout:1 attempts:2",
@@ -97,6 +99,7 @@ def container(
             *kube.files("config", conf.secret, conf.directory, *(file for file in conf.files if file not in _MODULES)),
             *kube.files("config", conf.secret, f"{_PROGRAM}/members", *_MODULES),
             kube.folder("record", record.secret, RECORD_DIRECTORY),
+            _role_file(),
         ),
         started=kube.Probe(http=("/alive", galera.PORT)),  # The first copy of a large database takes its time.
         ready=kube.Probe(http=("/ready", galera.PORT), period=2, failures=2),
@@ -107,16 +110,25 @@ def container(
     )
 
 
+def _role_file() -> kube.Mount:
+    """Return the folder of the file with a member's role. It is the very label by which the Service finds the primary:
+    no other record of it could go ahead, and have members end the clients of the one that the Service leads to.
+    """
+    label = {"fieldPath": f"metadata.labels['{roles.ROLE}']"}
+    volume = {"downwardAPI": {"items": [{"path": role.FILE, "fieldRef": label}]}}
+    return kube.Mount(name="role", path=_ROLE_DIRECTORY, volume=volume, read_only=True)
+
+
 def _with_role(pod: Object, primary: str, record: ClusterRecord) -> Object:
-    role = roles.PRIMARY if pod["metadata"]["name"] == primary else roles.BACKUP
-    return kube.labeled_pod(pod, {roles.ROLE: role}, {RECORD_DIGEST: record.digest})
+    value = role.PRIMARY if pod["metadata"]["name"] == primary else role.BACKUP
+    return kube.labeled_pod(pod, {roles.ROLE: value}, {RECORD_DIGEST: record.digest})
 
 
 def _primary_labels(ctx: Context[MariaDBSpec], primary: str) -> dict[str, str]:
     """Return labels of the primary; none while a single server has no role yet, since it would lose its clients."""
     live = ctx.live("Service")
     selects_by_role = live is None or roles.ROLE in live["spec"]["selector"]
-    return {roles.ROLE: roles.PRIMARY} if selects_by_role or primary else {}
+    return {roles.ROLE: role.PRIMARY} if selects_by_role or primary else {}
 
 
 def _volume_warning(ctx: Context[MariaDBSpec], names: Sequence[str]) -> str:

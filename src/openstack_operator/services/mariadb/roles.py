@@ -7,10 +7,10 @@ from typing import Any
 
 from ... import kube
 from ...agents.mariadb import galera
+from ...agents.mariadb.role import BACKUP, PRIMARY
 from ...plan import Context, Object, url_host
 
 ROLE = "openstack.k8s.io/role"
-PRIMARY, BACKUP = "primary", "backup"
 MIN_FREE = 0.1
 """Part of a volume that should stay free: a member that cannot write leaves the others."""
 
