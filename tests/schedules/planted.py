@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -112,8 +113,10 @@ def _list_once(informer: Any, list_all: Any) -> Any:
 
 
 def believe_old_state(manager: Manager) -> None:
-    """Notice no restore of etcd."""
+    """Notice no restore of etcd, and list nothing again."""
     manager.world.client.history.rewind = lambda evidence: None
+    for informer in manager.world.informers:
+        informer.trusted_seconds = math.inf
 
 
 PLANTED = {

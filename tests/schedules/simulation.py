@@ -19,7 +19,7 @@ from openstack_operator.kube import KIND, MANAGED_BY, RETAIN, conditions
 from openstack_operator.plan import Context, Object, Plan
 from openstack_operator.plan.fence import check_fence
 from openstack_operator.plan.service import Service
-from openstack_operator.runtime.cache import informer
+from openstack_operator.runtime.cache.informer import Informer
 from openstack_operator.runtime.kubernetes.errors import LeadershipLostError
 from openstack_operator.runtime.reconcile.report import REFUSED_AGAIN
 from openstack_operator.runtime.serve.leader import Leader
@@ -39,7 +39,7 @@ _CALM = 30.0
 _LONGEST = 580.0
 """Seconds until the end state has to be there: before the operator looks again at everything for no reason."""
 # Lists are renewed within that time, too, which nothing else shows to be wrong.
-informer.WATCH_SECONDS, informer.TRUSTED_SECONDS = 200.0, 160.0
+Informer.watch_seconds, Informer.trusted_seconds = 200, 160
 _UNAWARE = 10.0
 """Seconds in which two processes may act after etcd was put back to a snapshot from before the first write of any, or
 from before the one that leads took the lease.
@@ -123,6 +123,7 @@ class Life:
 
     def __init__(self, simulation: Simulation, name: str, dies_after: int, stops_after: int) -> None:
         loop = simulation.loop
+        self.began = loop.time()
         self.process = Process(name)
         self.connection = Connection(simulation.network, self.process)
         self.connection.dies_after = dies_after
@@ -188,6 +189,9 @@ class Simulation:
         """Who wrote the lease last as its holder."""
         self.last_write = 0.0
         self._unaware_until = -1.0
+        self._witnesses: set[str] | None = None
+        """Processes that may have seen a lease lapse before the restore, and its next holder not; None if any process
+        may take the lease unaware of another."""
         self._passwords: set[str] = set()
         self._is_over = self._is_removed = False
         self._stranger: Object | None = None
@@ -254,6 +258,8 @@ class Simulation:
     def _follow(self, collection: str, event: Event) -> None:
         if collection == "leases" and event.new:
             self._holder = event.new.obj["spec"].get("holderIdentity") or ""
+            if self._holder and self._witnesses is not None and self._holder not in self._witnesses:
+                self._unaware_until = -1.0
         if collection == "secrets" and event.new and event.new.obj["metadata"]["name"] == "server-password":
             self._passwords.add(json.dumps(event.new.obj.get("data")))
 
@@ -353,7 +359,11 @@ class Simulation:
                 self.network.note(f"etcd goes back from {self.server.version} to {snapshot[0]}")
                 self.server.restore(snapshot)
                 lease = self.server.get("leases", MANAGED_BY) or {}
-                if is_untouched or (lease.get("spec") or {}).get("holderIdentity", "") != self._holder:
+                had_another = (lease.get("spec") or {}).get("holderIdentity", "") != self._holder
+                long_ago = self.loop.time() - _UNAWARE
+                witnesses = {each.process.name for each in self.lives if each.began < long_ago}
+                self._witnesses = None if is_untouched else witnesses
+                if is_untouched or had_another:
                     self._unaware_until = self.loop.time() + _UNAWARE
                 self.controllers.begin_again()
             case "webhook":

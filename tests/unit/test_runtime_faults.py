@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from openstack_operator.plan import SpecError, Transient
-from openstack_operator.runtime.cache import informer
 from openstack_operator.runtime.cache.entries import Change
 from openstack_operator.runtime.cache.informer import Informer
 from openstack_operator.runtime.cache.store import Store
@@ -167,7 +166,7 @@ async def test_an_old_list_is_renewed_when_its_watch_ends(
     """A restore that nothing showed: the server is at the version of the watch, and an object differs."""
     api.put("a")
     await watched.holds("a")
-    monkeypatch.setattr(informer, "TRUSTED_SECONDS", 0.0)
+    monkeypatch.setattr(watched.informer, "trusted_seconds", 0)
     del api.objects["a"]
     api.cut()
     await watched.holds()

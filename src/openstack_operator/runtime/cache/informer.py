@@ -25,18 +25,12 @@ from .store import Store
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
-WATCH_SECONDS: float = 1500
-"""Length of a watch: a new one costs as much as half an hour of bookmarks, and servers end it after half an hour."""
 _QUIET_SECONDS = SILENCE * 0.9
-"""The same where the server may send no bookmarks: such a watch ends, and continues from its version, before silence
+"""Length of a watch where the server may send no bookmarks: it ends, and continues from its version, before silence
 looks like a dead connection."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
 _LIST_AGAIN = 60.0
 """Seconds between two requested lists: a large one is much work."""
-TRUSTED_SECONDS: float = 1200
-"""Age from which a watch that ends is followed by a new list. If a storage was put back by a few writes, and has come
-beyond the version of the watch by now, nothing else shows that objects changed.
-"""
 _BREATH = 256
 """Events after which other tasks may use the loop."""
 
@@ -83,6 +77,13 @@ _status = msgspec.json.Decoder(_Status)
 
 class Informer:
     """List and watch of one kind, in one namespace or in all, narrowed by a label selector."""
+
+    watch_seconds: float = 1500
+    """Length of a watch: a new one costs as much as half an hour of bookmarks; servers end it after half an hour."""
+    trusted_seconds: float = 1200
+    """Age from which a watch that ends is followed by a new list. If a storage was put back by a few writes, and has
+    come beyond the version of the watch by now, nothing else shows that objects changed.
+    """
 
     def __init__(  # noqa: PLR0913  (what is listed, how it is read, and who hears of it)
         self,
@@ -177,7 +178,7 @@ class Informer:
         kind = self.store.kind.kind
         while True:
             try:
-                is_old = boottime() - self._listed > TRUSTED_SECONDS
+                is_old = boottime() - self._listed > self.trusted_seconds
                 if is_old or not self._version or self._epoch != self._client.history.epoch:
                     self._list_requested.clear()
                     await self._list()
@@ -319,7 +320,7 @@ class Informer:
 
     async def _watch(self) -> None:
         """Follow changes until the server ends the watch. Raises ResourceExpired when the version has expired."""
-        longest = WATCH_SECONDS if self._has_bookmarks else _QUIET_SECONDS
+        longest = self.watch_seconds if self._has_bookmarks else _QUIET_SECONDS
         seconds = str(int(longest * random.uniform(0.8, 1)))  # noqa: S311
         query = {**self._query, "resourceVersion": self._version, "timeoutSeconds": seconds}
         self._has_bookmarks = False
