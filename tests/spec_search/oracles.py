@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from openstack_operator.kube import INSTANCE, RETAIN
+from openstack_operator.kube import INSTANCE, RETAIN, Rollout
 from openstack_operator.kube import KIND as KIND_LABEL
+from openstack_operator.kube.pod_inputs import pod_inputs
 from openstack_operator.plan import Context, Key, Object, Plan, key
 from openstack_operator.runtime.reconcile.apply import APPLIED
 from openstack_operator.testing import granted
@@ -22,6 +23,14 @@ State = dict[str, Any]
 """What an object has to be, by collection and name."""
 
 _ROUNDS = 12
+_INPUTS = {
+    "secrets": "Secret",
+    "configmaps": "ConfigMap",
+    "serviceaccounts": "ServiceAccount",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+}
+"""Kinds of what pods need to start, by collection."""
+_ROLLED = ("deployments", "statefulsets", "daemonsets")
 _OF_THE_ENGINE = {"app.kubernetes.io/managed-by", KIND_LABEL, INSTANCE, APPLIED}
 _GIVEN = {"clusterIP", "nodePort"}
 """Fields that the API server gives a value of its own."""
@@ -41,12 +50,12 @@ class Allowance(NamedTuple):
 ALLOWED = (
     Allowance(r"statefulsets/.*\.spec\.volumeClaimTemplates\b", "Kubernetes lets nobody change the claims of a set"),
     Allowance(r"secrets/.*-rotation is gone", "the order of a CredentialRotation belongs to the service that it names"),
+    Allowance(r"secrets/nova-migration\.data\.", "live migration that is switched on again has a new authority"),
     Allowance(r"secrets/horizon-session-keys\.data\.until\b", "the key before lasts as long as its sessions"),
     Allowance(
         r"secrets/pki-(authority\.data\.next\.|bundle\.data\.ca\.crt)|status\.conditions\.RotationReady",
         "an authority that is being replaced is not taken back",
     ),
-    Allowance(r"networkpolicies/.* is gone", "policies that a spec switches off go at once: nothing runs by them"),
 )
 
 
@@ -172,20 +181,40 @@ def is_allowed(line: str) -> bool:
 def judge_kept(world: World, before: Mapping[str, Object]) -> Iterator[str]:
     """Yield what a spec that did not come true changed of what runs."""
     after = world.children()
+    planned = new_state(world) if world.is_planned else {}
     for name, obj in before.items():
+        is_meant = collection(name) == "jobs" or (world.is_planned and name not in planned)
         live = after.get(name)
         if live is None:
-            # A Job that is done leaves nothing that runs.
+            # A Job that is done leaves nothing that runs. What a spec switches off goes at once, unless pods need it.
             line = f"{name} is gone"
-            if not name.startswith("jobs/") and not is_allowed(line):
+            if not (is_meant and not _is_needed(name, after, planned)) and not is_allowed(line):
                 yield line
         elif live["metadata"]["uid"] != obj["metadata"]["uid"]:
             yield f"{name} was replaced"
         elif live["metadata"].get("deletionTimestamp") != obj["metadata"].get("deletionTimestamp"):
-            yield f"{name} is being deleted"
+            if not is_meant:
+                yield f"{name} is being deleted"
         elif not world.is_planned and (changes := differences(normalized(live), normalized(obj), name)):
             # What is refused as a whole changes nothing.
             yield f"changed: {'; '.join(changes)}"
+
+
+def _is_needed(name: str, live: Mapping[str, Object], planned: State) -> bool:
+    """Return True if a pod may need an object to start, or another one of its kind may have to come first."""
+    kind = _INPUTS.get(collection(name))
+    if kind is None:
+        return False
+    workloads = [obj for each, obj in live.items() if collection(each) in _ROLLED]
+    needed = {each for obj in workloads for each in pod_inputs(obj["spec"]["template"])}
+    awaited = {_INPUTS.get(collection(each)) for each in planned.keys() - live.keys()}
+    is_rolled = any(Rollout(obj).is_running for obj in workloads)
+    return is_rolled or kind in awaited or (kind, name.partition("/")[2]) in needed
+
+
+def collection(name: str) -> str:
+    """Return the collection of an object `collection/name`."""
+    return name.partition("/")[0]
 
 
 def message_problems(verdicts: Mapping[str, tuple[str, str, str]]) -> Iterator[str]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from openstack_operator.plan import Context, Object, Plan, SpecError
+from openstack_operator.kube import RETAIN
+from openstack_operator.plan import Context, Object, Plan, SpecError, key
 from openstack_operator.plan.steps import WORKLOADS
 from openstack_operator.runtime.cache.entries import Cached, Request
 from openstack_operator.runtime.kubernetes.kinds import Kind
@@ -23,6 +24,20 @@ def leave_objects(world: World) -> None:
         del work, plan
 
     cast("Any", world.reconciler)._prune = prune_nothing
+
+
+def prune_inputs_at_once(world: World) -> None:
+    """Delete what pods need to start as soon as a plan lacks it."""
+    everything = world.manager.world
+
+    async def prune_at_once(work: Any, plan: Plan) -> None:
+        keys = {key(obj) for obj in plan.objects}
+        for kind, child in work.children:
+            is_owned = child.meta.controller is not None and child.meta.annotations.get(RETAIN) != "true"
+            if is_owned and (kind.handle, child.meta.name) not in keys:
+                await delete(everything, kind, child, "Background", by=work.request)
+
+    cast("Any", world.reconciler)._prune = prune_at_once
 
 
 def leave_fields(world: World) -> None:
@@ -108,4 +123,11 @@ def give_up(world: World) -> None:
     reconciler.reconcile = reconcile_once
 
 
-PLANTED = (leave_objects, leave_fields, remember_size, stop_what_is_refused, name_no_field, give_up)
+PLANTED = (
+    leave_objects,
+    leave_fields,
+    remember_size,
+    stop_what_is_refused,
+    name_no_field,
+    give_up,
+)

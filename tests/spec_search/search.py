@@ -131,7 +131,7 @@ def carry_out(
 
 
 def _walk(random: Random, walk: Walk, outcome: Outcome, length: int) -> None:
-    spec = walk.base.spec
+    spec, role = walk.base.spec, walk.base.service.resource.role
     if not _note(walk, outcome, walk.go(spec), ()):
         return
     outcome.counts[f"base {walk.answer}"] += 1
@@ -146,7 +146,7 @@ def _walk(random: Random, walk: Walk, outcome: Outcome, length: int) -> None:
         if walk.answer == "reached" and random.random() < 0.5:
             spec = new
             continue
-        if refusal(walk.schema, new, old) or lowers_generation(new, old):
+        if refusal(walk.schema, new, old) or lowers_generation(new, old) or leaves_to_history(role, new, old):
             outcome.counts["no way back"] += 1
             if walk.answer != "reached":
                 return
@@ -177,7 +177,8 @@ def leaves_to_history(role: str, old: Any, new: Any) -> bool:
         return False
     before, after = ((spec.get("infrastructure") or spec).get("ceph") for spec in (old, new))
     common = new.get("global") or new
-    is_stored_elsewhere = before != after and not common.get("storageBackend")
+    stores = [(spec.get("global") or spec).get("storageBackend") for spec in (old, new)]
+    is_stored_elsewhere = (before != after or stores[0] != stores[1]) and not stores[1]
     return is_stored_elsewhere or "enabled" not in (common.get("tls") or {})
 
 

@@ -6,13 +6,17 @@ from functools import partial
 
 import pytest
 
+from openstack_operator.cli.offline.schema import with_defaults
 from openstack_operator.registry import SERVICES
 from tests import search_processes
 from tests.searches import IS_LONG
 
 from .bases import bases
 from .oracles import message_problems
+from .planted import prune_inputs_at_once
+from .search import Walk
 from .shrink import deltas
+from .world import TOO_MUCH, Variant
 
 SEEDS, BLOCKS, KINDS = (400, 8, ()) if IS_LONG else (10, 1, ("--small",))
 carry_out = partial(search_processes.carry_out, "tests.spec_search")
@@ -28,6 +32,21 @@ def test_specs_are_reached_left_and_survived(block: int) -> None:
 @pytest.mark.search
 def test_planted_faults_are_found() -> None:
     carry_out("planted")
+
+
+@pytest.mark.parametrize(("variant", "is_harmed"), [(lambda _: None, False), (prune_inputs_at_once, True)])
+def test_a_certificate_outlives_a_roll_out_that_is_stuck(variant: Variant, is_harmed: bool) -> None:
+    base = next(each for each in bases("Glance") if (each.spec.get("tls") or {}).get("pkiRef"))
+    walk = Walk(base, variant)
+    stuck = {"resources": {"requests": {"cpu": TOO_MUCH}}}
+    try:
+        assert walk.go(base.spec) == []
+        plain = {name: value for name, value in base.spec.items() if name != "tls"}
+        problems = walk.go(with_defaults(walk.schema, {**plain, **stuck}))
+    finally:
+        walk.close()
+    assert walk.answer == "waiting"
+    assert problems == (["secrets/glance-api-tls is gone"] if is_harmed else [])
 
 
 @pytest.mark.parametrize("handle", [each.resource.handle for each in SERVICES])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,12 +13,12 @@ from openstack_operator.plan import Object, Plan, Step
 from openstack_operator.runtime.cache.entries import Cached, Request, entry
 from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.cache.world import World
-from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, SECRET, Catalog, Kind
 from openstack_operator.runtime.reconcile.prune import prune
 
 REQUEST = Request("Glance", "x", "glance")
-CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
-SERVICE = Kind("v1", "Service", "services")
+CATALOG = Catalog([])
+CONFIG_MAP, SERVICE = (CATALOG.of({"apiVersion": "v1", "kind": kind}) for kind in ("ConfigMap", "Service"))
 DONE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
 STUCK = {**DONE, "replicas": 2, "updatedReplicas": 1, "unavailableReplicas": 1}
 
@@ -43,14 +43,14 @@ class Deleting:
         """Delete it."""
 
 
-async def pruned(workload: Cached, *others: tuple[Kind, Cached]) -> list[str]:
-    """Return what a pass deletes whose plan has that workload alone."""
+async def pruned(workload: Cached, *others: tuple[Kind, Cached], planned: Sequence[Object] = ()) -> list[str]:
+    """Return what a pass deletes whose plan has that workload, and some objects that do not exist yet."""
     children = [(DEPLOYMENT, workload), *others]
     stores = {kind: Store(kind, lambda _: None) for kind in (DEPLOYMENT, SECRET, CONFIG_MAP, SERVICE)}
     for kind, child in children:
         stores[kind].put(child)
-    world = SimpleNamespace(stores=stores, client=Deleting(), forbidden_kinds=lambda _: ())  # pyright: ignore[reportUnknownLambdaType]
-    plan = Plan(Step(name="API", objects=(workload.decode(),)))
+    world = SimpleNamespace(stores=stores, client=Deleting(), forbidden_kinds=lambda _: (), catalog=CATALOG)  # pyright: ignore[reportUnknownLambdaType]
+    plan = Plan(Step(name="API", objects=(workload.decode(), *planned)))
     changes: list[str] = []
     await prune(cast("World", world), REQUEST, plan, children, changes)
     return changes
@@ -69,6 +69,16 @@ async def pruned(workload: Cached, *others: tuple[Kind, Cached]) -> list[str]:
 )
 async def test_a_secret_stays_until_no_pod_needs_it(workload: Cached, deleted: list[str]) -> None:
     assert sorted(await pruned(workload, (SECRET, made(SECRET, "old")), (SERVICE, made(SERVICE, "old")))) == deleted
+
+
+async def test_a_secret_stays_until_those_that_may_replace_it_exist() -> None:
+    new = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "new", "namespace": "x"}}
+    workload, old = deployment(DONE, "config"), [(kind, made(kind, "old")) for kind in (SECRET, CONFIG_MAP)]
+    assert await pruned(workload, *old, planned=[new]) == ["ConfigMap/old deleted"]
+    assert await pruned(workload, *old, (SECRET, made(SECRET, "new")), planned=[new]) == [
+        "Secret/old deleted",
+        "ConfigMap/old deleted",
+    ]
 
 
 def test_inputs_of_a_pod_are_found_wherever_it_names_them() -> None:

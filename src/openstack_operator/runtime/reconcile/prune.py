@@ -20,7 +20,8 @@ async def prune(world: World, request: Request, plan: Plan, children: Iterable[C
     """Delete owned objects that the plan does not have, and add them to `changes`. Raises Transient.
 
     What a pod needs to start stays as long as a workload of the plan may start one that needs it. Else a pod that moves
-    to another node while a roll-out is stuck would wait for a Secret that is gone.
+    to another node while a roll-out is stuck would wait for a Secret that is gone. It stays, too, until all objects of
+    its kind exist that the plan has, since one of them may replace it.
     """
     forbidden = world.forbidden_kinds(request.namespace)
     visible = [each for each in children if each[0] not in forbidden]
@@ -29,7 +30,12 @@ async def prune(world: World, request: Request, plan: Plan, children: Iterable[C
     if any(kind.kind in INPUT_KINDS for kind, _ in stale):
         workloads = [each for each in visible if (each[0].handle, each[1].meta.name) in keys]
         needed = _needed(world, workloads, {(kind.kind, child.meta.name) for kind, child in stale})
-        stale = [(kind, child) for kind, child in stale if (kind.kind, child.meta.name) not in needed]
+        awaited = _absent_kinds(world, request.namespace, plan)
+        stale = [
+            (kind, child)
+            for kind, child in stale
+            if kind.kind not in awaited and (kind.kind, child.meta.name) not in needed
+        ]
     await gather_errors(_delete(world, request, kind, child, changes) for kind, child in stale)
     await gather_errors(
         finish_deletion(world, request, kind, child)
@@ -56,6 +62,16 @@ def _needed(world: World, workloads: Iterable[Child], stale: set[Key]) -> set[Ke
                 return {each for each in stale if each[0] in INPUT_KINDS}
             needed |= pod_inputs(live["spec"]["template"])
     return needed & stale
+
+
+def _absent_kinds(world: World, namespace: str, plan: Plan) -> set[str]:
+    """Return the kinds of inputs of which the plan has an object that does not exist."""
+    return {
+        obj["kind"]
+        for obj in plan.objects
+        if obj["kind"] in INPUT_KINDS
+        and world.stores[world.catalog.of(obj)].get(namespace, obj["metadata"]["name"]) is None
+    }
 
 
 async def _delete(world: World, request: Request, kind: Kind, child: Cached, changes: list[str]) -> None:
