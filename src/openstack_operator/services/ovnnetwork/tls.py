@@ -74,9 +74,10 @@ def certificates(ctx: Context[OVNNetworkSpec]) -> TLS:
         raise UnsupportedError("spec.tls", "kolla's images do not encrypt OVN's databases yet; remove it")
     clusters = [parts.cluster(ctx, name, ctx.name(name)) for name in ("nb", "sb")]
     sets, also = [cluster.key for cluster in clusters], [cluster.wildcard for cluster in clusters]
+    # The second one is for clients: no workload here mounts it.
     server, client = (
-        parts.certified(ctx, ctx.name("relay"), workloads=sets, name=name, also=also, calls=True)
-        for name in ("tls", "client-tls")
+        parts.certified(ctx, ctx.name("relay"), workloads=workloads, name=name, also=also, calls=True)
+        for name, workloads in (("tls", sets), ("client-tls", ()))
     )
     if not server.published or not (ctx.spec.chassis.enabled or ctx.spec.remote_chassis):
         return TLS(server, client)
