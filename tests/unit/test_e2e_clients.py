@@ -50,7 +50,7 @@ def test_results_of_go_are_read() -> None:
                     ("pass", "TestA", ""),
                     ("run", "TestB", ""),
                     ("run", "TestB/part", ""),
-                    ("output", "TestB/part", "    zones.go:15: no such zone"),
+                    ("output", "TestB/part", "    zones.go:15: \x1b[1;31mno such \x1b[0mzone"),
                     ("fail", "TestB/part", ""),
                     ("fail", "TestB", ""),
                     ("run", "TestC", ""),

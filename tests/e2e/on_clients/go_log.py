@@ -11,6 +11,7 @@ from typing import Any
 ROOT = "github.com/gophercloud/gophercloud/v2/internal/acceptance/openstack"
 _OUTCOMES = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 _TEST = re.compile(r"Test\w+")
+_COLOR = re.compile(r"\x1b\[[\d;]*m")
 _SAID = re.compile(r"\s+\S+\.go:\d+: (.*)")
 """What a test says: the last of it is why it is skipped."""
 
@@ -26,7 +27,7 @@ def lines(output: Iterable[str]) -> Iterator[str]:
         key = package, test.partition("/")[0]
         match event["Action"]:
             case "output" | "build-output":
-                said[key].append(event["Output"].rstrip("\n"))
+                said[key].append(_COLOR.sub("", event["Output"].rstrip("\n")))
             case "run" if "/" not in test:
                 running.add(key)
             case "pass" | "fail" | "skip" as action if test and "/" not in test:

@@ -16,12 +16,14 @@ HOME = ROOT / "build" / "clients"
 """Home directory of the suites: their clients find .config/openstack/clouds.yaml in it."""
 IMAGE = "cirros-of-the-proof-disk"
 """An image of ours: suites look for one whose name begins and ends like this."""
-FLAVORS = {"m1.tiny": (128, 1), "m1.resize": (192, 1)}
-"""Memory in MiB and disk in GiB."""
+FLAVORS = {"m1.tiny": (128, 1, 0), "m1.acctest": (128, 1, 10), "m1.resize": (192, 2, 10)}
+"""Memory in MiB, and disk and ephemeral disk in GiB; the last two are gophercloud's."""
 ACCOUNTS = {"demo": "devstack", "alt_demo": "devstack-alt"}
 """Users, each with a project of its name, and their clouds in clouds.yaml."""
 ROLES = ("member", "creator", "heat_stack_owner", "load-balancer_member")
 """Roles of these users, of which a cloud may lack some."""
+POOLS = {"shared-default-subnetpool-v4": ("10.1.0.0/20", 26), "shared-default-subnetpool-v6": ("fd12:67d:aa::/56", 64)}
+"""Addresses of networks that Neutron makes by itself, and the length of their prefixes."""
 ADMINISTRATOR, SYSTEM = "devstack-admin", "devstack-system-admin"
 
 
@@ -62,8 +64,8 @@ def prepare(cluster: Kubernetes, namespace: str) -> Ground:
     return Ground(
         administrator=public,
         image=proof.image(conn, IMAGE).id,
-        flavor=flavors[0].id,
-        flavor_resize=flavors[1].id,
+        flavor=flavors[1].id,
+        flavor_resize=flavors[2].id,
         network=network.id,
         subnet=subnet.id,
         external=proof.external_network(conn).id,
@@ -94,7 +96,11 @@ def _account(conn: Connection, name: str, password: str) -> Any:
 def _write(clouds: dict[str, Any]) -> None:
     path = HOME / ".config" / "openstack" / "clouds.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
-    proof.replaced(path, yaml.safe_dump({"clouds": clouds}))
+    # To openstacksdk, whose tests ask for it, `volume` is no service of a cloud that does not say so.
+    entries = {name: {**cloud, "has_volume": True} for name, cloud in clouds.items()}
+    # Here openstacksdk's tests and examples look for what they boot.
+    chosen = {"image_name": IMAGE, "flavor_name": next(iter(FLAVORS))}
+    proof.replaced(path, yaml.safe_dump({"clouds": entries, "functional": chosen}))
 
 
 def _private(conn: Connection, project: Any) -> tuple[Any, Any]:
@@ -109,9 +115,16 @@ def _private(conn: Connection, project: Any) -> tuple[Any, Any]:
         gateway = {"network_id": proof.external_network(conn).id}
         router = net.create_router(name="router1", external_gateway_info=gateway, **owner)
         net.add_interface_to_router(router, subnet.id)
+    for name, (prefix, length) in POOLS.items():
+        if not net.find_subnet_pool(name):
+            net.create_subnet_pool(
+                name=name, prefixes=[prefix], default_prefix_length=length, is_shared=True, is_default=True
+            )
     return network, subnet
 
 
-def _flavor(conn: Connection, name: str, memory: int, disk: int) -> Any:
+def _flavor(conn: Connection, name: str, memory: int, disk: int, ephemeral: int) -> Any:
     compute: Any = conn.compute
-    return compute.find_flavor(name) or compute.create_flavor(name=name, ram=memory, vcpus=1, disk=disk)
+    return compute.find_flavor(name) or compute.create_flavor(
+        name=name, ram=memory, vcpus=1, disk=disk, ephemeral=ephemeral
+    )

@@ -21,8 +21,12 @@ from ..outcomes import Outcome
 from . import command_server, go_log, packages
 from .ground import HOME, IMAGE, Ground
 
-LONGEST = 90 * 60
+LONGEST = 180 * 60
 """Seconds after which a suite is stopped."""
+TESTED = (0, 1)
+"""Exit statuses of a suite that ran, with any result."""
+_LISTED = 300
+"""Seconds in which a suite lists its tests."""
 GO_TESTS = "./internal/acceptance/openstack/..."
 _STARTED = 60
 """Seconds in which the server of the `openstack` command has imported all of it."""
@@ -45,8 +49,6 @@ Suite = Callable[[Ground], Run]
 def openstacksdk(ground: Ground) -> Run:
     """One test after the other, as upstream runs them."""
     variables = {
-        "OPENSTACKSDK_FLAVOR": "m1.tiny",
-        "OPENSTACKSDK_IMAGE": IMAGE,
         # As in upstream's tox.ini.
         "OS_TEST_TIMEOUT": "600",
         "OPENSTACKSDK_FUNC_TEST_TIMEOUT_LOAD_BALANCER": "600",
@@ -59,7 +61,7 @@ def openstacksdk(ground: Ground) -> Run:
 
 def openstackclient(ground: Ground) -> Run:
     """As upstream: processes that have whole classes of tests each."""
-    with _command() as folder:
+    with _command(client_environment(ground)) as folder:
         path = f"{folder}{os.pathsep}{os.environ['PATH']}"
         return _stestr("openstackclient", (r"--group-regex=([^\.]+\.)+",), {"PATH": path}, ground)
 
@@ -91,12 +93,22 @@ def client_environment(ground: Ground) -> dict[str, str]:
     }
 
 
-def run_client(command: Sequence[str], folder: Path, variables: Mapping[str, str], seconds: float = 300) -> str:
-    """Return what a command prints, with any exit status."""
-    answer = subprocess.run(
-        command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True, timeout=seconds, check=False
+def run_client(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> str:
+    """Return what a command prints. Raises CalledProcessError if it fails."""
+    done = subprocess.run(
+        command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True, timeout=_LISTED, check=True
     )
-    return answer.stdout
+    return done.stdout
+
+
+def log_client(command: Sequence[str], folder: Path, variables: Mapping[str, str], log: Path) -> float:
+    """Write what a suite prints to a file, and return the seconds it took. Raises KubeError if it tested nothing."""
+    began = time.monotonic()
+    with log.open("w", encoding="utf-8") as file:
+        done = subprocess.run(command, cwd=folder, env=variables, stdout=file, timeout=LONGEST, check=False)
+    if done.returncode not in TESTED:
+        raise KubeError(f"a suite ended with {done.returncode}; {log} says why")
+    return time.monotonic() - began
 
 
 def _stestr(package: str, options: Iterable[str], variables: Mapping[str, str], ground: Ground) -> Run:
@@ -106,27 +118,27 @@ def _stestr(package: str, options: Iterable[str], variables: Mapping[str, str], 
     work.mkdir(parents=True)
     environment, python = {**client_environment(ground), **variables}, str(folder / "bin" / "python")
     where = (f"--test-path={site / package / 'tests' / 'functional'}", f"--top-dir={site}")
+    # Tests of images upload this file of upstream's repository.
+    (work / "CONTRIBUTING.rst").write_text("Contributing\n============\n", encoding="utf-8")
     run_client((python, "-m", "stestr", "init"), work, environment)
     names = run_client((python, "-m", "stestr", *where, "list"), work, environment).split()
-    program = (python, str(Path(__file__).with_name("stestr_log.py")))
-    began = time.monotonic()
-    agents = {"PYTHONPATH": str(ROOT / "src")}
-    log.write_text(
-        run_client((*program, *where, "run", *options), work, environment | agents, LONGEST), encoding="utf-8"
-    )
-    return Run(Outcome.of(log.read_text(encoding="utf-8")), names, log, time.monotonic() - began)
+    program = (python, str(Path(__file__).with_name("stestr_log.py")), *where, "run", *options)
+    seconds = log_client(program, work, {**environment, "PYTHONPATH": str(ROOT / "src")}, log)
+    return Run(Outcome.of(log.read_text(encoding="utf-8")), names, log, seconds)
 
 
 @contextmanager
-def _command() -> Generator[Path]:
-    """Yield a folder with a program `openstack`, which a server carries out."""
+def _command(variables: Mapping[str, str]) -> Generator[Path]:
+    """Yield a folder with a program `openstack`, which a server carries out. It has these variables: the client looks
+    for its home directory as it is imported.
+    """
     folder = packages.environment(packages.SUITES)
     python = folder / "bin" / "python"
     with tempfile.TemporaryDirectory() as name:
         path, shim = Path(name) / "server", Path(name) / "openstack"
         shim.write_text(command_server.SHIM.format(python=sys.executable, path=str(path)), encoding="utf-8")
         shim.chmod(0o755)
-        with subprocess.Popen([str(python), command_server.__file__, str(path)]) as server:
+        with subprocess.Popen([str(python), command_server.__file__, str(path)], env=variables) as server:
             try:
                 _await(path, server)
                 yield Path(name)
@@ -165,6 +177,7 @@ def _go_variables(ground: Ground) -> dict[str, str]:
         "OS_SUBNET_ID": ground.subnet,
         "OS_EXTGW_ID": ground.external,
         "OS_POOL_NAME": "public",
+        "OS_LIVE_MIGRATE": "1",
         **({"SSL_CERT_FILE": ground.authorities} if ground.authorities else {}),
     }
 
