@@ -60,6 +60,7 @@ def prepare(cluster: Kubernetes, namespace: str) -> Ground:
         clouds[cloud] = {**public, "auth": {**public["auth"], **login}}
     _write(clouds)
     network, subnet = _private(conn, projects["demo"])
+    _add_pools(conn)
     flavors: Any = [_flavor(conn, name, *size) for name, size in FLAVORS.items()]
     return Ground(
         administrator=public,
@@ -115,12 +116,17 @@ def _private(conn: Connection, project: Any) -> tuple[Any, Any]:
         gateway = {"network_id": proof.external_network(conn).id}
         router = net.create_router(name="router1", external_gateway_info=gateway, **owner)
         net.add_interface_to_router(router, subnet.id)
+    return network, subnet
+
+
+def _add_pools(conn: Connection) -> None:
+    """Add the default pools."""
+    net: Any = conn.network
     for name, (prefix, length) in POOLS.items():
         if not net.find_subnet_pool(name):
             net.create_subnet_pool(
                 name=name, prefixes=[prefix], default_prefix_length=length, is_shared=True, is_default=True
             )
-    return network, subnet
 
 
 def _flavor(conn: Connection, name: str, memory: int, disk: int, ephemeral: int) -> Any:
