@@ -51,6 +51,7 @@ ALLOWED = (
     Allowance(r"statefulsets/.*\.spec\.volumeClaimTemplates\b", "Kubernetes lets nobody change the claims of a set"),
     Allowance(r"secrets/.*-rotation is gone", "the order of a CredentialRotation belongs to the service that it names"),
     Allowance(r"secrets/nova-migration\.data\.", "live migration that is switched on again has a new authority"),
+    Allowance(r"secrets/ovnnetwork-remote-chassis\.data\.", "certificates of nodes outside are made anew"),
     Allowance(r"secrets/horizon-session-keys\.data\.until\b", "the key before lasts as long as its sessions"),
     Allowance(
         r"secrets/pki-(authority\.data\.next\.|bundle\.data\.ca\.crt)|status\.conditions\.RotationReady",
@@ -92,8 +93,23 @@ def state_of(world: World) -> State:
     status = live.get("status") or {}
     told = {name: [each[0], each[1]] for name, each in world.verdicts.items()}
     shown = {name: status.get(name) for name in ("published", "endpoint", "phase", "members", "release")}
-    objects = {name: normalized(obj) for name, obj in world.children().items() if not (_is_retained(obj) or _ends(obj))}
+    children = world.children()
+    objects = {
+        name: _decided(name, children) for name, obj in children.items() if not (_is_retained(obj) or _ends(obj))
+    }
     return objects | {"status": {**shown, "conditions": told}}
+
+
+def _decided(name: str, children: Mapping[str, Object]) -> Any:
+    """Return all that the operator decided of an object."""
+    return _without_scale(name, normalized(children[name]), children)
+
+
+def _without_scale(name: str, obj: Any, objects: Mapping[str, Any]) -> Any:
+    """Return an object without its number of pods, if an autoscaler decides that."""
+    if f"horizontalpodautoscalers/{name.partition('/')[2]}" not in objects or collection(name) != "deployments":
+        return obj
+    return {**obj, "spec": {field: value for field, value in obj["spec"].items() if field != "replicas"}}
 
 
 def _is_retained(obj: Object) -> bool:
@@ -164,11 +180,12 @@ def judge_reached(world: World) -> Iterator[str]:
 
 def _unexpected(children: Mapping[str, Object], expected: State) -> Iterator[str]:
     live = {
-        name: normalized(obj)
+        name: _decided(name, children)
         for name, obj in children.items()
         if name in expected or not (_is_retained(obj) or _ends(obj))
     }
-    for line in differences(live, expected):
+    planned = {name: _without_scale(name, obj, expected) for name, obj in expected.items()}
+    for line in differences(live, planned):
         if not is_allowed(line):
             yield line
 
