@@ -240,8 +240,16 @@ class World:
         if kind is None or event.new is None or kind.handle == self.kind.handle:
             return
         meta, status = event.new.obj["metadata"], event.new.obj.get("status") or {}
+        if meta.get("deletionTimestamp") and meta.get("finalizers"):
+            self.network.later(0.01, self._let_go, kind, meta["name"])
         if status.get("observedGeneration") != meta["generation"]:
             self.network.later(0.01, self._grant, kind, meta["name"])
+
+    def _let_go(self, kind: Kind, name: str) -> None:
+        """End the deletion of a resource, as those that have a finalizer on it would."""
+        if self.server.get(kind.plural, name) is not None:
+            patch = {"metadata": {"finalizers": None}}
+            self._user("PATCH", _path(kind, name), patch, "application/merge-patch+json")
 
     def _balance(self, service: Object) -> None:
         """Give a Service the address of a load balancer, if it is to have one."""
