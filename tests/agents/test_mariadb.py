@@ -158,7 +158,7 @@ class Cluster:
             **leftovers.marked(),
             **env,
             **folders,
-            "GALERA_ROLE": f"{member.folder}{env['GALERA_ROLE']}",
+            **({"GALERA_ROLE": f"{member.folder}{env['GALERA_ROLE']}"} if "GALERA_ROLE" in env else {}),
             "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
             "MEMBER": str(member.folder),
             "CLUSTER": str(self.folder),
@@ -338,6 +338,17 @@ def test_a_member_with_the_data_of_an_older_one_upgrades_them(cluster: Cluster) 
     member.start()
     wait(member.is_ready, [member])
     assert member.read("upgrades")
+
+
+def test_a_member_of_an_operator_without_a_fence_starts_again(cluster: Cluster) -> None:
+    """Its container has the new program then, with the files and variables of its pod."""
+    [program] = cluster.folder.rglob("member.py")
+    for name in ("fence.py", "role.py"):
+        (program.parent / name).unlink()
+    del cluster.env["GALERA_ROLE"]
+    cluster.start()
+    wait(lambda: all(member.is_ready() for member in cluster.members), cluster.members)
+    assert "role" not in cluster.members[0].ask()[1]
 
 
 def test_an_unfinished_transfer_is_removed_and_the_vote_is_not(cluster: Cluster) -> None:

@@ -20,14 +20,16 @@ from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from . import disk, galera, sql, wire
-from .fence import Fence
 from .galera import Act, Decision, Member, Record, Stage, View
-from .role import Role, reported_role
 from .tables import Tables
+
+if TYPE_CHECKING:
+    from .fence import Fence
+    from .role import Role
 
 TICK = 0.5
 RETRY = 5.0
@@ -73,7 +75,7 @@ class Supervisor:
         self.refusals: dict[str, int] = {}
         self.server: Process | None = None
         self.sql, self.tables = sql.Sql(), Tables(disk.DATA, sql.SOCKET)
-        self.fence = Fence(Path(os.environ["GALERA_ROLE"]), self.sql, self._ask_roles)
+        self.fence = self._make_fence()
         self.trouble = ""
         self.prepared_at = 0.0
         self.takes_queries: bool | None = None
@@ -88,6 +90,16 @@ class Supervisor:
         self.whole_since: float | None = None
         self.alone_since = self.stage_since = self.heard_at = time.monotonic()
 
+    def _make_fence(self) -> Fence | None:
+        """Return the fence; None in a pod of an operator without it: if its container starts again while the pod waits
+        for its roll-out, it has this file, and neither that of the fence nor its variable.
+        """
+        if (directory := os.environ.get("GALERA_ROLE")) is None:
+            return None
+        from .fence import Fence  # noqa: PLC0415  (the file may be missing)
+
+        return Fence(Path(directory), self.sql, self._ask_roles)
+
     async def run(self) -> None:
         """Run until Kubernetes ends the pod."""
         loop = asyncio.get_running_loop()
@@ -100,7 +112,7 @@ class Supervisor:
         while not self.ending.is_set():
             await listener.follow()
             await self._look()
-            if self.takes_queries is not None:
+            if self.fence and self.takes_queries is not None:
                 await (self.fence.end_misplaced() if self.takes_queries else self.fence.end_refused())
             await self._decide()
             try:
@@ -194,7 +206,8 @@ class Supervisor:
                 return
             await self.sql.kill(identity for use, identity in rows if use == "idle")
             # Once another member takes clients, those that are still here have no time left for anything new.
-            await self.fence.end_misplaced(asks=True)
+            if self.fence:
+                await self.fence.end_misplaced(asks=True)
             await asyncio.sleep(TICK)
 
     async def _end(self, stop_signal: signal.Signals) -> None:
@@ -306,6 +319,8 @@ class Supervisor:
         return facts
 
     async def _ask_roles(self) -> dict[str, Role]:
+        from .role import reported_role  # noqa: PLC0415  (the file may be missing)
+
         return {name: reported_role(facts) for name, facts in (await self._ask_facts()).items()}
 
     async def _release(self) -> None:
@@ -338,8 +353,9 @@ class Supervisor:
                 why = self.tables.trouble or self.decision.why
                 state: dict[str, Any] = {"why": why, "act": self.decision.act.value, "ready": self.ready}
                 state |= {"size": self.size, "local": self.local, "encrypted": self.encrypted, **disk.volume_space()}
-                role = self.fence.role(serves=self.ready)
-                state |= {"role": role.name, "role_age": role.age}
+                if self.fence:
+                    role = self.fence.role(serves=self.ready)
+                    state |= {"role": role.name, "role_age": role.age}
                 return "200 OK", json.dumps({**galera.published(self.me), **state}, ensure_ascii=True)
             case "/alive":
                 is_silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENCE
