@@ -54,7 +54,8 @@ ALLOWED = (
     Allowance(r"secrets/ovnnetwork-remote-chassis\.data\.", "certificates of nodes outside are made anew"),
     Allowance(r"secrets/horizon-session-keys\.data\.until\b", "the key before lasts as long as its sessions"),
     Allowance(
-        r"secrets/pki-(authority\.data\.next\.|bundle\.data\.ca\.crt)|status\.conditions\.RotationReady",
+        r"secrets/pki-(authority\.data\.next\.|bundle\.data\.ca\.crt)"
+        r"|status\.conditions\.RotationReady: \['True', 'Trusting'\]",
         "an authority that is being replaced is not taken back",
     ),
 )

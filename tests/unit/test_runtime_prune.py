@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from openstack_operator.kube.pod_inputs import pod_inputs
+from openstack_operator.kube.pod_inputs import pod_inputs, pod_template
 from openstack_operator.plan import Object, Plan, Step
 from openstack_operator.runtime.cache.entries import Cached, Request, entry
 from openstack_operator.runtime.cache.store import Store
@@ -19,6 +19,7 @@ from openstack_operator.runtime.reconcile.prune import prune
 REQUEST = Request("Glance", "x", "glance")
 CATALOG = Catalog([])
 CONFIG_MAP, SERVICE = (CATALOG.of({"apiVersion": "v1", "kind": kind}) for kind in ("ConfigMap", "Service"))
+CRON_JOB = CATALOG.of({"apiVersion": "batch/v1", "kind": "CronJob"})
 DONE = {"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
 STUCK = {**DONE, "replicas": 2, "updatedReplicas": 1, "unavailableReplicas": 1}
 
@@ -43,16 +44,22 @@ class Deleting:
         """Delete it."""
 
 
-async def pruned(workload: Cached, *others: tuple[Kind, Cached], planned: Sequence[Object] = ()) -> list[str]:
+async def pruned(
+    workload: Cached,
+    *others: tuple[Kind, Cached],
+    planned: Sequence[Object] = (),
+    elsewhere: Sequence[tuple[Kind, Cached]] = (),
+) -> list[str]:
     """Return what a pass deletes whose plan has that workload, and some objects that do not exist yet."""
     children = [(DEPLOYMENT, workload), *others]
-    stores = {kind: Store(kind, lambda _: None) for kind in (DEPLOYMENT, SECRET, CONFIG_MAP, SERVICE)}
-    for kind, child in children:
+    stores = {kind: Store(kind, lambda _: None) for kind in (DEPLOYMENT, CRON_JOB, SECRET, CONFIG_MAP, SERVICE)}
+    for kind, child in (*children, *elsewhere):
         stores[kind].put(child)
     world = SimpleNamespace(stores=stores, client=Deleting(), forbidden_kinds=lambda _: (), catalog=CATALOG)  # pyright: ignore[reportUnknownLambdaType]
     plan = Plan(Step(name="API", objects=(workload.decode(), *planned)))
     changes: list[str] = []
-    await prune(cast("World", world), REQUEST, plan, children, changes)
+    recheck = await prune(cast("World", world), REQUEST, plan, children, changes)
+    assert (recheck is not None) == bool(elsewhere)
     return changes
 
 
@@ -79,6 +86,22 @@ async def test_a_secret_stays_until_those_that_may_replace_it_exist() -> None:
         "Secret/old deleted",
         "ConfigMap/old deleted",
     ]
+
+
+@pytest.mark.parametrize("kind", [DEPLOYMENT, CRON_JOB], ids=lambda kind: kind.kind)
+async def test_a_secret_stays_while_another_resource_mounts_it(kind: Kind) -> None:
+    template = {"spec": {"containers": [], "volumes": [{"secret": {"secretName": "old"}}]}}
+    spec = {"template": template} if kind is DEPLOYMENT else {"jobTemplate": {"spec": {"template": template}}}
+    neutron = made(kind, "neutron", spec=spec)
+    old = [(kind, made(kind, "old")) for kind in (SECRET, CONFIG_MAP)]
+    assert await pruned(deployment(DONE), *old, elsewhere=[(kind, neutron)]) == ["ConfigMap/old deleted"]
+
+
+def test_a_job_that_has_ended_needs_nothing() -> None:
+    job = {"kind": "Job", "spec": {"template": {"spec": {"serviceAccountName": "account"}}}}
+    assert pod_template(job) == job["spec"]["template"]
+    conditions = [{"type": "Complete", "status": "True"}]
+    assert pod_template({**job, "status": {"conditions": conditions}}) is None
 
 
 def test_inputs_of_a_pod_are_found_wherever_it_names_them() -> None:

@@ -217,3 +217,16 @@ def test_a_pod_without_room_keeps_what_names_its_node():
     metadata = {"name": "a", "namespace": "x", "uid": "u", "labels": {"openstack.k8s.io/watched": "true"}}
     live = {"metadata": metadata, "spec": {"affinity": {**affinity, "podAntiAffinity": {}}, "containers": []}}
     assert trimmed(msgspec.json.encode(live), POD).decode()["spec"] == {"affinity": affinity}
+
+
+def test_a_list_keeps_what_was_written_while_it_was_under_way() -> None:
+    store = Store(SECRET, lambda _: None)
+    for name in "abc":
+        store.put(item("x", name, 90, uid=name))
+    before = store.versions()
+    store.put(item("x", "a", 120, uid="a"))
+    store.put(item("x", "d", 121, uid="d"))
+    store.replace(None, [item("x", name, 90, uid=name) for name in "ab"], "100", before=before)
+    assert store.versions() == {("x", "a"): 120, ("x", "b"): 90, ("x", "d"): 121}
+    store.replace(None, [item("x", "a", 90, uid="a")], "100", before=store.versions())
+    assert store.versions() == {("x", "a"): 90}, "later versions from before the list are of a state that was put back"

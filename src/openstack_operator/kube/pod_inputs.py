@@ -6,9 +6,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..plan import Key, Object
+from .rollout import conditions
 
 INPUT_KINDS = frozenset({"Secret", "ConfigMap", "ServiceAccount", "PersistentVolumeClaim"})
 """Kinds of such objects."""
+
+
+def pod_template(workload: Object) -> Object | None:
+    """Return the template by which a workload makes pods; None for another object, and for a Job that has ended."""
+    spec = workload.get("spec") or {}
+    match workload["kind"]:
+        case "Deployment" | "StatefulSet" | "DaemonSet":
+            return spec.get("template")
+        case "CronJob":
+            return ((spec.get("jobTemplate") or {}).get("spec") or {}).get("template")
+        case "Job":
+            ended = {"Complete", "Failed"} & {each["type"] for each in conditions(workload).values() if _is_true(each)}
+            return None if ended else spec.get("template")
+        case _:
+            return None
+
+
+def _is_true(condition: Object) -> bool:
+    return condition.get("status") == "True"
 
 
 def pod_inputs(template: Object) -> frozenset[Key]:

@@ -50,7 +50,9 @@ REFUSED = Counter(
     ["namespace"],
 )
 EVENTS = Counter("openstack_operator_watch_events", "Changes that a watch reported.", ["kind"])
-RELISTS = Counter("openstack_operator_relists", "Repeated lists of a kind.", ["kind"])
+RELISTS = Counter(
+    "openstack_operator_relists", "Repeated lists of a kind; each is listed again after 20 to 45 minutes.", ["kind"]
+)
 LEADER = Gauge("leader_election_master_status", "1 while this replica leads.", ["name"])
 ABSENT_POLICIES = Gauge(
     "openstack_operator_absent_admission_policies",

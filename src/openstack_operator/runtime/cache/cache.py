@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import cast
 
@@ -104,10 +104,11 @@ class Cache:
     def _is_ours(self, kind: Kind, meta: Meta) -> bool:
         return kind in self.catalog.resources or self.labeled_owner(meta) is not None
 
-    def list_again(self, kinds: Collection[Kind]) -> None:
-        """List the objects of some kinds again, because an answer contradicts what is kept; once a minute at most."""
+    def list_again(self, *kinds: Kind) -> None:
+        """List our objects of some kinds again, because an answer contradicts what is kept; once a minute at most."""
+        stores = [self.stores[kind] for kind in kinds]
         for informer in self.informers:
-            if informer.store.kind in kinds:
+            if informer.store in stores:
                 informer.list_again()
 
     def check_complete(self, request: Request) -> None:
@@ -118,7 +119,7 @@ class Cache:
         refused = self.budget.refused_kinds((namespace, role.lower(), fitting(name)))
         if not refused:
             return
-        self.list_again(refused)
+        self.list_again(*refused)
         kinds = ", ".join(sorted({kind.plural for kind in refused}))
         full_names = ",".join(sorted({kind.full_name for kind in refused}))
         raise Transient(

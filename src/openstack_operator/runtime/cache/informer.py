@@ -120,6 +120,7 @@ class Informer:
         self._after = after
         self._list_requested = asyncio.Event()
         self._listed = 0.0
+        self._is_listing = False
         self._version = ""
         """Version from which the watch continues; empty asks for a new list."""
         self._latest, self._epoch = 0, 0
@@ -177,11 +178,14 @@ class Informer:
     async def _follow(self) -> NoReturn:
         kind = self.store.kind.kind
         while True:
+            self._is_listing = False
             try:
                 is_old = boottime() - self._listed > self.trusted_seconds
                 if is_old or not self._version or self._epoch != self._client.history.epoch:
                     self._list_requested.clear()
+                    self._is_listing = True
                     await self._list()
+                    self._is_listing = False
                     if self._epoch != self._client.history.epoch:
                         continue
                     self._listed = boottime()
@@ -209,15 +213,22 @@ class Informer:
                     _log.warning("cannot watch", kind=kind, error=str(error))
                 self._version, self._pause = "", max(self._pause, 5.0)
             except Transient as error:
-                # A watch breaks now and then and continues; a list that fails delays every plan.
-                log = _log.debug if self._version else _log.warning
-                log("watch broke", kind=kind, error=str(error))
+                self._note_break(error)
             except (SpecError, msgspec.MsgspecError) as error:
                 # Not an answer of this API: another program answers at its address, for now.
                 _log.warning("cannot read the answer", kind=kind, error=str(error))
                 self._version = ""
             await asyncio.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  (spreads load, guards nothing)
             self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
+    def _note_break(self, error: Transient) -> None:
+        """Log a watch that broke, as it does now and then, or a list that failed. A renewed list is put off, and the
+        watch goes on; without any list, every plan waits.
+        """
+        log = _log.debug if self._version else _log.warning
+        log("watch broke", kind=self.store.kind.kind, error=str(error))
+        if self._version and self._is_listing:
+            self._listed = max(self._listed, boottime() - self.trusted_seconds + _LIST_AGAIN)
 
     async def _until_requested(self) -> None:
         await self._list_requested.wait()
@@ -281,6 +292,7 @@ class Informer:
         metrics.RELISTS.labels(self.store.kind.kind).inc()
         listing = Listing(self.store.budget, self.store, self.namespace) if self.store.budget else None
         items: list[Cached] = []
+        before = self.store.versions()
         epoch, token, limit = self._client.history.epoch, "", PAGE
         while True:
             query = {**self._query, "limit": str(limit), **({"continue": token} if token else {})}
@@ -301,7 +313,7 @@ class Informer:
         self._version = page.metadata.resource_version
         if listing:
             listing.complete()
-        self.store.replace(self.namespace, items, self._version)
+        self.store.replace(self.namespace, items, self._version, before=before)
         self._continues(self._version, epoch)
         # Also where it does not continue what was known, it is how things are now.
         self._version = page.metadata.resource_version

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ...kube import IRREPLACEABLE, REMEMBERED, fitting
 from .. import metrics
@@ -88,10 +88,22 @@ class Store:
         self._set(key, old, None)
         self._notify(Change(self.kind, old, None, by))
 
-    def replace(self, namespace: str | None, items: Iterable[Cached], version: str = "") -> None:
-        """Take in a whole list as of a version, of one namespace or of all; report every difference."""
-        self._listed[namespace] = int(version or 0)
+    def replace(
+        self,
+        namespace: str | None,
+        items: Iterable[Cached],
+        version: str = "",
+        *,
+        before: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
+        """Take in a whole list as of a version, of one namespace or of all; report every difference. `before` has the
+        `versions` from before the request: objects that are later than the list, and new since, stay.
+        """
+        listed = self._listed[namespace] = int(version or 0)
         by_key = {(item.meta.namespace, item.meta.name): item for item in items}
+        if before is not None:
+            since = {key: item for key, item in self._objects.items() if before.get(key) != _version(item)}
+            by_key |= {key: item for key, item in since.items() if _version(item) > listed}
         for key, old in list(self._objects.items()):
             if key not in by_key and namespace in (None, key[0]):
                 self._set(key, old, None)
@@ -102,6 +114,10 @@ class Store:
             # version that was used before may stand for another content.
             if old is None or old.meta.resource_version != new.meta.resource_version or old.raw != new.raw:
                 self._take_in(key, old, new, is_listed=True)
+
+    def versions(self) -> dict[tuple[str, str], int]:
+        """Return the version of each object, by namespace and name."""
+        return {key: _version(item) for key, item in self._objects.items()}
 
     def of_namespace(self, namespace: str) -> list[Cached]:
         """Return its objects in that namespace."""

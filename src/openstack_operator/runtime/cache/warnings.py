@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -80,9 +80,16 @@ class Warnings(Store):
         if self._is_wanted(new):
             super().put(new, by=by)
 
-    def replace(self, namespace: str | None, items: Iterable[Cached], version: str = "") -> None:
+    def replace(
+        self,
+        namespace: str | None,
+        items: Iterable[Cached],
+        version: str = "",
+        *,
+        before: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
         """Take in those of a whole list."""
-        super().replace(namespace, [item for item in items if self._is_wanted(item)], version)
+        super().replace(namespace, [item for item in items if self._is_wanted(item)], version, before=before)
 
     def about(self, namespace: str, kind: str, name: str, uid: str = "") -> Sequence[Object]:
         """Return the Events about that object; without a uid, about any of that name."""

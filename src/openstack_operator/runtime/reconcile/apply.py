@@ -116,7 +116,7 @@ class Applier:
         elif child and kind is STATEFUL_SET:
             desired, remaining = nudge(child, desired, self._apply_cache.lacks_pods_since, self._steady)
             if remaining:
-                self._recheck_in(remaining)
+                self.recheck_in(remaining)
         body = self._body(kind, desired, child)
         stamp = stamp_of(body)
         body["metadata"]["annotations"] = {**body["metadata"].get("annotations", {}), APPLIED: stamp}
@@ -150,7 +150,7 @@ class Applier:
             child = await self.foreign.remove(kind, child, stamp)
             return await self._with_log(kind, child, child.decode())
         if pause := self._apply_cache.contention.pause(child.meta.uid, stamp, self._steady):
-            self._recheck_in(pause)
+            self.recheck_in(pause)
             return await self._with_log(kind, child, live)
         return None
 
@@ -165,7 +165,7 @@ class Applier:
             self.contended_objects.append((kind, child.meta.name))
         if child is None and kind is SERVICE and body["spec"].get("type", _CLUSTER_IP) != _CLUSTER_IP:
             # It was given a port, which this plan could not know.
-            self._recheck_in(0.0)
+            self.recheck_in(0.0)
         if not covers(body, new.decode()):
             self._apply_cache.note_noop(new, stamp)
         return new
@@ -208,7 +208,7 @@ class Applier:
             written = await self._world.client.apply(POD, body)
         except (Conflict, Missing):
             # Of a pod that others write to all the time no watch may tell.
-            self._recheck_in(_CONFLICTED)
+            self.recheck_in(_CONFLICTED)
             return desired
         new = trimmed(msgspec.json.encode(written), POD)
         self._world.pods.put(new, by=self._request)
@@ -222,7 +222,7 @@ class Applier:
         remaining = retry_pause(job.meta.uid, live, self._now, self._steady, self._apply_cache.failed_since)
         child, last_failure = cast("Cached | None", job), job.meta.annotations.get(LAST_FAILURE, "")
         if remaining:
-            self._recheck_in(remaining)
+            self.recheck_in(remaining)
         elif remaining is not None:
             await delete(self._world, kind, job, "Background", by=self._request)
             self.changes.append(f"{kind.kind}/{job.meta.name} deleted")
@@ -231,7 +231,8 @@ class Applier:
                 raise Transient(f"{kind.kind}/{job.meta.name} is being deleted")
         return child, annotated(desired, {LAST_FAILURE: last_failure}) if last_failure else desired
 
-    def _recheck_in(self, seconds: float) -> None:
+    def recheck_in(self, seconds: float) -> None:
+        """Look again at the resource after so many seconds at the latest."""
         self.recheck_after = seconds if self.recheck_after is None else min(self.recheck_after, seconds)
 
     async def _find_unlabeled(self, kind: Kind, desired: Object) -> Cached | None:
@@ -290,7 +291,7 @@ class Applier:
         soon anyway.
         """
         if not isinstance(error, Transient):
-            self._recheck_in(_UNWATCHED)
+            self.recheck_in(_UNWATCHED)
         return error
 
     async def _apply_body(self, kind: Kind, body: Object, child: Cached | None) -> Object:
@@ -341,10 +342,10 @@ class Applier:
         try:
             return await client.create(kind, body)
         except Conflict:
-            # The store lacks it: for a moment, or since the cluster was put back and nothing showed it.
-            self._world.list_again({kind})
             live = await client.get(kind, self._owner.meta.namespace, name)
             if live is None or entry(live, kind).meta.owner_labels == self._labels:
+                # The store lacks it: for a moment, or since the cluster was put back and nothing showed it.
+                self._world.list_again(kind)
                 raise
             controller = entry(live, kind).meta.controller
             if controller is None or controller.uid != self._owner.meta.uid:

@@ -181,7 +181,9 @@ class Reconciler:
     async def _prune(self, work: _PassContext, plan: Plan) -> Verdict | None:
         """Delete what the plan lacks, and mark what others must not delete. Return a verdict if that failed for now."""
         try:
-            await prune(self._engine.world, work.request, plan, work.children, work.applier.changes)
+            after = await prune(self._engine.world, work.request, plan, work.children, work.applier.changes)
+            if after is not None:
+                work.applier.recheck_in(after)
             await protect_volume_claims(self._engine.world, work.request)
         except Transient as error:
             return Verdict(State.RETRYING, str(error))
