@@ -98,7 +98,7 @@ async def test_a_secret_stays_while_another_resource_mounts_it(kind: Kind) -> No
 
 
 def test_a_job_that_has_ended_needs_nothing() -> None:
-    job = {"kind": "Job", "spec": {"template": {"spec": {"serviceAccountName": "account"}}}}
+    job: Object = {"kind": "Job", "spec": {"template": {"spec": {"serviceAccountName": "account"}}}}
     assert pod_template(job) == job["spec"]["template"]
     conditions = [{"type": "Complete", "status": "True"}]
     assert pod_template({**job, "status": {"conditions": conditions}}) is None
