@@ -123,11 +123,4 @@ def give_up(world: World) -> None:
     reconciler.reconcile = reconcile_once
 
 
-PLANTED = (
-    leave_objects,
-    leave_fields,
-    remember_size,
-    stop_what_is_refused,
-    name_no_field,
-    give_up,
-)
+PLANTED = (leave_objects, leave_fields, remember_size, stop_what_is_refused, name_no_field, give_up)

@@ -14,9 +14,9 @@ from ..process import gather_errors
 from .finalizers import delete, finish_deletion
 
 Child = tuple[Kind, Cached]
-ROLLED = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
-WORKLOADS = {*(kind.kind for kind in ROLLED), "CronJob", "Job"}
-RECHECK = 30.0
+_ROLLED = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+_POD_MAKERS = {*(kind.kind for kind in _ROLLED), "CronJob", "Job"}
+_RECHECK = 30.0
 """Seconds until the next look at an object that another resource needs: nothing reports the end of that."""
 
 
@@ -39,11 +39,10 @@ async def prune(
         own_uids = {child.meta.uid for _, child in visible}
         remaining = {(kind.kind, child.meta.name) for kind, child in stale}
         workloads = [each for each in visible if (each[0].handle, each[1].meta.name) in keys]
-        needed = _needed_by_own(world, workloads, remaining) | _awaiting_others(
-            world, request.namespace, plan, remaining
-        )
+        needed = _needed_by_own(world, workloads, remaining)
+        needed |= _without_replacement(world, request.namespace, plan, remaining)
         needed_elsewhere = _needed_by_others(world, request.namespace, own_uids) & (remaining - needed)
-        recheck = RECHECK if needed_elsewhere else None
+        recheck = _RECHECK if needed_elsewhere else None
         needed |= needed_elsewhere
         stale = [(kind, child) for kind, child in stale if (kind.kind, child.meta.name) not in needed]
     await gather_errors(_delete(world, request, kind, child, changes) for kind, child in stale)
@@ -68,7 +67,7 @@ def _needed_by_own(world: World, workloads: Iterable[Child], stale: set[Key]) ->
     needed: set[Key] = set()
     for kind, child in workloads:
         live = (world.stores[kind].get(child.meta.namespace, child.meta.name) or child).decode()
-        if kind in ROLLED and Rollout(live).is_running:
+        if kind in _ROLLED and Rollout(live).is_running:
             return {each for each in stale if each[0] in INPUT_KINDS}
         needed |= _inputs(live)
     return needed & stale
@@ -76,7 +75,7 @@ def _needed_by_own(world: World, workloads: Iterable[Child], stale: set[Key]) ->
 
 def _needed_by_others(world: World, namespace: str, own_uids: set[str]) -> set[Key]:
     """Return what templates of other resources' workloads name: programs mount certificates of the servers they use."""
-    kinds = [kind for kind in world.stores if kind.kind in WORKLOADS]
+    kinds = [kind for kind in world.stores if kind.kind in _POD_MAKERS]
     workloads = (each for kind in kinds for each in world.stores[kind].of_namespace(namespace))
     return {each for workload in workloads if workload.meta.uid not in own_uids for each in _inputs(workload.decode())}
 
@@ -86,7 +85,7 @@ def _inputs(workload: Object) -> frozenset[Key]:
     return pod_inputs(template) if template else frozenset()
 
 
-def _awaiting_others(world: World, namespace: str, plan: Plan, stale: set[Key]) -> set[Key]:
+def _without_replacement(world: World, namespace: str, plan: Plan, stale: set[Key]) -> set[Key]:
     """Return those of the stale objects of whose kind the plan has an object that does not exist."""
     kinds = {
         obj["kind"]
