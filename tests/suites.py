@@ -150,7 +150,9 @@ def run(name: str, command: Sequence[str], ledger: Path = LEDGER) -> int:
         status = status or 1
     minutes = f"{(time.monotonic() - started) / 60:.0f}"
     figures = {outcome: str(counts.get(outcome, 0)) if counts else UNKNOWN for outcome in _OUTCOMES}
-    _write(ledger, replace(began, minutes=minutes, note=note, **figures), began)
+    # With a note it did not come to its end, so some of its tests may not have begun.
+    ended = replace(began, minutes=minutes, extent=PART if note else extent, note=note, **figures)
+    _write(ledger, ended, began)
     if ledger == LEDGER:
         from tests import evidence_page  # noqa: PLC0415  (which imports this module)
 

@@ -74,6 +74,15 @@ def test_a_suite_that_was_killed_is_told_from_one_that_failed(ledger: Path) -> N
     assert [run.note for run in lines(ledger)] == [f"{INTERRUPTED} by SIGKILL"]
 
 
+@pytest.mark.parametrize(("status", "extent"), [(0, WHOLE), (1, WHOLE), (2, PART)])
+def test_a_suite_that_pytest_interrupted_counts_as_a_part(
+    ledger: Path, monkeypatch: pytest.MonkeyPatch, status: int, extent: str
+) -> None:
+    monkeypatch.setattr(suites, "extent_of", lambda *_: WHOLE)
+    suites.run("e2e", ["sh", "-c", f"exit {status}"], ledger)
+    assert [run.extent for run in lines(ledger)] == [extent]
+
+
 @pytest.mark.seconds
 def test_pytest_counts_its_tests(ledger: Path, tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
