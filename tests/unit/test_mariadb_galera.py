@@ -415,6 +415,30 @@ def test_a_component_is_not_whole_while_another_member_is_ahead() -> None:
     assert not galera.is_whole(me, [me, *others, replace(ahead, view=None)])
 
 
+@pytest.mark.parametrize("waited", [1, 11, RECOVERY + 1])
+def test_a_member_that_starts_again_keeps_what_it_alone_has(waited: float) -> None:
+    """It acknowledged a transaction in the moment when all were cut off from each other, and was killed."""
+    killed, *others = crashed(8, 7, 7).values()
+    running = [replace(m, stage=Stage.SERVING, status=NON_PRIMARY) for m in others]
+    world = {m.name: m for m in (killed, *running)}
+    decisions = settle(world, formed(), waited=waited)
+    assert decisions[killed.name].act is Act.WAIT
+    expected = Act.RESTART if waited > galera.HEALING else Act.STAY
+    assert {decisions[m.name].act for m in running} == {expected}
+    # Once they have ended, all members start from what is on their disks, and the last transaction counts.
+    stopped = {m.name: replace(m, stage=Stage.WAITING, status="") for m in world.values()}
+    acts = [decision.act for decision in settle(stopped, formed(), waited=waited).values()]
+    assert acts == ([Act.START] * 3 if waited <= RECOVERY else [Act.BOOTSTRAP, Act.WAIT, Act.WAIT])
+
+
+def test_running_members_take_back_one_that_is_not_ahead() -> None:
+    for killed, *others in (crashed(7, 7, 7).values(), crashed(7, 7, 8).values()):
+        running = [replace(m, stage=Stage.SERVING, status=NON_PRIMARY) for m in others]
+        world = {m.name: m for m in (killed, *running)}
+        acts = [decision.act for decision in settle(world, formed(), waited=1).values()]
+        assert acts == [Act.START, Act.STAY, Act.STAY]
+
+
 def test_published_facts_of_a_member_are_read_back() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-1"], vote="x", ballot=3, stage=Stage.SERVING, status=PRIMARY)
     assert galera.member(galera.published(me)) == me

@@ -299,11 +299,15 @@ def _keep_vote(me: Member, peers: Mapping[str, Member], choice: Choice) -> Decis
 
 
 def is_whole(me: Member, members: Sequence[Member]) -> bool:
-    """Return True if every member of the primary component `me` was last part of answers, and none is ahead of them."""
+    """Return True if every member of the primary component `me` was last part of answers, and Galera will form it again
+    with the last transaction that any of them has.
+    """
     if me.view is None or me.stage is Stage.PREPARING:
         return False
     holders = [m for m in members if m.view and m.view.id == me.view.id and m.stage is not Stage.PREPARING]
-    is_ahead = max(m.seqno for m in members) > max(m.seqno for m in holders)
+    # Galera goes on from members that ran all the time, and makes one that started again give up what it has beyond.
+    leaders = [m for m in holders if m.stage is Stage.SERVING] or holders
+    is_ahead = max(m.seqno for m in members) > max(m.seqno for m in leaders)
     return not is_ahead and len(holders) == len(me.view.members)
 
 
