@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import configparser
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -328,3 +330,62 @@ def test_no_group_of_options_makes_members_speak_in_plain_text_again() -> None:
     for option in ("socket.ssl=no", "gcache.size=1G; socket.dynamic=yes"):
         with pytest.raises(SpecError, match=r"spec.config.mysqld.wsrep_provider_options: the operator sets socket.ssl"):
             my_cnf({"mysqld": {"wsrep_provider_options": option}}, clustered=True, encrypted=True, peer_tls=TLS_ONLY)
+
+
+def conf(objects: Mapping[tuple[str, str], Object]) -> dict[str, str]:
+    """Options of a server."""
+    text = kube.secret_data(objects["Secret", "mariadb-config"])["99-openstack.cnf"]
+    return dict(re.findall(r"^(\S+) = (.*)$", text, re.MULTILINE))
+
+
+def without_log(release: Release, spec: Mapping[str, Any]) -> dict[tuple[str, str], Object]:
+    """Objects of a server that an operator without binary logs made."""
+    return planned(release, {**spec, "binaryLog": {"enabled": False}})
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_a_new_server_writes_a_binary_log(release: Release, replicas: int) -> None:
+    new = planned(release, {"replicas": replicas})
+    options = conf(new)
+    assert options["log_bin"] == "binlog"
+    assert options["sync_binlog"] == "1"
+    assert options["binlog_expire_logs_seconds"] == str(2 * 24 * 3600)
+    assert ("wsrep_gtid_mode" in options) == (replicas > 1)
+    assert (
+        planned(release, {"replicas": replicas}, children=new)["Secret", "mariadb-config"]
+        == new["Secret", "mariadb-config"]
+    )
+
+
+def test_a_server_without_a_binary_log_gets_one_only_on_order(release: Release) -> None:
+    old = without_log(release, {})
+    assert conf(planned(release, children=old)) == conf(old)
+    assert "log_bin" not in conf(old)
+    ordered = planned(release, {"binaryLog": {"enabled": True, "keepFor": "5d"}}, children=old)
+    assert conf(ordered)["binlog_expire_logs_seconds"] == str(5 * 24 * 3600)
+    # From then on the field may be unset again.
+    assert "log_bin" in conf(planned(release, children=ordered))
+
+
+def test_a_binary_log_can_be_turned_off(release: Release) -> None:
+    new = planned(release)
+    off = planned(release, {"binaryLog": {"enabled": False}}, children=new)
+    assert "log_bin" not in conf(off)
+    assert "log_bin" not in conf(planned(release, children=off))
+
+
+@pytest.mark.parametrize("option", ["log_bin", "log-bin", "skip-log-bin", "sync_binlog"])
+def test_a_binary_log_of_the_user_stays_theirs(release: Release, option: str) -> None:
+    config = {"mysqld": {option: "1"}}
+    assert "server_id" not in conf(planned(release, {"config": config}))
+    with pytest.raises(SpecError, match=option.replace("-", "_")):
+        planned(release, {"config": config, "binaryLog": {"enabled": True}})
+
+
+def test_servers_of_different_clouds_have_different_numbers(release: Release) -> None:
+    numbers = {
+        conf({key(obj): obj for obj in plan(context(MARIADB, release=release, namespace=name)).objects})["server_id"]
+        for name in ("one", "two")
+    }
+    assert len(numbers) == 2
+    assert all(1 < int(number) < 2**32 for number in numbers)

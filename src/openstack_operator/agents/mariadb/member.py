@@ -41,6 +41,7 @@ FAREWELL = 25.0
 ACCOUNTS = Path("/run/mysqld/accounts.sql")
 
 LOCAL_ACCOUNT = """\
+SET SESSION sql_log_bin = 0;
 CREATE USER IF NOT EXISTS mysql@localhost IDENTIFIED VIA unix_socket;
 GRANT ALL PRIVILEGES ON *.* TO mysql@localhost;
 """

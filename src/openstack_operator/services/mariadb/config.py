@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from ... import oslo
@@ -67,6 +69,31 @@ GALERA = {
     "innodb_flush_log_at_trx_commit": 1,
 }
 
+BINARY_LOG_DEFAULTS: Sections = {
+    "mysqld": {
+        "max_binlog_size": "64M",
+        # MariaDB older than 11.4 knows neither of these two, and needs no replica to remove old files.
+        "loose_max_binlog_total_size": "1G",
+        "loose_slave_connections_needed_for_purge": 0,
+    }
+}
+
+BINARY_LOG = {
+    "log_bin": "binlog",
+    "log_slave_updates": True,
+    # What was acknowledged is in the log after a power cut, and nobody reads what is not.
+    "sync_binlog": 1,
+}
+
+GALERA_BINARY_LOG = {
+    # A change has the same GTID on each member.
+    "wsrep_gtid_mode": True,
+    # After a crash of all members MariaDB goes on in this domain, whatever the option says.
+    "wsrep_gtid_domain_id": 0,
+    # A change that a member makes for itself would have a GTID that is another change elsewhere.
+    "wsrep_mode": "DISALLOW_LOCAL_GTID",
+}
+
 TLS = "/etc/mysql/tls"
 """Folder of the certificate, its key and the authorities."""
 _TLS_OPTIONS: dict[str, Any] = {"ssl_ca": f"{TLS}/ca.crt", "ssl_cert": f"{TLS}/tls.crt", "ssl_key": f"{TLS}/tls.key"}
@@ -123,8 +150,42 @@ def pool_size(user: Sections) -> Any:
     return sizes[-1] if sizes else None
 
 
+@dataclass(frozen=True)
+class BinaryLog:
+    """Binary log of a server."""
+
+    server_id: int
+    """Part of each GTID."""
+    lifetime: timedelta
+    """Age at which files of it are removed."""
+
+    def options(self, *, clustered: bool) -> dict[str, Any]:
+        """Return options that the operator sets."""
+        options = {
+            **BINARY_LOG,
+            "server_id": self.server_id,
+            "binlog_expire_logs_seconds": int(self.lifetime.total_seconds()),
+        }
+        return {**options, **GALERA_BINARY_LOG} if clustered else options
+
+
+def sets_binary_log(user: Sections) -> bool:
+    """Return True if a user's options decide about the binary log."""
+    try:
+        merge_groups({}, user, dict.fromkeys(BINARY_LOG))
+    except SpecError:
+        return True
+    return False
+
+
 def my_cnf(
-    user: Sections, *, clustered: bool = False, encrypted: bool = False, required: bool = False, peer_tls: str = ""
+    user: Sections,
+    *,
+    clustered: bool = False,
+    encrypted: bool = False,
+    required: bool = False,
+    peer_tls: str = "",
+    binary_log: BinaryLog | None = None,
 ) -> str:
     """Return the file mariadbd reads; `peer_tls` are the options by which members encrypt what they send each other.
     Raises SpecError if the user sets a fixed option, in any of the server's groups.
@@ -132,10 +193,14 @@ def my_cnf(
     # What comes through the server's socket counts as secure.
     enforcement = {"require_secure_transport": "ON"} if required else {}
     server = {**FIXED_OPTIONS, **(_TLS_OPTIONS if encrypted else {}), **enforcement}
+    defaults = DEFAULTS
+    if binary_log:
+        server |= binary_log.options(clustered=clustered)
+        defaults = oslo.merge(defaults, BINARY_LOG_DEFAULTS)
     if not clustered:
-        return oslo.render(merge_groups(DEFAULTS, user, server))
+        return oslo.render(merge_groups(defaults, user, server))
     merge_groups({}, user, _PER_MEMBER)
-    defaults = oslo.merge(DEFAULTS, GALERA_DEFAULTS)
+    defaults = oslo.merge(defaults, GALERA_DEFAULTS)
     fixed_options = {**server, **GALERA}
     merged = merge_groups(defaults, user, fixed_options)
     if not peer_tls:

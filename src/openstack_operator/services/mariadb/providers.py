@@ -9,6 +9,7 @@ from ... import kube, parts
 from ...parts import delegate
 from ...parts.connect.remote import MARIADB, MARIADB_KINDS, WATCHED_BY_MARIADB, labeled
 from ...plan import Context, IgnoredFields, Kind, Plan, SpecError, Step
+from .binary_log import binary_log
 from .config import PORT, provided_cnf
 from .model import MariaDBSpec
 
@@ -120,4 +121,9 @@ def provided(ctx: Context[MariaDBSpec]) -> Plan | None:
 def ignored(ctx: Context[MariaDBSpec], plan: Plan) -> IgnoredFields:
     """Return the fields that the provider leaves without effect."""
     monitors = f"{OPERATOR} has its own monitors; see `metrics` of its MariaDB"
-    return delegate.ignored_elsewhere(ctx) | delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors)
+    log = f"{OPERATOR} runs the server; set log_bin in config"
+    delegated = delegate.ignored_when_delegated(plan, OPERATOR, KIND, monitoring=monitors, binaryLog=log)
+    elsewhere = delegate.ignored_elsewhere(ctx)
+    if delegated or elsewhere or binary_log(ctx):
+        return delegated | elsewhere
+    return {"binaryLog.keepFor": "the server has no binary log; set binaryLog.enabled"}

@@ -10,6 +10,7 @@ from ... import agents, kube, parts
 from ...parts.members import volume
 from ...plan import Context, Plan, Step, UnsupportedError
 from . import exporter, roles
+from .binary_log import ANNOTATION, binary_log
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .galera import REPLICATION, Galera, container, files, observed
 from .model import MariaDBSpec
@@ -87,6 +88,7 @@ def _config(ctx: Context[MariaDBSpec], certificate: parts.Certified, galera: Gal
         encrypted=bool(certificate),
         required=certificate.required,
         peer_tls=peer_tls,
+        binary_log=binary_log(ctx),
     )
     program = files() if galera else {}
     return parts.written(ctx, {"99-openstack.cnf": options, **program}, directory="/etc/mysql/mariadb.conf.d")
@@ -133,7 +135,14 @@ def _server(
     main = _with_programs(main, ctx, certificate, is_single=galera is None)
     sidecars = [exporter.exporter(ctx, certificate)] if exporter.has_exporter(ctx) else []
     # It writes what it holds in memory before it ends; killed, it would have to recover.
-    template = cluster.template(main, *sidecars, config=conf, grace=120, watched=galera is not None)
+    template = cluster.template(
+        main,
+        *sidecars,
+        config=conf,
+        annotations={ANNOTATION: "true"} if binary_log(ctx) else {},
+        grace=120,
+        watched=galera is not None,
+    )
     server = cluster.step(
         template,
         ports={"mysql": PORT, **(REPLICATION if galera else {})},
