@@ -73,7 +73,7 @@ OBEYED = {
 """Kinds that run what nova-compute, ovn-controller or the metadata agent take orders or answers from."""
 GIVES_NO_ORDERS: dict[str, str] = {
     "number, size or time of what the release and the operator choose": """
-        cpu cpuUtilization fernet credentialKeys keep kekGeneration maxActiveKeys maxConnections maxHeaderSize
+        cpu cpuUtilization fernet credentialKeys keep keepFor kekGeneration maxActiveKeys maxConnections maxHeaderSize
         maxReplicas maxUnavailable memory memoryMB minReplicas pauseAfterFailure processes replicas rotationSchedule
         schedule size storageSize timeout quotas vniRanges""",
     "place of pods that are not root on nodes, or the order in which nodes get a change": """
