@@ -33,7 +33,10 @@ class ApiServer:
         server = components.apiserver(self._plane, build.binary("kubernetes", "kube-apiserver"))
         for command in (etcd, [*server, "--endpoint-reconciler-type=none"]):
             with (self._home / f"{Path(command[0]).name}.log").open("ab") as log:
-                self._processes.append(subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True))
+                process = subprocess.Popen(
+                    command, stdout=log, stderr=log, start_new_session=True, env=apiserver.environment()
+                )
+            self._processes.append(process)
         apiserver._wait(self._plane, self._processes[-1], self._home / "kube-apiserver.log")  # pyright: ignore[reportPrivateUsage]
 
     def stop(self) -> None:
@@ -44,11 +47,13 @@ class ApiServer:
             process.wait()
 
     def save(self) -> None:
-        """Takes a snapshot of what etcd has, while both are stopped for a moment."""
-        self.stop()
+        """Takes a snapshot of what etcd has, as if it were killed at this moment: it is frozen meanwhile."""
+        etcd = self._processes[0]
+        etcd.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, etcd.pid, os.WSTOPPED)
         shutil.rmtree(self._snapshot, ignore_errors=True)
         shutil.copytree(self._etcd, self._snapshot)
-        self.start()
+        etcd.send_signal(signal.SIGCONT)
 
     def put_back(self) -> None:
         """Begins again with the snapshot."""

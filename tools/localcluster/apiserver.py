@@ -82,6 +82,11 @@ def ready(url: str, authority: Path) -> bool:
         return False
 
 
+def environment() -> dict[str, str]:
+    """Return the environment of the processes of a control plane."""
+    return {**os.environ, **_RARELY}
+
+
 def ending_with_us(command: Sequence[str]) -> list[str]:
     """Return a command whose process the kernel kills when the thread that starts it ends, however it ends: a test run
     that is killed leaves no servers behind.
@@ -106,7 +111,7 @@ def _processes(home: Path) -> Generator[Callable[[str, list[str]], subprocess.Po
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env={**os.environ, **_RARELY},
+                env=environment(),
             )
         started.append(process)
         return process
