@@ -23,6 +23,7 @@ from openstack_operator.plan import Transient
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import NAMESPACE, Kind
+from tests.shared_results import SharedResults
 from tools.localcluster import apiserver, build
 
 from . import external_definitions, toy
@@ -91,28 +92,34 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
 
 
 @pytest.fixture(scope="package")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    try:
-        build.binary("kubernetes", "kube-apiserver")
-    except build.BuildError as error:
-        pytest.skip(str(error))
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory, established: Path) -> Iterator[Path]:
     # Only what collects garbage: the controllers of workloads would argue with the simulator.
     chosen = "garbage-collector-controller,namespace-controller"
     directory = tmp_path_factory.mktemp("cluster")
-    shutil.copytree(_data(tmp_path_factory), directory / "etcd")
+    shutil.copytree(established, directory / "etcd")
     with apiserver.api_server(directory, controllers=chosen) as path:
         os.environ["KUBECONFIG"] = str(path)
         yield path
         del os.environ["KUBECONFIG"]
 
 
-def _data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the data of an etcd in which all definitions are established: that takes an API server 45 s of CPU, and
-    one that finds them there 5 s.
+@pytest.fixture(scope="session")
+def established(tmp_path_factory: pytest.TempPathFactory, shared_results: SharedResults) -> Path:
+    """The data of an etcd in which all definitions are established: that takes an API server 45 s of CPU, and one that
+    finds them there 5 s.
     """
+    try:
+        build.binary("kubernetes", "kube-apiserver")
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    # They take three seconds of CPU, which each process would spend again.
+    definitions = shared_results("definitions", _definitions)
+    return etcd_data(tmp_path_factory, ["applied", definitions], lambda path: _prepare(path, definitions))
+
+
+def _definitions() -> list[dict[str, Any]]:
     ours = [api.crd(resource) for resource in (*toy.RESOURCES, *RESOURCES)]
-    definitions = [*ours, *external_definitions.definitions()]
-    return etcd_data(tmp_path_factory, definitions, lambda path: _prepare(path, definitions))
+    return [*ours, *external_definitions.definitions()]
 
 
 def _prepare(kubeconfig: Path, definitions: list[dict[str, Any]]) -> None:
@@ -133,7 +140,7 @@ async def install(definitions: Iterable[dict[str, Any]]) -> None:
         async def created() -> bool:
             # On a busy machine it may take longer than a request may.
             with contextlib.suppress(Transient):
-                return bool(await client.get(CRD, None, name) or await client.create(CRD, definition))
+                return bool(await client.apply(CRD, definition))
             return False
 
         async def served() -> bool:
@@ -158,7 +165,3 @@ async def cluster(kubeconfig: Path) -> AsyncIterator[Cluster]:
     )
     yield Cluster(client, name)
     await client.close()
-    # So that what a killed operator left is found here, where it is expected, and not in another test.
-    gc.collect()
-    # What is left of a killed connection is found here, where it is expected, and not during another test.
-    gc.collect()

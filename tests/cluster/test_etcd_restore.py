@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, NAMESPACE, SECRET, Kind
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.placement.model import PLACEMENT
-from tools.localcluster import build
 
-from .conftest import _data  # pyright: ignore[reportPrivateUsage]
 from .harness import Cluster, eventually
 from .restorable_api_server import ApiServer, restorable_api_server
 from .test_controlplane import SMALL, operator
@@ -26,12 +24,8 @@ _FUTURE = 200
 
 
 @pytest.fixture
-def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    try:
-        build.binary("kubernetes", "kube-apiserver")
-    except build.BuildError as error:
-        pytest.skip(str(error))
-    with restorable_api_server(tmp_path_factory.mktemp("restore"), _data(tmp_path_factory)) as server:
+def server(tmp_path: Path, established: Path) -> Iterator[ApiServer]:
+    with restorable_api_server(tmp_path, established) as server:
         yield server
 
 
