@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,14 @@ class Rest:
     def close(self) -> None:
         self._http.close()
 
+    def in_new_namespace(self, name: str) -> Rest:
+        """Return the same connection in a namespace that is made for it."""
+        status, answer = self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        assert status == HTTPStatus.CREATED, answer
+        there = copy(self)
+        there.namespace = name
+        return there
+
     def create(self, obj: Object, *, dry: bool = True) -> tuple[int, Object]:
         """Asks for a new object."""
         return self._ask("POST", kind_of(obj).path(self.namespace), obj, dry=dry)
@@ -80,6 +89,12 @@ class Rest:
         # The field manager of the project's own client, for whoever else brought a definition.
         manager: dict[str, str] = {"fieldManager": FIELD_MANAGER, "force": "true"}
         return self._ask("PATCH", path, obj, "application/apply-patch+yaml", query=manager)
+
+    def version(self, obj: Object) -> str:
+        """Return the version of an object that is there, empty for one that is not."""
+        kind = kind_of(obj)
+        path = kind.path(None if kind in MORE else self.namespace, obj["metadata"]["name"])
+        return self._ask("GET", path)[1].get("metadata", {}).get("resourceVersion", "")
 
     def delete(self, obj: Object) -> int:
         """Delete an object."""
