@@ -507,3 +507,31 @@ def test_a_member_remembers_its_vote_and_its_last_order(tmp_path: Path, monkeypa
     assert disk.recall(replace(me, vote="c")) == me, "the disk counts"
     (tmp_path / "member.json").write_text("{", encoding="utf-8")
     assert disk.recall(galera.Member("a")) == galera.Member("a")
+
+
+def with_data(name: str, seqno: int, *origins: str) -> galera.Member:
+    return galera.Member(name, data=True, uuid=HISTORY, seqno=seqno, origins=origins)
+
+
+def test_a_start_without_a_member_makes_strays_of_what_is_later() -> None:
+    starter = disk.with_origin(with_data("a", 9))
+    for seqno, is_stray in ((8, False), (9, False), (10, True)):
+        assert disk.strays(with_data("b", seqno), [starter]) is is_stray
+        assert not disk.strays(replace(with_data("b", seqno), data=False), [starter]), "an empty disk has none"
+    # It was part of that start, or came back since.
+    assert not disk.strays(with_data("b", 10, *starter.origins), [starter])
+    assert disk.strays(with_data("b", 10, "9@00000000"), [starter]), "another start from the same point"
+    # The one that started the cluster may be away by then.
+    heard_of_it = with_data("c", 30, *disk.merged_origins(with_data("c", 9), [starter]))
+    assert disk.strays(with_data("b", 10), [heard_of_it])
+    assert not disk.strays(with_data("b", 10), [with_data("c", 30)]), "a member of an earlier version knows of none"
+
+
+def test_a_member_remembers_the_latest_starts() -> None:
+    me = with_data("a", -1)
+    for seqno in range(disk.ORIGINS + 5):
+        me = disk.with_origin(replace(me, seqno=seqno))
+    assert [origin.partition("@")[0] for origin in me.origins] == [str(n) for n in range(5, disk.ORIGINS + 5)]
+    assert len(set(me.origins)) == disk.ORIGINS
+    assert galera.member(galera.published(me)) == me
+    assert disk.merged_origins(with_data("b", 3, "1@00000000"), [me])[-1] == me.origins[-1]

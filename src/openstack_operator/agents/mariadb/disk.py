@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,10 @@ from .galera import ORDER_KEY, SST_CONF, Member, Record, View
 
 DATA = Path("/var/lib/mysql")
 MEMORY = DATA / "member.json"
-"""State that a member must not forget when its pod ends: its vote, and which orders it knows to be carried out."""
+"""State that a member must not forget when its pod ends: its vote, which orders it knows to be carried out, and which
+starts of the cluster it was part of."""
+ORIGINS = 20
+"""Starts that a member remembers, and tells the others."""
 
 
 def grastate() -> dict[str, str]:
@@ -88,6 +93,30 @@ def allow_bootstrap() -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def with_origin(me: Member) -> Member:
+    """Return `me` with the start of a cluster from its data, which the others read once they have joined."""
+    return replace(me, origins=(*me.origins, f"{me.seqno}@{secrets.token_hex(4)}")[-ORIGINS:])
+
+
+def merged_origins(me: Member, peers: Iterable[Member]) -> tuple[str, ...]:
+    """Return the starts of the cluster that a member, or one of its peers, knows."""
+    return tuple(dict.fromkeys((*me.origins, *(each for peer in peers for each in peer.origins))))[-ORIGINS:]
+
+
+def strays(me: Member, peers: Iterable[Member]) -> bool:
+    """Return True if the data of `me` have transactions that the cluster of its peers may have others for: it was
+    started without `me` from a point before them. Galera would send what came later, and leave these as they are.
+    """
+    unknown = set(merged_origins(me, peers)) - set(me.origins)
+    return me.data and any(me.seqno > int(origin.partition("@")[0]) for origin in unknown)
+
+
+def forget_position() -> None:
+    """Remove what Galera knows of the data, so that they are replaced by those of another member."""
+    for name in ("grastate.dat", "gvwstate.dat"):
+        (DATA / name).unlink(missing_ok=True)
+
+
 def recall(me: Member) -> Member:
     """Return `me` with what it must not have forgotten."""
     try:
@@ -95,7 +124,7 @@ def recall(me: Member) -> Member:
     except (OSError, ValueError):
         return me
     votes = {name: memory[name] for name in ("vote", "vote_mark", "ballot") if name in memory}
-    return replace(me, **votes, last_order=memory.get(ORDER_KEY, ""))
+    return replace(me, **votes, last_order=memory.get(ORDER_KEY, ""), origins=tuple(memory.get("origins", ())))
 
 
 def memorize(me: Member) -> None:
@@ -103,7 +132,7 @@ def memorize(me: Member) -> None:
     new = MEMORY.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         votes = {"vote": me.vote, "vote_mark": me.vote_mark, "ballot": me.ballot}
-        json.dump({**votes, ORDER_KEY: me.last_order}, file)
+        json.dump({**votes, ORDER_KEY: me.last_order, "origins": me.origins}, file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(MEMORY)

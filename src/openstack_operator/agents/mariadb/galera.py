@@ -24,7 +24,7 @@ SST_CONF = "sst.cnf"
 """File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
 script that copies all data to another member.
 """
-_VERSION = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+_VERSION, _ORIGIN = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}"), re.compile(r"-?[0-9]{1,18}@[0-9a-f]{8}")
 _VERSIONS = frozenset({"version", "tables"})
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
@@ -120,6 +120,8 @@ class Member:
     """Major version of its server's program; empty for a member that does not say it."""
     tables: str = ""
     """Major version that its system tables are of, empty if nothing says it."""
+    origins: tuple[str, ...] = ()
+    """Starts of the cluster from one member's data that it knows: `<last transaction then>@<random word>`."""
 
     @property
     def is_unbound(self) -> bool:
@@ -381,6 +383,7 @@ def member(facts: Mapping[str, Any]) -> Member:
         values = {name: facts[name] for name in names & set(facts)}
         # They become the text of a condition.
         values |= {name: "" for name in _VERSIONS & set(values) if not _is_version(values[name])}
+        values["origins"] = tuple(each for each in facts.get("origins", ()) if _ORIGIN.fullmatch(each))
         return Member(**values, last_order=order, stage=stage, view=view)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error

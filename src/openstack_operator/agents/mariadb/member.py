@@ -86,6 +86,8 @@ class Supervisor:
         self.local, self.encrypted = "", False
         self.ending = asyncio.Event()
         self.start_position: str | None = None
+        self.origins: tuple[str, ...] = ()
+        """Starts of the cluster that it is part of once it serves."""
         self.view_at_start: View | None = None
         self.desynced_since: float | None = None
         self.whole_since: float | None = None
@@ -109,6 +111,7 @@ class Supervisor:
         await asyncio.start_server(self._answer, port=galera.PORT)
         listener = wire.Listener(self._answer)
         self.me = disk.recall(self.me)
+        self.origins = self.me.origins
         await self.tables.find_version()
         while not self.ending.is_set():
             await listener.follow()
@@ -129,8 +132,8 @@ class Supervisor:
         if self.me.status == galera.PRIMARY:
             self.peers = {}
             self.alone_since, self.whole_since = time.monotonic(), None
-            if (self.me.vote, self.me.last_order) != ("", record.token):
-                self.me = replace(self.me, vote="", vote_mark="", last_order=record.token)
+            if (self.me.vote, self.me.last_order, self.me.origins) != ("", record.token, self.origins):
+                self.me = replace(self.me, vote="", vote_mark="", last_order=record.token, origins=self.origins)
                 disk.memorize(self.me)
         else:
             self.peers = await self._ask_peers()
@@ -173,9 +176,17 @@ class Supervisor:
             disk.memorize(self.me)
         match decision.act:
             case Act.START:
+                if disk.strays(self.me, self.peers.values()):
+                    say("takes all data from the others: they started without what it has last")
+                    disk.forget_position()
+                    self.start_position = None
+                self.origins = disk.merged_origins(self.me, self.peers.values())
                 await self._start(["mariadbd"], record)
             case Act.BOOTSTRAP | Act.INITIALIZE:
                 command = ["mariadbd"] if decision.act is Act.BOOTSTRAP else self.command
+                self.me = disk.with_origin(self.me)
+                self.origins = self.me.origins
+                disk.memorize(self.me)
                 ACCOUNTS.write_text(LOCAL_ACCOUNT, encoding="utf-8")
                 disk.allow_bootstrap()
                 await self._start(command, record, f"--init-file={ACCOUNTS}", "--wsrep-new-cluster", leads=True)

@@ -1,4 +1,4 @@
-"""Members of a real Galera cluster give each change the same identifier, and lose none of their binary logs."""
+"""Members of a real Galera cluster have the same data, and one identifier for each change, after faults and orders."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from openstack_operator.plan import Release
-from tests.unit.galera_cluster import GaleraCluster, Node, galera_cluster
+from tests.unit.galera_cluster import GaleraCluster, Node, galera_cluster, serves
+from tests.unit.polling import until
 
 pytestmark = pytest.mark.seconds
 
@@ -119,3 +120,34 @@ def test_a_member_refuses_changes_that_it_alone_would_have(cluster: GaleraCluste
             cluster.nodes[0], "CREATE TABLE log.local (number INT) ENGINE=MyISAM", "INSERT INTO log.local VALUES (1)"
         )
     execute(cluster.nodes[0], "DROP TABLE log.local")
+
+
+def test_a_member_that_was_left_behind_gives_up_what_it_alone_has(cluster: GaleraCluster) -> None:
+    """Its number of the last transaction is one that the others have by then, for another transaction."""
+    starter, second, ahead = cluster.nodes
+    for node in (starter, second):
+        node.end()
+        node.await_end()
+    insert(ahead)
+    ahead.close()
+    for node in cluster.nodes:
+        order(node, starter)
+    for node in (starter, second):
+        node.start()
+    until("two members to serve", lambda: serves(starter, 2) and serves(second, 2))
+    for _ in range(3):
+        insert(starter)
+    ahead.start()
+    cluster.await_ready()
+    for node in cluster.nodes:
+        insert(node)
+    contents = [
+        (position(node), execute(node, "SELECT number FROM log.numbers ORDER BY number")) for node in cluster.nodes
+    ]
+    assert contents[0] == contents[1] == contents[2]
+
+
+def order(node: Node, starter: Node) -> None:
+    """Tell a member which one is to start the cluster, as the record has it."""
+    for name, text in (("force", starter.name), ("token", "order")):
+        node.write(f"{node.env['GALERA_RECORD']}/{name}", text)
