@@ -516,15 +516,15 @@ def with_data(name: str, seqno: int, *origins: str) -> galera.Member:
 def test_a_start_without_a_member_makes_strays_of_what_is_later() -> None:
     starter = disk.with_origin(with_data("a", 9))
     for seqno, is_stray in ((8, False), (9, False), (10, True)):
-        assert disk.strays(with_data("b", seqno), [starter]) is is_stray
-        assert not disk.strays(replace(with_data("b", seqno), data=False), [starter]), "an empty disk has none"
+        assert with_data("b", seqno).strays_from([starter]) is is_stray
+        assert not replace(with_data("b", seqno), data=False).strays_from([starter]), "an empty disk has none"
     # It was part of that start, or came back since.
-    assert not disk.strays(with_data("b", 10, *starter.origins), [starter])
-    assert disk.strays(with_data("b", 10, "9@00000000"), [starter]), "another start from the same point"
+    assert not with_data("b", 10, *starter.origins).strays_from([starter])
+    assert with_data("b", 10, "9@00000000").strays_from([starter]), "another start from the same point"
     # The one that started the cluster may be away by then.
     heard_of_it = with_data("c", 30, *disk.merged_origins(with_data("c", 9), [starter]))
-    assert disk.strays(with_data("b", 10), [heard_of_it])
-    assert not disk.strays(with_data("b", 10), [with_data("c", 30)]), "a member of an earlier version knows of none"
+    assert with_data("b", 10).strays_from([heard_of_it])
+    assert not with_data("b", 10).strays_from([with_data("c", 30)]), "a member of an earlier version knows of none"
 
 
 def test_a_member_remembers_the_latest_starts() -> None:

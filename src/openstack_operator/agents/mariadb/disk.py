@@ -103,14 +103,6 @@ def merged_origins(me: Member, peers: Iterable[Member]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*me.origins, *(each for peer in peers for each in peer.origins))))[-ORIGINS:]
 
 
-def strays(me: Member, peers: Iterable[Member]) -> bool:
-    """Return True if the data of `me` have transactions that the cluster of its peers may have others for: it was
-    started without `me` from a point before them. Galera would send what came later, and leave these as they are.
-    """
-    unknown = set(merged_origins(me, peers)) - set(me.origins)
-    return me.data and any(me.seqno > int(origin.partition("@")[0]) for origin in unknown)
-
-
 def forget_position() -> None:
     """Remove what Galera knows of the data, so that they are replaced by those of another member."""
     for name in ("grastate.dat", "gvwstate.dat"):

@@ -4,8 +4,8 @@ Every member decides for itself, and the operator concludes the same from the sa
 too, with nothing but Python's own library.
 
 The foundation: Galera itself forms a primary component from a majority of the last one, or again from all of the
-last one (`pc.recovery`), so a plain start is always safe. A forced start (`--wsrep-new-cluster`) is not, and happens
-only with the votes of members without which no other member can have gone on, each of which votes for one at a time.
+last one (`pc.recovery`), so a plain start is safe where `is_whole` allows it. A forced one (`--wsrep-new-cluster`)
+needs the votes of members without which no other member can have gone on, each of which votes for one at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ SST_CONF = "sst.cnf"
 script that copies all data to another member.
 """
 _VERSION, _ORIGIN = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}"), re.compile(r"-?[0-9]{1,18}@[0-9a-f]{8}")
-_VERSIONS = frozenset({"version", "tables"})
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
@@ -132,6 +131,13 @@ class Member:
     def mark(self) -> str:
         """Text that changes once the member has been part of a primary component."""
         return f"{self.view.id if self.view else ''}/{self.uuid}:{self.seqno}"
+
+    def strays_from(self, peers: Iterable[Member]) -> bool:
+        """Return True if its peers may have other transactions than its last ones: they were started without it from a
+        point before. Galera would send it what came later, and leave these as they are.
+        """
+        unknown = {origin for peer in peers for origin in peer.origins} - set(self.origins)
+        return self.data and any(self.seqno > int(origin.partition("@")[0]) for origin in unknown)
 
 
 @dataclass(frozen=True)
@@ -313,7 +319,9 @@ def is_whole(me: Member, members: Sequence[Member]) -> bool:
     return not is_ahead and len(holders) == len(me.view.members)
 
 
-def choose(members: Sequence[Member], record: Record, without_primary: float) -> Choice:
+def choose(  # noqa: PLR0911  (a table)
+    members: Sequence[Member], record: Record, without_primary: float
+) -> Choice:
     """Return the member that may bootstrap as far as these members know, which have known of no primary component for
     `without_primary` seconds.
     """
@@ -324,7 +332,9 @@ def choose(members: Sequence[Member], record: Record, without_primary: float) ->
         absent = ["members it does not know yet"]
     histories = {m.uuid for m in members if m.data and m.uuid != ZERO} | ({record.uuid} - {""})
     if len(histories) > 1:
-        return Choice(_histories(members, record), is_refused=True)
+        foreign = ", ".join(f"{m.name} {m.uuid}" for m in members if m.data and m.uuid not in {ZERO, record.uuid})
+        why = f"members hold data of different clusters: {foreign}; delete the volumes of the wrong members"
+        return Choice(why, is_refused=True)
     voters = frozenset(record.members)
     if absent:
         voters, why = _majority(members), f"waits for {', '.join(absent)}, which may hold later transactions"
@@ -335,19 +345,16 @@ def choose(members: Sequence[Member], record: Record, without_primary: float) ->
     # Data that were never part of a cluster are those of a single server, which becomes the first of several. Once
     # there is a cluster they are nothing.
     candidates = [m for m in members if m.data and (m.uuid != ZERO or record.seed)]
+    if not candidates and record.seed:
+        return Choice(f"{record.seed} makes the first database", record.seed, frozenset(record.members), is_empty=True)
     if not candidates:
-        return _choose_without_data(record)
+        return Choice("every member has lost its data; restore a backup", is_refused=True)
     if len(candidates) > 1 and any(m.uuid == ZERO for m in candidates):
         names = ", ".join(m.name for m in candidates)
         return Choice(f"{names} have data of separate servers; delete the volumes you do not need", is_refused=True)
+    candidates = [m for m in candidates if not m.strays_from(members)] or candidates
     best = max(candidates, key=lambda m: (m.seqno, m.safe, -record.members.index(m.name)))
     return Choice(f"{best.name} starts the cluster: it is the most advanced", best.name, voters | {best.name})
-
-
-def _choose_without_data(record: Record) -> Choice:
-    if record.seed:
-        return Choice(f"{record.seed} makes the first database", record.seed, frozenset(record.members), is_empty=True)
-    return Choice("every member has lost its data; restore a backup", is_refused=True)
 
 
 def _majority(members: Sequence[Member]) -> frozenset[str]:
@@ -365,11 +372,6 @@ def _majority(members: Sequence[Member]) -> frozenset[str]:
     return frozenset()
 
 
-def _histories(members: Sequence[Member], record: Record) -> str:
-    foreign = [f"{m.name} {m.uuid}" for m in members if m.data and m.uuid not in {ZERO, record.uuid}]
-    return f"members hold data of different clusters: {', '.join(foreign)}; delete the volumes of the wrong members"
-
-
 def member(facts: Mapping[str, Any]) -> Member:
     """Return the member that published `facts`; it may leave out some. What is no major version says none. Raises
     ValueError for facts of no member.
@@ -382,15 +384,12 @@ def member(facts: Mapping[str, Any]) -> Member:
         stage = Stage(facts["stage"])
         values = {name: facts[name] for name in names & set(facts)}
         # They become the text of a condition.
-        values |= {name: "" for name in _VERSIONS & set(values) if not _is_version(values[name])}
+        for name in {"version", "tables"} & values.keys():
+            values[name] = each if isinstance(each := values[name], str) and _VERSION.fullmatch(each) else ""
         values["origins"] = tuple(each for each in facts.get("origins", ()) if _ORIGIN.fullmatch(each))
         return Member(**values, last_order=order, stage=stage, view=view)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error
-
-
-def _is_version(value: object) -> bool:
-    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def published(me: Member) -> dict[str, Any]:

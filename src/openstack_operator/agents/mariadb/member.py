@@ -176,7 +176,7 @@ class Supervisor:
             disk.memorize(self.me)
         match decision.act:
             case Act.START:
-                if disk.strays(self.me, self.peers.values()):
+                if self.me.strays_from(self.peers.values()):
                     say("takes all data from the others: they started without what it has last")
                     disk.forget_position()
                     self.start_position = None
