@@ -174,8 +174,11 @@ def lowers_generation(old: Any, new: Any) -> bool:
 
 def leaves_to_history(role: str, old: Any, new: Any) -> bool:
     """Return True for a change after which a cloud says no longer whether it encrypts, or that brings a Ceph and says
-    not what is stored there: what the cloud was before decides then, and not the spec alone.
+    not what is stored there, or after which a MariaDB says no longer whether it has a binary log: what it was before
+    decides then, and not the spec alone.
     """
+    if leaves_log_to_history(role, old, new):
+        return True
     if role != CLOUD_ROLE:
         return False
     before, after = ((spec.get("infrastructure") or spec).get("ceph") for spec in (old, new))
@@ -183,6 +186,17 @@ def leaves_to_history(role: str, old: Any, new: Any) -> bool:
     stores = [(spec.get("global") or spec).get("storageBackend") for spec in (old, new)]
     is_stored_elsewhere = (before != after or stores[0] != stores[1]) and not stores[1]
     return is_stored_elsewhere or "enabled" not in (common.get("tls") or {})
+
+
+def leaves_log_to_history(role: str, old: Any, new: Any) -> bool:
+    """Return True for a change after which a MariaDB of its own or of a cloud no longer says if it has a binary log."""
+    if role == CLOUD_ROLE:
+        old, new = ((spec.get("infrastructure") or spec).get("mariadb") or {} for spec in (old, new))
+    elif role != "MariaDB":
+        return False
+    before, after = ((spec.get("binaryLog") or {}).get("enabled") for spec in (old, new))
+    # The options decide where the field does not.
+    return after is None and (before is not None or old.get("config") != new.get("config"))
 
 
 def _next_spec(random: Random, walk: Walk, old: Any, outcome: Outcome) -> tuple[Any, Sequence[Mutation]]:
