@@ -16,19 +16,20 @@ from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLA
 
 from .external_operators import external_operators
 from .harness import Cluster, eventually
-from .test_controlplane import operator
+from .test_controlplane import nothing_left, operator
+from .test_korc import ASKED, check_catalog, none
+from .test_providers import NFS, check_certificates
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
 KEYSTONE, C5C3_KEYSTONE = RESOURCE["Keystone"], RESOURCE["Keystone.keystone.openstack.c5c3.io"]
 
 
-NFS = {"name": "nfs", "type": "nfs", "nfs": {"shares": ["nfs.example.org:/volumes"]}}
-
-
 @pytest.mark.proves("ControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
 async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), external_operators(cluster):
-        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services={"cinder": {"enabled": True, "backends": [NFS]}})
+    """Other operators are there: its servers are theirs, with its certificates, and K-ORC keeps its catalog."""
+    async with operator(cluster, root), external_operators(cluster) as stuck:
+        services = {"cinder": {"enabled": True, "backends": [NFS]}}
+        await cluster.create(C5C3_CONTROL_PLANE, "cloud", services=services, **ASKED)
         await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
         live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
         assert live["status"]["phase"] == "Ready"
@@ -36,13 +37,12 @@ async def test_a_cloud_by_the_other_names_becomes_ready_and_goes(cluster: Cluste
         assert {"MariaDBReady", "KeystoneReady", "CinderReady"} <= set(conditions(live))
         assert await cluster.get(KEYSTONE, "keystone") is None
         assert await cluster.get(C5C3_KEYSTONE, "keystone")
+        await check_certificates(cluster)
+        await check_catalog(cluster)
         await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
-
-        async def gone() -> bool:
-            kinds = (C5C3_CONTROL_PLANE, C5C3_KEYSTONE, RESOURCE["MariaDB"])
-            return not any([await cluster.get(kind, kind.role.lower()) for kind in kinds])
-
-        await eventually(gone)
+        await nothing_left(cluster)
+        await eventually(lambda: none(cluster))
+        assert not stuck
 
 
 async def test_a_second_resource_of_a_name_takes_over_when_the_first_goes(cluster: Cluster, root: Path) -> None:

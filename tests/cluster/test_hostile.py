@@ -13,12 +13,15 @@ from openstack_operator import api
 from openstack_operator.plan import SpecError
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.kubernetes.kinds import CHILDREN
+from tests.searches import IS_LONG
 
 from .harness import Cluster, eventually
 from .test_controlplane import RESOURCE, operator
 
 pytestmark = pytest.mark.security
 
+_STEP = 9 if IS_LONG else 18
+"""Of the kinds every so many has a large resource: the API server takes a second of CPU for each."""
 _LEVELS = 2_000
 """The API server takes 10,000; Python decodes fewer than 1,000."""
 
@@ -90,15 +93,16 @@ async def test_a_deeply_nested_resource_is_refused_and_harms_no_other(cluster: C
         await eventually(gone)
 
 
+@pytest.mark.search
 async def test_large_resources_are_refused_and_harm_no_other(cluster: Cluster, root: Path) -> None:
     await cluster.create(RESOURCE["Memcached"], "before")
     async with operator(cluster, root):
         await cluster.ready(RESOURCE["Memcached"], "before")
         large = {
-            name: await strange_ones(cluster, name, RESOURCES[at::9], content)
+            name: await strange_ones(cluster, name, RESOURCES[at::_STEP], content)
             for at, (name, content) in enumerate(LARGE.items())
         }
-        await strange_ones(cluster, "unicode", RESOURCES[::9], UNICODE)
+        await strange_ones(cluster, "unicode", RESOURCES[::_STEP], UNICODE)
         await cluster.create(RESOURCE["Memcached"], "after")
         await cluster.ready(RESOURCE["Memcached"], "after")
         assert all(large.values())

@@ -23,7 +23,6 @@ from .test_providers import RESOURCE, made, ours, without
 
 KORC = {kind.kind: kind for kind in EXTERNAL_KINDS if kind.group == "openstack.k-orc.cloud"}
 NAMES = {"Domain": {"default"}, "Project": {"admin", "service"}, "Role": set[str]()}
-SERVICES = {"glance", "placement", "neutron", "nova"}
 ASKED: dict[str, Any] = {"korc": {"enabled": True, "bootstrapResources": ["domains", "projects"]}}
 PLAIN = {"global": {"tls": {"enabled": False}}}
 OFF = {"enabled": False}
@@ -51,32 +50,25 @@ async def none(cluster: Cluster) -> bool:
     return True
 
 
-async def test_a_cloud_whose_catalog_k_orc_keeps_becomes_ready_and_goes(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), external_operators(cluster) as stuck:
-        await cluster.create(C5C3_CONTROL_PLANE, "cloud", **ASKED)
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
-        live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
-        assert conditions(live)["KORCReady"]["status"] == "True"
-        found = await theirs(cluster)
-        assert {kind: set(found[kind]) for kind in NAMES} == NAMES
-        assert set(found["User"]) == {f"{name}-user" for name in (*SERVICES, "nova-compute")}
-        assert set(found["Service"]) == {f"{name}-catalog" for name in (*SERVICES, "keystone")}
-        assert all(each["spec"]["provider"] == "k-orc" for each in await ours(cluster, "KeystoneUser"))
-        secret = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))
-        assert secret == secret_data(await cluster.get(SECRET, "keystone-app-credential"))
-        assert "application_credential_secret" in secret["clouds.yaml"]
-        assert secret["cacert"].startswith("-----BEGIN CERTIFICATE-----")
-        user = found["User"]["glance-user"]["spec"]["resource"]
-        password = secret_data(await cluster.get(SECRET, user["passwordRef"]))["password"]
-        assert password == secret_data(await cluster.get(SECRET, "glance-credentials"))["identity"]
-
-        await cluster.delete(C5C3_CONTROL_PLANE, "cloud", "Background")
-
-        async def gone() -> bool:
-            return await none(cluster) and await cluster.get(C5C3_CONTROL_PLANE, "cloud") is None
-
-        await eventually(gone)
-        assert not stuck
+async def check_catalog(cluster: Cluster) -> None:
+    """K-ORC keeps the catalog of a whole cloud with Cinder, that of test_doors.py."""
+    services = ("glance", "placement", "neutron", "nova", "cinder")
+    live = await cluster.get(C5C3_CONTROL_PLANE, "cloud") or {}
+    assert conditions(live)["KORCReady"]["status"] == "True"
+    found = await theirs(cluster)
+    assert {kind: set(found[kind]) for kind in NAMES} == NAMES
+    assert set(found["User"]) == {f"{name}-user" for name in (*services, "nova-compute")}
+    assert set(found["Service"]) == {f"{name}-catalog" for name in (*services, "keystone")} | {
+        "cinder-catalog-official"
+    }
+    assert all(each["spec"]["provider"] == "k-orc" for each in await ours(cluster, "KeystoneUser"))
+    secret = secret_data(await cluster.get(SECRET, "k-orc-clouds-yaml"))
+    assert secret == secret_data(await cluster.get(SECRET, "keystone-app-credential"))
+    assert "application_credential_secret" in secret["clouds.yaml"]
+    assert secret["cacert"].startswith("-----BEGIN CERTIFICATE-----")
+    user = found["User"]["glance-user"]["spec"]["resource"]
+    password = secret_data(await cluster.get(SECRET, user["passwordRef"]))["password"]
+    assert password == secret_data(await cluster.get(SECRET, "glance-credentials"))["identity"]
 
 
 async def test_the_other_door_asks_for_it_as_plainly(cluster: Cluster, root: Path) -> None:

@@ -28,6 +28,8 @@ AGENTS = {
     "Nova": ("nova", "ComputeReady"),
 }
 """Resources whose agents wait for nobody else's: their name, and the condition that speaks of these."""
+CLOUD = {"expose": {"type": "ClusterIP"}, "tls": {"enabled": False}}
+"""Certificates would be a fifth of the objects."""
 NAMES = ("ovn-gateway", "ovn-chassis", "ovn-controller", "nova-libvirt", "neutron-metadata-agent")
 
 
@@ -83,11 +85,11 @@ async def test_nodes_with_agents_of_another_cloud_are_left_to_it(
     cluster: Cluster, other: Cluster, node: str, root: Path
 ) -> None:
     async with operator(root, cluster, other):
-        await cluster.create(CONTROL_PLANE, "cloud", expose={"type": "ClusterIP"})
+        await cluster.create(CONTROL_PLANE, "cloud", **CLOUD)
         await cluster.ready(CONTROL_PLANE, "cloud")
         first = await agents(cluster)
         assert set(first) == set(NAMES)
-        await other.create(CONTROL_PLANE, "second", expose={"type": "ClusterIP"})
+        await other.create(CONTROL_PLANE, "second", **CLOUD)
         for kind in AGENTS:
             condition = await eventually(lambda kind=kind: refused(other, kind))
             assert f"node {node}: OpenStackControlPlane {cluster.namespace}/cloud" in condition["message"]

@@ -16,6 +16,7 @@ from openstack_operator.actuators import CHASSIS
 from openstack_operator.admission.policy_names import NAMESPACE, OPERATOR
 from openstack_operator.admission.presence import POLICY_KINDS, policies
 from openstack_operator.admission.presence import absent as absent_policies
+from openstack_operator.kube import conditions
 from openstack_operator.kubeconfig import connection
 from openstack_operator.plan import Context
 from openstack_operator.registry import ACTUATORS, RESOURCES, SERVICES
@@ -23,6 +24,7 @@ from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import Conflict, Forbidden
 from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, EVENT, LEASE, NODE, POD, Kind
+from openstack_operator.runtime.kubernetes.kinds import NAMESPACE as NAMESPACES
 from openstack_operator.runtime.serve.leader import Leader
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -32,7 +34,7 @@ from openstack_operator.yaml_text import load
 from .external_operators import KINDS, external_operators
 from .harness import TIMEOUT, Cluster, eventually, running
 from .rest import Rest
-from .test_controlplane import SMALL
+from .test_controlplane import RESOURCE, SMALL, nothing_left
 from .test_pods import made
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:{OPERATOR}"
@@ -87,7 +89,10 @@ async def test_the_operator_may_not_change_other_leases(granted: Path) -> None:
             await client.get(LEASE, NAMESPACE, "kube-scheduler")
 
 
-async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) -> None:
+@pytest.mark.proves("OpenStackControlPlane", "status.phase", "status.endpoint", "status.conditions[Ready]")
+async def test_a_cloud_becomes_ready_and_leaves_nothing_when_deleted(
+    granted: Path, cluster: Cluster, root: Path
+) -> None:
     remotes = [replace(actuator, ensure=agrees, remove=agrees) for actuator in ACTUATORS]
     async with account(granted) as client, cluster.simulator():
         leader = Leader(client, NAMESPACE, "test", lease=LEASE_SECONDS, renew=RENEW_SECONDS)
@@ -95,14 +100,21 @@ async def test_a_clouds_whole_life(granted: Path, cluster: Cluster, root: Path) 
             client, SERVICES, remotes, ReleaseFiles(root / "releases"), [cluster.namespace], leader=leader
         )
         async with running(manager.run()):
-            await cluster.create(CONTROL_PLANE, "cloud")
+            await cluster.create(CONTROL_PLANE, "cloud", expose={"type": "ClusterIP"})
             await cluster.ready(CONTROL_PLANE, "cloud")
             assert await cluster.client.get(LEASE, NAMESPACE, OPERATOR)
+            live = await cluster.get(CONTROL_PLANE, "cloud") or {}
+            assert live["status"]["phase"] == "Ready"
+            assert live["status"]["release"] == (await cluster.get(RESOURCE["Nova"], "nova") or {})["status"]["release"]
+            assert live["status"]["endpoint"].startswith("https://keystone-api.")
+            services = {"MariaDB", "RabbitMQ", "Memcached", "Keystone", "Glance", "Placement", "OVN", "Neutron", "Nova"}
+            assert {f"{name}Ready" for name in services} <= set(conditions(live))
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
             await eventually(lambda: absent(cluster, DEPLOYMENT, "nova-api"))
             await cluster.ready(CONTROL_PLANE, "cloud")
             await cluster.delete(CONTROL_PLANE, "cloud")
-            await eventually(lambda: absent(cluster, Kind.of(CONTROL_PLANE), "cloud"))
+            await nothing_left(cluster)
+    assert await cluster.client.get(NAMESPACES, None, cluster.namespace)
     events = json.loads(await cluster.client.page(EVENT, cluster.namespace, {}))["items"]
     assert [event for event in events if event["involvedObject"]["kind"] == CONTROL_PLANE.kind]
 

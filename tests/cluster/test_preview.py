@@ -30,6 +30,7 @@ from openstack_operator.runtime.kubernetes.errors import Missing
 from openstack_operator.runtime.kubernetes.kinds import Kind
 from openstack_operator.runtime.serve.manager import Manager
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
+from tests.searches import IS_LONG
 
 from .harness import Cluster, at_rest, eventually, look_again
 from .test_controlplane import SMALL, operator
@@ -195,7 +196,7 @@ CHANGES: Mapping[str, Sequence[Any]] = {
     "keystone.replicaz": (2,),
 }
 """Values by field of a cloud, some of which the API server or the operator refuses."""
-ROUNDS = int(os.environ.get("OPENSTACK_OPERATOR_CHANGES", "5"))
+ROUNDS = int(os.environ.get("OPENSTACK_OPERATOR_CHANGES", "20" if IS_LONG else "3"))
 SEED = int(os.environ.get("OPENSTACK_OPERATOR_SEED", "1"))
 
 
@@ -206,6 +207,7 @@ def changed(spec: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     return {**{key: each for key, each in spec.items() if key != name}, **({} if inner is None else {name: inner})}
 
 
+@pytest.mark.search
 async def test_changes_are_foreseen(cluster: Cluster, root: Path) -> None:
     """The same objects and fields as happen, over random changes of one to three fields; what is refused, too."""
     choose = random.Random(SEED)

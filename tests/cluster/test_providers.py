@@ -25,10 +25,10 @@ from .conftest import CRD, install
 from .external_operators import KINDS, external_operators
 from .harness import Cluster, eventually
 from .test_controlplane import operator
-from .test_doors import NFS
 
 RESOURCE = {resource.handle: resource for resource in RESOURCES}
 MARIADB, RABBITMQ, MEMCACHED = (RESOURCE[kind] for kind in ("MariaDB", "RabbitMQ", "Memcached"))
+NFS = {"name": "nfs", "type": "nfs", "nfs": {"shares": ["nfs.example.org:/volumes"]}}
 THEIRS = {"provider": "mariadb-operator"}
 
 
@@ -83,20 +83,18 @@ async def ours(cluster: Cluster, handle: str) -> list[Any]:
     return json.loads(await cluster.client.page(Kind.of(RESOURCE[handle]), cluster.namespace, {}))["items"]
 
 
-async def test_an_encrypted_cloud_gives_them_its_certificates(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root), external_operators(cluster):
-        await cluster.create(C5C3_CONTROL_PLANE, "cloud")
-        await cluster.ready(C5C3_CONTROL_PLANE, "cloud")
-        (mariadb,), (broker,), (cache,) = [
-            (await made(cluster, handle)).values()
-            for handle in ("MariaDB.k8s.mariadb.com", "RabbitmqCluster.rabbitmq.com", "Memcached.memcached.c5c3.io")
-        ]
-        assert mariadb["spec"]["tls"]["serverCertSecretRef"] == {"name": "mariadb-tls"}
-        assert broker["spec"]["tls"]["secretName"] == "rabbitmq-tls"
-        assert cache["spec"]["security"]["tls"]["certificateSecretRef"] == {"name": "memcached-tls"}
-        # The topology operator could not check a certificate by an authority of ours.
-        assert not await made(cluster, "Vhost.rabbitmq.com")
-        assert await ours(cluster, "RabbitMQVhost")
+async def check_certificates(cluster: Cluster) -> None:
+    """Servers of others have certificates of the whole cloud of test_doors.py."""
+    (mariadb,), (broker,), (cache,) = [
+        (await made(cluster, handle)).values()
+        for handle in ("MariaDB.k8s.mariadb.com", "RabbitmqCluster.rabbitmq.com", "Memcached.memcached.c5c3.io")
+    ]
+    assert mariadb["spec"]["tls"]["serverCertSecretRef"] == {"name": "mariadb-tls"}
+    assert broker["spec"]["tls"]["secretName"] == "rabbitmq-tls"
+    assert cache["spec"]["security"]["tls"]["certificateSecretRef"] == {"name": "memcached-tls"}
+    # The topology operator could not check a certificate by an authority of ours.
+    assert not await made(cluster, "Vhost.rabbitmq.com")
+    assert await ours(cluster, "RabbitMQVhost")
 
 
 async def test_an_external_server_is_ready_when_its_operator_says_so(cluster: Cluster, root: Path) -> None:
