@@ -172,6 +172,28 @@ async def test_an_old_list_is_renewed_when_its_watch_ends(
     await watched.holds()
 
 
+async def test_a_renewed_list_that_shows_a_restore_has_all_kinds_listed(
+    api: FaultyApi, client: Client, watched: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    """One object is as it was, and the server has come beyond the version of the watch by now."""
+    api.put("a")
+    api.put("b")
+    await watched.holds("a", "b")
+    snapshot = api.snapshot()
+    api.put("a", "changed")
+    await eventually("the change", lambda: any(item.raw.find(b"changed") >= 0 for item in watched.store))
+    monkeypatch.setattr(watched.informer, "trusted_seconds", 0)
+    api.put_back(snapshot, cut=False)
+    for _ in range(5):
+        api.version += 1
+    api.cut()
+    await eventually("a new epoch", lambda: client.history.epoch == 1)
+    await eventually("the old content", lambda: not any(item.raw.find(b"changed") >= 0 for item in watched.store))
+    lists = sum("watch" not in request for request in api.requests)
+    await eventually("another list", lambda: sum("watch" not in request for request in api.requests) > lists)
+    assert client.history.epoch == 1, "the list of the new epoch proves nothing new"
+
+
 async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyApi, watched: Watched):
     def asked() -> list[int]:
         """Seconds that each watch so far was to last."""

@@ -313,7 +313,10 @@ class Informer:
         self._version = page.metadata.resource_version
         if listing:
             listing.complete()
-        self.store.replace(self.namespace, items, self._version, before=before)
+        evidence = self.store.replace(self.namespace, items, self._version, before=before)
+        if evidence and epoch == self._epoch == self._client.history.epoch:
+            # Other kinds went back, too, and their watches may be beyond the present version as this one was.
+            self._client.history.rewind(evidence)
         self._continues(self._version, epoch)
         # Also where it does not continue what was known, it is how things are now.
         self._version = page.metadata.resource_version

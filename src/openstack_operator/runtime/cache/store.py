@@ -95,11 +95,13 @@ class Store:
         version: str = "",
         *,
         before: Mapping[tuple[str, str], int] | None = None,
-    ) -> None:
+    ) -> str:
         """Take in a whole list as of a version, of one namespace or of all; report every difference. `before` has the
-        `versions` from before the request: objects that are later than the list, and new since, stay.
+        `versions` from before the request: objects that are later than the list, and new since, stay. Return evidence
+        that an object went back to an earlier version; empty without any.
         """
-        listed = self._listed[namespace] = int(version or 0)
+        listed, evidence = int(version or 0), ""
+        self._listed[namespace] = listed
         by_key = {(item.meta.namespace, item.meta.name): item for item in items}
         if before is not None:
             since = {key: item for key, item in self._objects.items() if before.get(key) != _version(item)}
@@ -113,7 +115,10 @@ class Store:
             # Not compared by order: after a restore of the cluster the list is right, however old it looks, and a
             # version that was used before may stand for another content.
             if old is None or old.meta.resource_version != new.meta.resource_version or old.raw != new.raw:
+                if old and old.meta.uid == new.meta.uid and _version(new) < _version(old):
+                    evidence = f"{self.kind.plural} of version {_version(old)} have version {_version(new)} now"
                 self._take_in(key, old, new, is_listed=True)
+        return evidence
 
     def versions(self) -> dict[tuple[str, str], int]:
         """Return the version of each object, by namespace and name."""

@@ -87,9 +87,9 @@ class Warnings(Store):
         version: str = "",
         *,
         before: Mapping[tuple[str, str], int] | None = None,
-    ) -> None:
+    ) -> str:
         """Take in those of a whole list."""
-        super().replace(namespace, [item for item in items if self._is_wanted(item)], version, before=before)
+        return super().replace(namespace, [item for item in items if self._is_wanted(item)], version, before=before)
 
     def about(self, namespace: str, kind: str, name: str, uid: str = "") -> Sequence[Object]:
         """Return the Events about that object; without a uid, about any of that name."""
