@@ -211,9 +211,26 @@ def test_members_read_the_very_label_by_which_the_service_finds_the_primary(rele
     # A file that is mounted alone would not follow the label.
     assert {"name": "role", "mountPath": folder, "readOnly": True} in container["volumeMounts"]
     [volume] = [volume for volume in spec["volumes"] if volume["name"] == "role"]
-    [item] = volume["downwardAPI"]["items"]
+    paths = {item["path"]: item["fieldRef"]["fieldPath"] for item in volume["downwardAPI"]["items"]}
     assert objects["Service", "mariadb"]["spec"]["selector"][roles.ROLE] == "primary"
-    assert item == {"path": "role", "fieldRef": {"fieldPath": f"metadata.labels['{roles.ROLE}']"}}
+    assert paths == {"role": f"metadata.labels['{roles.ROLE}']", "term": f"metadata.annotations['{roles.TERM}']"}
+
+
+def with_term(member: Object, term: str) -> Object:
+    return {**member, "metadata": {**member["metadata"], "annotations": {roles.TERM: term}}}
+
+
+def test_a_new_primary_has_a_later_term_than_all_before() -> None:
+    pods = [pod(name) for name in NAMES]
+    assert roles.terms(pods, NAMES[1]) == {NAMES[1]: "1"}
+    assert roles.terms(pods, "") == {}
+    pods[1] = with_term(pod(NAMES[1], role="primary"), "4")
+    assert roles.terms(pods, NAMES[1]) == {NAMES[1]: "4"}, "it stays while the primary does"
+    assert roles.terms(pods, NAMES[2]) == {NAMES[1]: "4", NAMES[2]: "5"}
+    pods = [pods[0], with_term(pod(NAMES[1], role="backup"), "4"), with_term(pod(NAMES[2], role="primary"), "5")]
+    assert roles.terms(pods, NAMES[1]) == {NAMES[1]: "6", NAMES[2]: "5"}
+    # The label is of an earlier version, and what somebody wrote is no term.
+    assert roles.terms([with_term(pod(NAMES[0], role="primary"), "x" * 5000)], NAMES[0]) == {NAMES[0]: "1"}
 
 
 def test_single_server_has_no_role_and_no_fence(release: Release) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -35,26 +35,36 @@ def test_clients_stay_if_no_other_primary_serves(me: Role, other: Role) -> None:
     assert other_primary(me, {}) == ""
 
 
+def test_the_later_term_counts_whatever_the_clocks_of_nodes_say() -> None:
+    """The other node's clock was put forward: the label that it wrote seems to be a day old."""
+    old, new = Role(PRIMARY, 1.0, serves=True, term=4), Role(PRIMARY, 86400.0, serves=True, term=5)
+    assert other_primary(old, {"new": new, "older": replace(old, term=3)}) == "new"
+    assert other_primary(new, {"old": old}) == ""
+    # A label of an earlier version of the operator has no term.
+    assert other_primary(replace(old, term=0), {"new": new}) == "new"
+
+
 def gives_way(world: Mapping[str, Role], name: str) -> bool:
     return bool(other_primary(world[name], {peer: role for peer, role in world.items() if peer != name}))
 
 
 def test_never_all_members_give_way() -> None:
     """However late each kubelet is: of members that serve, one takes the clients, and of primaries the latest."""
-    roles = [Role(name, age, serves) for name, age, serves in product(("", PRIMARY, BACKUP), (1.0, 2.0), (True, False))]
+    values = product(("", PRIMARY, BACKUP), (1.0, 2.0), (True, False), (0, 3))
+    roles = [Role(*value) for value in values]
     worlds = [dict(zip(["a", "b", "c"], world, strict=True)) for world in product(roles, repeat=3)]
     serving = [(world, [name for name in world if world[name].serves]) for world in worlds]
     assert [world for world, names in serving if names and all(gives_way(world, name) for name in names)] == []
     primaries = [(world, [name for name in names if world[name].name == PRIMARY]) for world, names in serving]
-    latest = [(world, min(names, key=lambda name: world[name].age)) for world, names in primaries if names]
+    latest = [(world, max(names, key=lambda name: world[name].order)) for world, names in primaries if names]
     assert len(latest) > 300
     assert [world for world, name in latest if gives_way(world, name)] == []
 
 
 def test_a_role_is_read_from_what_a_member_publishes() -> None:
-    assert reported_role({"role": PRIMARY, "role_age": 3, "ready": True, "name": "a"}) == Role(
-        PRIMARY, 3.0, serves=True
-    )
+    facts = {"role": PRIMARY, "role_age": 3, "ready": True, "name": "a"}
+    assert reported_role(facts) == Role(PRIMARY, 3.0, serves=True)
+    assert reported_role({**facts, "role_term": 7}) == Role(PRIMARY, 3.0, serves=True, term=7)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from . import sql
-from .role import BACKUP, FILE, PRIMARY, Role, other_primary
+from .role import BACKUP, FILE, PRIMARY, TERM, Role, other_primary
 
 PERIOD = 5.0
 """Seconds after which the primary asks again whether another member has become it: its kubelet may not hear of that."""
@@ -30,20 +30,26 @@ class Fence:
         ask: Callable[[], Awaitable[Mapping[str, Role]]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._path, self._sql, self._ask, self._clock = directory / FILE, client, ask, clock
+        self._directory, self._sql, self._ask, self._clock = directory, client, ask, clock
         self._since: float | None = None
         """Time from which on clients have nothing to do here; None while they have."""
         self._asked_at = float("-inf")
 
     def role(self, *, serves: bool) -> Role:
         """Return the role of this member."""
+        path = self._directory / FILE
         try:
             # The age of the file, not of this process: a member that starts again has not become the primary anew.
-            return Role(
-                self._path.read_text(encoding="utf-8").strip(), time.time() - self._path.stat().st_mtime, serves
-            )
+            age = time.time() - path.stat().st_mtime
+            return Role(path.read_text(encoding="utf-8").strip(), age, serves, self._term())
         except OSError:
             return Role()
+
+    def _term(self) -> int:
+        try:
+            return int((self._directory / TERM).read_text(encoding="utf-8") or 0)
+        except (OSError, ValueError):
+            return 0
 
     async def end_refused(self) -> None:
         """End the connections of all clients at a member that refuses their queries: outside the primary component, or

@@ -368,7 +368,7 @@ class Supervisor:
                 state |= {"size": self.size, "local": self.local, "encrypted": self.encrypted, **disk.volume_space()}
                 if self.fence:
                     role = self.fence.role(serves=self.ready)
-                    state |= {"role": role.name, "role_age": role.age}
+                    state |= {"role": role.name, "role_age": role.age, "role_term": role.term}
                 return "200 OK", json.dumps({**galera.published(self.me), **state}, ensure_ascii=True)
             case "/alive":
                 is_silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENCE

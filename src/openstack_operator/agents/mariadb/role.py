@@ -12,8 +12,8 @@ from typing import Any
 
 PRIMARY, BACKUP = "primary", "backup"
 """Values of the label."""
-FILE = "role"
-"""Name of the file, which the kubelet writes again when the label changes."""
+FILE, TERM = "role", "term"
+"""Names of the files, which the kubelet writes again when the label or the annotation with the term changes."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,21 @@ class Role:
     """Seconds since the kubelet wrote it."""
     serves: bool = False
     """True if the member takes clients."""
+    term: int = 0
+    """Number of times that the cluster had another primary, when this member became it; 0 if its pod has none, as those
+    of earlier versions."""
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Value that is greater for the member that became the primary later. Ages come from clocks of nodes."""
+        return self.term, -self.age
 
 
 def reported_role(facts: Mapping[str, Any]) -> Role:
     """Return the role in what a member publishes; an empty one if there is none in it."""
     try:
-        return Role(str(facts["role"]), float(facts["role_age"]), facts["ready"] is True)
+        name, age = str(facts["role"]), float(facts["role_age"])
+        return Role(name, age, facts["ready"] is True, int(facts.get("role_term", 0)))
     except (KeyError, TypeError, ValueError):
         return Role()
 
@@ -40,11 +49,11 @@ def other_primary(me: Role, peers: Mapping[str, Role]) -> str:
     """Return the member that takes the clients in place of this one; empty if none is known to.
 
     Two labels have to agree, so that clients stay where they are as long as it is in doubt. Of several members that are
-    primaries the one with the latest label counts: the kubelets of the others have not heard yet that it moved.
+    primaries the last one counts: the kubelets of the others have not heard yet that the label moved.
     """
     if me.name not in {PRIMARY, BACKUP}:
         return ""
-    ages = {name: peer.age for name, peer in peers.items() if peer.name == PRIMARY and peer.serves}
+    primaries = {name: peer for name, peer in peers.items() if peer.name == PRIMARY and peer.serves}
     if me.name == PRIMARY:
-        ages = {name: age for name, age in ages.items() if age < me.age}
-    return min(ages, key=ages.__getitem__, default="")
+        primaries = {name: peer for name, peer in primaries.items() if peer.order > me.order}
+    return max(primaries, key=lambda name: primaries[name].order, default="")

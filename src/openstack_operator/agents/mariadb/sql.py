@@ -22,6 +22,7 @@ SELECT 'end';
 """
 """Connections; an idle one is not in use at the moment, and its owner looks before using it and makes a new one."""
 REMOTE_CLIENTS = """\
+SET SESSION time_zone = 'SYSTEM';
 SELECT id, CASE WHEN trx_id IS NOT NULL THEN TIMESTAMPDIFF(SECOND, trx_started, NOW())
 WHEN command = 'Sleep' THEN -1 ELSE time_ms / 1000 END
 FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
@@ -29,7 +30,8 @@ WHERE host LIKE '%:%' AND command <> 'Binlog Dump';
 SELECT 'end';
 """
 """Connections through the network, and the seconds of their transaction or statement; -1 for those that have neither.
-Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member.
+Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. InnoDB says
+in the zone of the system when a transaction began, and NOW() in that of the session.
 """
 
 

@@ -54,7 +54,8 @@ def observed(
     ready = roles.ready_members(pods, ctx.facts)
     primary = roles.primary(pods, ready)
     member_status = roles.member_status(record.members, pods, ctx.facts, primary, ready)
-    labeled_pods = tuple(_with_role(pod, primary, record) for pod in pods)
+    terms = roles.terms(pods, primary)
+    labeled_pods = tuple(_with_role(pod, primary, terms, record) for pod in pods)
     verdict = None if ready or not pods else recovering("no member can take clients")
     return Galera(
         record=record,
@@ -111,17 +112,21 @@ def container(
 
 
 def _role_file() -> kube.Mount:
-    """Return the folder of the file with a member's role. It is the very label by which the Service finds the primary:
-    no other record of it could go ahead, and have members end the clients of the one that the Service leads to.
+    """Return the folder of the files with a member's role and its term. The role is the very label by which the Service
+    finds the primary: no other record of it could go ahead, and have members end the clients of the one that the
+    Service leads to.
     """
-    label = {"fieldPath": f"metadata.labels['{roles.ROLE}']"}
-    volume = {"downwardAPI": {"items": [{"path": role.FILE, "fieldRef": label}]}}
+    paths = {role.FILE: f"metadata.labels['{roles.ROLE}']", role.TERM: f"metadata.annotations['{roles.TERM}']"}
+    items = [{"path": name, "fieldRef": {"fieldPath": path}} for name, path in paths.items()]
+    volume = {"downwardAPI": {"items": items}}
     return kube.Mount(name="role", path=_ROLE_DIRECTORY, volume=volume, read_only=True)
 
 
-def _with_role(pod: Object, primary: str, record: ClusterRecord) -> Object:
-    value = role.PRIMARY if pod["metadata"]["name"] == primary else role.BACKUP
-    return kube.labeled_pod(pod, {roles.ROLE: value}, {RECORD_DIGEST: record.digest})
+def _with_role(pod: Object, primary: str, terms: Mapping[str, str], record: ClusterRecord) -> Object:
+    name = pod["metadata"]["name"]
+    value = role.PRIMARY if name == primary else role.BACKUP
+    term = {roles.TERM: terms[name]} if name in terms else {}
+    return kube.labeled_pod(pod, {roles.ROLE: value}, {RECORD_DIGEST: record.digest, **term})
 
 
 def _primary_labels(ctx: Context[MariaDBSpec], primary: str) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from ...agents.mariadb.role import BACKUP, PRIMARY
 from ...plan import Context, Object, url_host
 
 ROLE = "openstack.k8s.io/role"
+TERM = "openstack.k8s.io/primary-term"
+"""Annotation of a pod that is or was the primary: the number of primaries that the cluster had until then."""
 MIN_FREE = 0.1
 """Part of a volume that should stay free: a member that cannot write leaves the others."""
 
@@ -55,6 +58,21 @@ def primary(pods: Sequence[Object], ready: Sequence[str]) -> str:
     """Return the member that takes the clients: the last one if it can, or else the first that can; empty if none."""
     previous = [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY]
     return next((name for name in previous if name in ready), ready[0] if ready else "")
+
+
+def terms(pods: Sequence[Object], primary_name: str) -> dict[str, str]:
+    """Return the term of each pod that has one: that of a new primary is later than all others."""
+    current = {pod["metadata"]["name"]: _term(pod) for pod in pods}
+    labeled = {pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY}
+    if primary_name in current and not (primary_name in labeled and current[primary_name]):
+        current[primary_name] = max(current.values()) + 1
+    return {name: str(term) for name, term in current.items() if term}
+
+
+def _term(pod: Object) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(TERM, "")
+    # A text that somebody wrote is none.
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else 0
 
 
 def member_status(
