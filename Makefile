@@ -148,7 +148,7 @@ E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p n
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
-	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*_real.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*/*_served.py tests/unit/*/*_real.py
 
 .PHONY: test-crash-points
 test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds and of an upgrade; make chaos tries each write

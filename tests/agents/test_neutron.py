@@ -10,7 +10,7 @@ from openstack_operator.plan import Object, Release
 from openstack_operator.services.neutron.model import NEUTRON
 from openstack_operator.services.neutron.service import plan
 from openstack_operator.testing import context
-from tests.unit.test_neutron import PUBLISHED
+from tests.unit.services.test_neutron import PUBLISHED
 
 from .programs import Machine, container, planned
 

@@ -20,7 +20,7 @@ from openstack_operator.testing import context
 from tests.unit.barbican_vaults import Server
 from tests.unit.image_root import image_root, inside
 from tests.unit.polling import TIMEOUT
-from tests.unit.test_key_manager_served import USER, Keystone, alone, ready, serving
+from tests.unit.services.test_key_manager_served import USER, Keystone, alone, ready, serving
 from tools.localcluster.ports import free_port
 
 ENV = {"HOME": "/tmp", "LANG": "C.UTF-8"}

@@ -49,7 +49,7 @@ def likely_tests(path: Path, definition: str = "") -> list[str]:
 @cache
 def _texts() -> dict[Path, str]:
     """Return the texts of test files, except those that need programs of images."""
-    files = [*sorted((ROOT / "tests/unit").glob("test_*.py")), *sorted((ROOT / "tests/agents").glob("test_*.py"))]
+    files = [*sorted((ROOT / "tests/unit").rglob("test_*.py")), *sorted((ROOT / "tests/agents").glob("test_*.py"))]
     return {each: each.read_text(encoding="utf-8") for each in files if not each.stem.endswith(("_served", "_real"))}
 
 
