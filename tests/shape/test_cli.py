@@ -44,6 +44,7 @@ MODELS = {"openstack_operator.registry", "openstack_operator.services", "opensta
 """Modules of all kinds, which take a second: what is ready, and where a kind is in the API, is known without them."""
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
@@ -170,6 +171,7 @@ def test_metrics_want_a_token_unless_somebody_says_otherwise(monkeypatch: pytest
     assert main(["version"]) == 0
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("sample", ["minimal", "two"])
 def test_a_sample_is_rendered_the_same_twice(root: Path, capsys: pytest.CaptureFixture[str], sample: str) -> None:
     texts: list[str] = []

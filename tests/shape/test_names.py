@@ -147,6 +147,7 @@ def test_an_unclear_name_in_an_f_string_is_found() -> None:
     assert read('f"see: kubectl annotate secret {name} -n {namespace}"') == []
 
 
+@pytest.mark.seconds
 def test_a_command_a_program_hints_at_says_which_group() -> None:
     nodes = [(path, node) for path in MODULES for node in parsed([path])]
     texts = [(path.name, text) for path, node in nodes if (text := text_of(node)) is not None]

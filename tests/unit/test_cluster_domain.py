@@ -33,6 +33,7 @@ def test_without_a_file_it_is_the_usual_one(tmp_path: Path) -> None:
     assert cluster_domain(tmp_path / "none") == "cluster.local"
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("sample", ["minimal", "ha", "ceph", "providers"])
 def test_a_cloud_has_no_name_in_another_domain(root: Path, capsys: pytest.CaptureFixture[str], sample: str) -> None:
     file = str(root / f"deploy/samples/controlplane_{sample}.yaml")

@@ -137,6 +137,7 @@ def test_every_component_is_looked_at() -> None:
     assert found - later | {"mariadb", "rabbitmq", "memcached"} == set(COMPONENTS)
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("path", COMPONENTS)
 def test_settings_of_a_component_reach_its_pods_and_no_others(path: str) -> None:
     after, names = workloads(nested(path, SETTINGS)), COMPONENTS[path]
@@ -171,6 +172,7 @@ def test_settings_of_a_service_reach_what_it_runs_on_the_control_plane(service: 
         assert pod(after[name])["tolerations"] == SETTINGS["tolerations"]
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize(
     "path", [path for path in COMPONENTS if path.count(".") and "chassis" not in path and not path.startswith("ovn.")]
 )

@@ -50,6 +50,7 @@ def earlier(step: Step) -> set[str]:
     return {step.name for step in step.after}.union(*map(earlier, step.after))
 
 
+@pytest.mark.seconds
 @pytest.mark.parametrize("case", CASES, ids=[f"{path.parent.parent.name}/{path.stem}" for path in CASES])
 def test_no_program_starts_before_its_schema(case: Path) -> None:
     assert {program for planned in plans(case) for program in early(planned)} <= WITHOUT_DATABASE.keys()

@@ -40,6 +40,7 @@ def test_layers_may_be_merged_in_any_grouping(one: Any, two: Any, three: Any) ->
     )
 
 
+@pytest.mark.seconds
 @given(SECTIONS, SECTIONS)
 def test_merging_changes_no_layer(one: Any, other: Any) -> None:
     before = {section: dict(options) for section, options in one.items()}

@@ -221,6 +221,7 @@ class Unpullable(Installed):
         return [{"metadata": {"name": "openstack-operator-x", "uid": "1"}, "spec": spec, "status": status}]
 
 
+@pytest.mark.seconds
 def test_an_operator_that_does_not_start_is_told_with_the_reason() -> None:
     with pytest.raises(
         KubeError, match=r"did not start .*: openstack-operator: .* pod openstack-operator-x .*operator:1"

@@ -30,8 +30,8 @@ WHERE host LIKE '%:%' AND command <> 'Binlog Dump';
 SELECT 'end';
 """
 """Connections through the network, and the seconds of their transaction or statement; -1 for those that have neither.
-Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. InnoDB says
-in the zone of the system when a transaction began, and NOW() in that of the session.
+Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. The
+beginning of a transaction is in the zone of the system, and NOW() in that of the session.
 """
 
 
