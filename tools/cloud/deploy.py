@@ -13,6 +13,8 @@ from typing import Any, cast
 import yaml
 
 from openstack_operator.kube import diagnose, judge
+from openstack_operator.services.cloud_services import CLOUD_SERVICES, template_of
+from openstack_operator.services.controlplane.model import CONTROL_PLANE
 
 from ..localcluster.kubernetes import ROOT, KubeError, Kubernetes, module
 from ..localcluster.registry_login import Login, with_pull_secret
@@ -24,20 +26,6 @@ RELEASES = "openstack-operator-releases"
 RELEASE = "2025.1"
 """The release of OpenStack that a cloud has unless it names another."""
 
-OPTIONAL = (
-    "valkey",
-    "etcd",
-    "cinder",
-    "ceph",
-    "barbican",
-    "heat",
-    "horizon",
-    "designate",
-    "octavia",
-    "cortex",
-    "tempest",
-)
-"""Services that run only if the control plane enables them, each in an image of its name."""
 BESIDE = {"bind9": "designate", "pdns": "designate"}
 """Further images that only such a service runs, with its name."""
 FEDERATION = "federation"
@@ -64,12 +52,19 @@ def images(sample: Path, release: str = RELEASE) -> list[str]:
     spec = _plane(documents(sample), sample)["spec"]
     if spec.get("imageProfile") == "kolla":
         return ["operator"]
-    enabled = {name for name in OPTIONAL if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
+    optional = optional_services()
+    enabled = {name for name in optional if spec.get(name, {}).get("enabled")} | {spec.get("storageBackend")}
     federated = spec.get("keystone", {}).get("federation", {}).get("enabled")
     enabled |= {image for image, service in BESIDE.items() if service in enabled}
-    unused = {*OPTIONAL, *BESIDE, FEDERATION} - enabled - ({FEDERATION} if federated else set())
+    unused = {*optional, *BESIDE, FEDERATION} - enabled - ({FEDERATION} if federated else set())
     listed = json.loads(module("images", "list", f"--release={release}"))
     return [name for name in listed if name.removesuffix(f"-{release}") not in unused]
+
+
+def optional_services() -> set[str]:
+    """Return the fields of the services that a cloud runs only if they are enabled; images of them have these names."""
+    fields = [template_of(service).field for service in CLOUD_SERVICES]
+    return {field for field in fields if not getattr(CONTROL_PLANE.spec(), field).enabled}
 
 
 def cabled(sample: Path) -> bool:
