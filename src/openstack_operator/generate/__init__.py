@@ -21,6 +21,7 @@ from ..release_files import ReleaseFiles
 from ..yaml_text import dump, dump_all, load
 from .chart import CHARTS, TEMPLATE_HEADER, chart_files
 from .command_reference import command_reference
+from .condition_types import condition_types
 from .deployment import deployment
 from .injector import labels_injector
 from .kustomize import kustomization
@@ -125,6 +126,7 @@ def generated(root: Path) -> dict[Path, str]:
     minimal = root / SAMPLES / "controlplane_minimal.yaml"
     files[Path("docs/explanation/needs.svg")] = needs_picture(minimal, root / "releases")
     files[Path("src/openstack_operator/cli/kinds.json")] = index_of(RESOURCES, [each.resource for each in ACTUATORS])
+    files[Path("src/openstack_operator/plan/conditions_by_kind.py")] = condition_types(planned)
     files |= {_SCHEMAS / file_of(resource).name: content_of(resource) for resource in RESOURCES}
     return files
 

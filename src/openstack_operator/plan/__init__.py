@@ -13,7 +13,8 @@ from .allowed import (
     without_effect,
 )
 from .carry_out import Apply, Judge, Outlook, Verdicts, carry_out, condition_type, conditions, progress_count
-from .condition_types import CONDITION_TYPES, condition_fault
+from .condition_types import condition_fault
+from .conditions_by_kind import CONDITION_TYPES
 from .context import PLACEHOLDER, Context, InstalledKinds, Listens, Node, ResolvedRef, key_placeholder, secret_data
 from .errors import (
     CONFIG_VALID,
