@@ -192,3 +192,40 @@ async def test_an_item_due_soon_is_pending():
     assert queue.is_pending("a", within=9)
     queue.drop("a")
     assert not queue.is_pending("a", within=9)
+
+
+async def test_each_worker_that_waits_gets_one_key():
+    queue = WorkQueue[str]("t")
+    tasks = [asyncio.ensure_future(queue.get()) for _ in range(3)]
+    await asyncio.sleep(0)
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    async with asyncio.timeout(TIMEOUT):
+        assert await asyncio.gather(*tasks) == ["a", "b", "c"]
+
+
+async def test_a_canceled_worker_leaves_its_key_to_another():
+    queue = WorkQueue[str]("t")
+    woken, waiting, another = (asyncio.ensure_future(queue.get()) for _ in range(3))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0)
+    queue.add("a")
+    woken.cancel()
+    async with asyncio.timeout(TIMEOUT):
+        assert await another == "a"
+    assert woken.cancelled()
+    assert waiting.cancelled()
+
+
+async def test_one_end_lets_workers_of_two_groups_go_on():
+    queue = WorkQueue[str]("t", workers=9, group=lambda key: key[0])
+    for number in range(4):
+        queue.add(f"a{number}")
+        queue.add(f"b{number}")
+    assert [await got(queue) for _ in range(7)] == ["a0", "b0", "a1", "b1", "a2", "b2", ""]
+    tasks = [asyncio.ensure_future(queue.get()) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.task_done("b0")
+    async with asyncio.timeout(TIMEOUT):
+        assert await asyncio.gather(*tasks) == ["a3", "b3"]

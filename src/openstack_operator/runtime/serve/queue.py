@@ -48,7 +48,8 @@ class WorkQueue(Generic[K]):
         self._dirty: set[K] = set()
         self._failures: dict[K, int] = {}
         self._timers: dict[K, tuple[float, asyncio.TimerHandle]] = {}
-        self._wakeup = asyncio.Event()
+        self._idle = deque[asyncio.Future[None]]()
+        """Workers that wait, longest first. One is woken at a time: all of them would find work for one."""
         self._depth = metrics.DEPTH.labels(name)
         self._adds = metrics.ADDS.labels(name)
         self._waits = metrics.QUEUED_SECONDS.labels(name)
@@ -66,7 +67,7 @@ class WorkQueue(Generic[K]):
             self._ready.setdefault(self._group(key), deque()).append(key)
             self._adds.inc()
             self._depth.set(len(self))
-            self._wakeup.set()
+            self._wake()
 
     def add_after(self, key: K, seconds: float) -> None:
         """Add the key after that time; of several such times the earliest counts."""
@@ -107,8 +108,7 @@ class WorkQueue(Generic[K]):
     async def get(self) -> K:
         """Return the next key, which is this worker's until `task_done`."""
         while (ready := self._next()) is None:
-            self._wakeup.clear()
-            await self._wakeup.wait()
+            await self._woken()
         key = ready.popleft()
         group = self._group(key)
         if ready:
@@ -119,6 +119,7 @@ class WorkQueue(Generic[K]):
         self._working.add(key)
         self._busy[group] += 1
         self._depth.set(len(self))
+        self._wake()
         return key
 
     def task_done(self, key: K) -> None:
@@ -131,9 +132,26 @@ class WorkQueue(Generic[K]):
         if key in self._dirty:
             self._dirty.discard(key)
             self.add(key)
-        if self._ready:
-            # A worker is free, and a group may have more of them.
-            self._wakeup.set()
+        self._wake()
+
+    async def _woken(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._idle:
+                self._idle.remove(waiter)
+            # It may have been woken before it was canceled.
+            self._wake()
+            raise
+
+    def _wake(self) -> None:
+        """Wake a worker if there is a key that it may have. It wakes the next one in turn."""
+        if self._idle and self._next() is not None:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _next(self) -> deque[K] | None:
         """Return the keys of the group whose turn it is, of those that may have a worker now."""
