@@ -14,7 +14,7 @@ from ..kubernetes.client import Client
 from ..kubernetes.discovery import PERIOD, Discovery
 from ..kubernetes.kinds import NODE, POD, SECRET, STATEFUL_SET, VOLUME_CLAIM, WARNING, Catalog, Kind
 from .budget import Budget
-from .entries import Cached, Change, Meta, Request, entry
+from .entries import Cached, Change, Meta, Request, entry, owner_labels
 from .informer import Informer
 from .nodes import read_node
 from .references import Target
@@ -70,6 +70,8 @@ class Cache:
         self.discovery = Discovery(client, optional, period=discovery_period)
         scopes: Sequence[str | None] = namespaces or (None,)
         self.informers = [informer for scope in scopes for informer in self._informers(scope)]
+        external = frozenset(catalog.external)
+        self._external_informers = [informer for informer in self.informers if informer.store.kind in external]
         if catalog.on_nodes:
             read = partial(read_node, node_labels=node_labels)
             self.informers.append(Informer(client, self.nodes, read=read))
@@ -116,7 +118,7 @@ class Cache:
         other objects in their place.
         """
         role, namespace, name = self.target(request)
-        refused = self.budget.refused_kinds((namespace, role.lower(), fitting(name)))
+        refused = self.budget.refused_kinds(owner_labels(namespace, role, name))
         if not refused:
             return
         self.list_again(*refused)
@@ -139,7 +141,7 @@ class Cache:
     @property
     def installed_kinds(self) -> frozenset[str]:
         """Handles of the kinds of other operators that the API has, and the same with their versions."""
-        kinds = [i.store.kind for i in self.informers if i.is_served and i.store.kind in self.catalog.external]
+        kinds = [informer.store.kind for informer in self._external_informers if informer.is_served]
         return frozenset(name for kind in kinds for name in (kind.handle, kind.versioned))
 
     def forbidden_kinds(self, namespace: str) -> frozenset[Kind]:
@@ -177,8 +179,9 @@ class Cache:
 
     def children(self, request: Request) -> Iterator[tuple[Kind, Cached]]:
         """Yield each object that is labeled as made for a resource, whatever controls it now."""
+        owner = owner_labels(request.namespace, self._resources[request.kind].role, request.name)
         for kind, store in self.stores.items():
-            for child in store.owned(request.namespace, self._resources[request.kind].role, request.name):
+            for child in store.of_owner(owner):
                 yield kind, child
 
     def owner(self, child: Meta) -> Request | None:

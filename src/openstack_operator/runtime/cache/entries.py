@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from ...api import handle
-from ...kube import INSTANCE, KIND, MAKERS_OF_SECRETS
+from ...kube import INSTANCE, KIND, MAKERS_OF_SECRETS, fitting
 from ...kube.foreign import is_foreign
 from ...plan import Object
 from ..kubernetes.kinds import Kind
@@ -16,6 +16,11 @@ from ..kubernetes.limits import leave_out_large
 
 OwnerLabels = tuple[str, str, str]
 """(namespace, lower-case role, instance label) of the resource an object was made for."""
+
+
+def owner_labels(namespace: str, role: str, name: str) -> OwnerLabels:
+    """Return what the labels of the objects of a resource say."""
+    return namespace, role.lower(), fitting(name)
 
 
 class Request(NamedTuple):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ...kube import IRREPLACEABLE, REMEMBERED, fitting
+from ...kube import IRREPLACEABLE, REMEMBERED
 from .. import metrics
 from ..kubernetes.kinds import Kind
 from .budget import Budget, size
-from .entries import Cached, Change, OwnerLabels, Request
+from .entries import Cached, Change, OwnerLabels, Request, owner_labels
 
 _REMEMBERED = 10_000
 
@@ -45,12 +45,15 @@ class Store:
 
     def owned(self, namespace: str, role: str, name: str) -> list[Cached]:
         """Return the objects labeled as made for that resource."""
-        keys = self._owned.get((namespace, role.lower(), fitting(name)), ())
-        return [self._objects[key] for key in sorted(keys)]
+        return self.of_owner(owner_labels(namespace, role, name))
+
+    def of_owner(self, owner: OwnerLabels) -> list[Cached]:
+        """Return the objects whose labels name that owner."""
+        return [self._objects[key] for key in sorted(self._owned.get(owner, ()))]
 
     def deleted(self, role: str, namespace: str, name: str) -> list[Cached]:
         """Return irreplaceable objects made for that resource that were deleted while this process watched."""
-        labels = namespace, role.lower(), fitting(name)
+        labels = owner_labels(namespace, role, name)
         return [item for item in self._deleted.values() if item.meta.owner_labels == labels]
 
     def last_deleted(self, namespace: str, name: str) -> Cached | None:
