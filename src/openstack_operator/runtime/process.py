@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import signal
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar, cast
 
 import structlog
@@ -45,6 +46,33 @@ async def until_stopped(work: Coroutine[Any, Any, Any]) -> None:
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
+
+
+class Beat:
+    """A call every `period` seconds of the running loop, at multiples of it: beats of one period share one wake-up, and
+    need no task.
+    """
+
+    def __init__(self, period: float, call: Callable[[float], None]) -> None:
+        """Call with the seconds by which the loop is late, from the next multiple on."""
+        self._loop = asyncio.get_running_loop()
+        self._period, self._call = period, call
+        self._number = 0
+        self._begin()
+
+    def end(self) -> None:
+        """Call no more."""
+        self._timer.cancel()
+
+    def _begin(self) -> None:
+        # A timer may end a little early, and is not to end twice.
+        self._number = 1 + max(self._number, math.floor(self._loop.time() / self._period))
+        self._timer = self._loop.call_at(self._number * self._period, self._beat)
+
+    def _beat(self) -> None:
+        late = self._loop.time() - self._number * self._period
+        self._begin()
+        self._call(max(0.0, late))
 
 
 async def any_of(*parts: Coroutine[Any, Any, Any]) -> None:

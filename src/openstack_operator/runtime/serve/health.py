@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from .. import metrics
-from ..process import any_of
+from ..process import Beat
 from .listener import Bounds, Listener
 
 _BEAT = 1.0
@@ -35,14 +35,15 @@ class Health:
 
     async def serve(self, address: tuple[str, int]) -> None:
         """Serve until canceled. Raises OSError where the port is taken."""
-        await any_of(self._beat(), Listener(self._answer, _BOUNDS).serve(address))
+        beat = Beat(_BEAT, self._note_beat)
+        try:
+            await Listener(self._answer, _BOUNDS).serve(address)
+        finally:
+            beat.end()
 
-    async def _beat(self) -> None:
-        while True:
-            await asyncio.sleep(_BEAT)
-            now = time.monotonic()
-            metrics.LAG.set(max(0.0, now - self._beaten - _BEAT))
-            self._beaten = now
+    def _note_beat(self, late: float) -> None:
+        metrics.LAG.set(late)
+        self._beaten = time.monotonic()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         scrapes = False

@@ -17,6 +17,7 @@ from ..kubernetes.client import Client
 from ..kubernetes.errors import Conflict, LeadershipLostError, Missing
 from ..kubernetes.history import number
 from ..kubernetes.kinds import LEASE
+from ..process import Beat
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger()
 
@@ -121,18 +122,20 @@ class Leader:
                 main_loop.call_soon_threadsafe(ended.set)
 
         self._last_beat = self._clock()
+        beat = Beat(_BEAT, self._note_beat)
         Thread(target=run, name="lease", daemon=True).start()
         try:
-            while not ended.is_set():
-                self._last_beat = self._clock()
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(ended.wait(), _BEAT)
+            await ended.wait()
         finally:
+            beat.end()
             # It may have ended by itself.
             with contextlib.suppress(RuntimeError):
                 lease_loop.call_soon_threadsafe(renewal.cancel)
             await ended.wait()
             self._client = own_client
+
+    def _note_beat(self, _: float) -> None:
+        self._last_beat = self._clock()
 
     async def _keep_lease(self) -> None:
         """Renew until that has failed for too long, or the loop that does the work is stuck."""

@@ -85,6 +85,7 @@ class Listener:
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
+        begun = -self._bounds.pace
         while True:
             try:
                 connection, peer = await loop.sock_accept(listener)
@@ -92,13 +93,20 @@ class Listener:
                 # The client closed it again, or there are too many files open.
                 await asyncio.sleep(_FULL)
                 continue
+            # At rest a connection is the only one of its second, and no timer has to wake the loop for it.
+            if (early := begun + self._bounds.pace - loop.time()) > 0:
+                try:
+                    await asyncio.sleep(early)
+                except asyncio.CancelledError:
+                    connection.close()
+                    raise
+            begun = loop.time()
             context = self._context() if self._context else None
             if self._context and context is None:
                 connection.close()
             else:
                 self._make_room(str(peer[0]))
                 self._begin(connection, str(peer[0]), context)
-            await asyncio.sleep(self._bounds.pace)
 
     def _make_room(self, host: str) -> None:
         """End a connection where there are too many. A client with many ends its own ones, and not those of others."""
