@@ -28,10 +28,10 @@ from tests.unit.polling import eventually
 class Watched:
     """An informer at work, and what it told of."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, **options: Any) -> None:
         self.changes: list[Change] = []
         self.store = Store(SECRET, self.changes.append)
-        self.informer = Informer(client, self.store)
+        self.informer = Informer(client, self.store, **options)
         self.task = asyncio.ensure_future(self.informer.run())
 
     async def holds(self, *names: str) -> None:
@@ -194,12 +194,32 @@ async def test_a_renewed_list_that_shows_a_restore_has_all_kinds_listed(
     assert client.history.epoch == 1, "the list of the new epoch proves nothing new"
 
 
-async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyApi, watched: Watched):
+def watch_seconds(api: FaultyApi) -> list[int]:
+    """Seconds that each watch so far was to last."""
+    targets = (request.split()[1] for request in api.requests)
+    queries = (parse_qs(urlsplit(target).query) for target in targets)
+    return [int(query["timeoutSeconds"][0]) for query in queries if "watch" in query]
+
+
+@pytest.mark.parametrize("has_bookmarks", [True, False])
+async def test_only_a_kind_without_bookmarks_is_watched_briefly_at_first(
+    api: FaultyApi, client: Client, has_bookmarks: bool
+):
+    watched = Watched(client, has_bookmarks=has_bookmarks)
+    await eventually("a watch", lambda: len(watch_seconds(api)) == 1)
+    assert (watch_seconds(api)[0] > SILENCE) is has_bookmarks
+    api.cut()
+    await eventually("another watch", lambda: len(watch_seconds(api)) == 2)
+    assert watch_seconds(api)[1] < SILENCE
+    watched.task.cancel()
+    await asyncio.gather(watched.task, return_exceptions=True)
+
+
+async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyApi, client: Client):
+    watched = Watched(client, has_bookmarks=False)
+
     def asked() -> list[int]:
-        """Seconds that each watch so far was to last."""
-        targets = (request.split()[1] for request in api.requests)
-        queries = (parse_qs(urlsplit(target).query) for target in targets)
-        return [int(query["timeoutSeconds"][0]) for query in queries if "watch" in query]
+        return watch_seconds(api)
 
     await eventually("a watch", lambda: len(asked()) == 1)
     assert asked()[0] < SILENCE
@@ -218,6 +238,8 @@ async def test_a_watch_without_bookmarks_ends_before_it_seems_dead(api: FaultyAp
     api.cut()
     await eventually("a fourth watch", lambda: len(asked()) == 4)
     assert asked()[3] < SILENCE
+    watched.task.cancel()
+    await asyncio.gather(watched.task, return_exceptions=True)
 
 
 async def test_an_informer_waits_for_an_api_that_is_not_there_yet(api: FaultyApi, client: Client):

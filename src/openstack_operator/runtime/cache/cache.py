@@ -98,7 +98,15 @@ class Cache:
             resources += [informer] if is_resource else []
             yield informer
         # An Event about an unknown object could not be assigned to a resource.
-        yield Informer(self.client, self.warnings, namespace=scope, fields=WARNINGS, read=warning, after=resources)
+        yield Informer(
+            self.client,
+            self.warnings,
+            namespace=scope,
+            fields=WARNINGS,
+            read=warning,
+            after=resources,
+            has_bookmarks=False,
+        )
         yield Informer(self.client, self.foreign, namespace=scope, selector=_NOT_OURS, metadata_only=True)
         yield Informer(self.client, self.volumes, namespace=scope, selector=f"{KIND},{_NOT_OURS}")
         yield Informer(self.client, self.pods, namespace=scope, selector=SELECTOR, read=trimmed)

@@ -98,9 +98,11 @@ class Informer:
         discovery: Discovery | None = None,
         on_kinds_changed: Callable[[], None] = lambda: None,
         after: Sequence[Informer] = (),
+        has_bookmarks: bool = True,
     ) -> None:
         """Use `discovery` for a kind that may be absent, whose list is then empty. `on_kinds_changed` is called when it
-        comes or goes. `fields` is a field selector; the informers in `after` list first.
+        comes or goes. `fields` is a field selector; the informers in `after` list first. `has_bookmarks` is False for a
+        kind of which servers keep no cache. If watches of another kind have none, either, the next watch is short.
         """
         self.synced = asyncio.Event()
         """Set once the first list is in."""
@@ -125,8 +127,8 @@ class Informer:
         """Version from which the watch continues; empty asks for a new list."""
         self._latest, self._epoch = 0, 0
         """Latest version of any answer about the kind, and the epoch of the server's history that it belongs to."""
-        self._has_bookmarks = False
-        """True if the last watch brought bookmarks."""
+        self._has_bookmarks = has_bookmarks
+        """True if the last watch brought bookmarks, or the next one may."""
         self._pause = _FIRST_PAUSE
 
     def list_again(self) -> None:
