@@ -59,3 +59,24 @@ async def test_informers_share_no_connection_with_other_requests() -> None:
     for _ in served:
         await ended.acquire()
     assert served == [["/list", "/watch"], ["/get", "/apply"]]
+
+
+async def test_the_same_path_with_other_parameters_is_another_request() -> None:
+    asked: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split()[1])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        client = Client.over(Connection(server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/cluster"))
+        for _ in range(2):
+            for lines in (1, 2):
+                await client.log("openstack", "a b", "c&d", lines=lines)
+            await client.get(SECRET, "openstack", "a")
+        await client.close()
+    log = "/cluster/api/v1/namespaces/openstack/pods/a%20b/log?container=c%26d&tailLines={}&previous=false"
+    assert asked == 2 * [log.format(1), log.format(2), "/cluster/api/v1/namespaces/openstack/secrets/a"]

@@ -28,7 +28,28 @@ _LONGEST_ANSWER = 60.0
 """Seconds after which the server itself ends a request (`--request-timeout`)."""
 _MOST_LATE = 1_000
 """Requests that are remembered as late."""
+_MOST_ADDRESSES = 1_000
+"""Addresses that are remembered, each of about 2 KB."""
 NOT_MODIFIED = 304
+
+
+class _AsyncClient(httpx.AsyncClient):
+    """The client of the HTTP library, which otherwise reads each address three times, sign by sign."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._addresses: dict[tuple[str, ...], httpx.URL] = {}
+        """Addresses by path and parameters."""
+
+    async def request(self, method: str, url: httpx.URL | str, *, params: Any = None, **options: Any) -> httpx.Response:
+        """Send a request to a path, with parameters that are texts, and return the answer."""
+        parameters: Mapping[str, str] = params or {}
+        key = str(url), *(text for pair in parameters.items() for text in pair)
+        if key not in self._addresses:
+            if len(self._addresses) >= _MOST_ADDRESSES:
+                self._addresses.clear()
+            self._addresses[key] = self.build_request("GET", url, params=params).url
+        return await super().request(method, self._addresses[key], **options)
 
 
 class HttpClient:
@@ -63,7 +84,7 @@ class HttpClient:
         program = [("User-Agent", f"{MANAGED_BY}/{__version__}")]
         headers = [(name.encode(), value.encode()) for name, value in [*program, *connection.headers, *plain]]
         client = cls(
-            httpx.AsyncClient(
+            _AsyncClient(
                 base_url=connection.server,
                 headers=headers,
                 timeout=timeout,
