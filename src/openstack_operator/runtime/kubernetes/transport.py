@@ -5,13 +5,33 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
+import httpcore2
 import httpx2 as httpx
 
 from ...kubeconfig import Connection, KubeconfigError, Login
+from .network import Backend
 
 INFORMER: dict[str, Any] = {"informer": True}
 """Extension of the requests that fill a store."""
 _UNAUTHORIZED = 401
+
+
+_KEPT, _KEPT_SECONDS = 32, 60.0
+"""Connections that are kept while unused, and how long."""
+
+
+class _Pool(httpx.AsyncHTTPTransport):
+    """Connections to a server without a proxy."""
+
+    def __init__(self, trust: ssl.SSLContext) -> None:
+        super().__init__(verify=trust, trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=trust,
+            max_connections=None,
+            max_keepalive_connections=_KEPT,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=Backend(),
+        )
 
 
 class Transport(httpx.AsyncBaseTransport):
@@ -61,7 +81,9 @@ class Transport(httpx.AsyncBaseTransport):
 
     def _new_pools(self) -> list[httpx.AsyncHTTPTransport]:
         trust = self._connection.trust(self._certificate)
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=60)
+        if not self._connection.proxy:
+            return [_Pool(trust) for _ in range(2)]
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_KEPT_SECONDS)
         try:
             proxy = _proxy(self._connection.proxy)
             return [
