@@ -509,29 +509,79 @@ def test_a_member_remembers_its_vote_and_its_last_order(tmp_path: Path, monkeypa
     assert disk.recall(galera.Member("a")) == galera.Member("a")
 
 
-def with_data(name: str, seqno: int, *origins: str) -> galera.Member:
-    return galera.Member(name, data=True, uuid=HISTORY, seqno=seqno, origins=origins)
+def with_data(name: str, seqno: int, *bootstraps: str) -> galera.Member:
+    return galera.Member(name, data=True, uuid=HISTORY, seqno=seqno, bootstraps=bootstraps)
 
 
-def test_a_start_without_a_member_makes_strays_of_what_is_later() -> None:
-    starter = disk.with_origin(with_data("a", 9))
-    for seqno, is_stray in ((8, False), (9, False), (10, True)):
-        assert with_data("b", seqno).strays_from([starter]) is is_stray
-        assert not replace(with_data("b", seqno), data=False).strays_from([starter]), "an empty disk has none"
-    # It was part of that start, or came back since.
-    assert not with_data("b", 10, *starter.origins).strays_from([starter])
-    assert with_data("b", 10, "9@00000000").strays_from([starter]), "another start from the same point"
-    # The one that started the cluster may be away by then.
-    heard_of_it = with_data("c", 30, *disk.merged_origins(with_data("c", 9), [starter]))
-    assert with_data("b", 10).strays_from([heard_of_it])
-    assert not with_data("b", 10).strays_from([with_data("c", 30)]), "a member of an earlier version knows of none"
+def in_primary(member: galera.Member) -> galera.Member:
+    return replace(member, stage=galera.Stage.SERVING, status=galera.PRIMARY)
 
 
-def test_a_member_remembers_the_latest_starts() -> None:
-    me = with_data("a", -1)
-    for seqno in range(disk.ORIGINS + 5):
-        me = disk.with_origin(replace(me, seqno=seqno))
-    assert [origin.partition("@")[0] for origin in me.origins] == [str(n) for n in range(5, disk.ORIGINS + 5)]
-    assert len(set(me.origins)) == disk.ORIGINS
-    assert galera.member(galera.published(me)) == me
-    assert disk.merged_origins(with_data("b", 3, "1@00000000"), [me])[-1] == me.origins[-1]
+def test_a_bootstrap_without_a_member_leaves_its_later_transactions_behind() -> None:
+    starter = in_primary(with_data("a", 9, *disk.with_bootstrap(with_data("a", 9))))
+    for seqno, has_strayed in ((8, False), (9, False), (10, True)):
+        assert disk.has_strayed(with_data("b", seqno), [starter]) is has_strayed
+        assert not disk.has_strayed(replace(with_data("b", seqno), data=False), [starter]), "an empty disk has none"
+    assert not disk.has_strayed(with_data("b", 10, *(starter.bootstraps or ())), [starter]), "it was part of that"
+    assert disk.has_strayed(with_data("b", 10, "9@00000000"), [starter]), "another one from the same point"
+    # Who started it may be away by then, and only what a component knows counts.
+    joined = in_primary(replace(with_data("c", 30), bootstraps=disk.merged_bootstraps(with_data("c", 9), [starter])))
+    assert disk.has_strayed(with_data("b", 10), [joined])
+    assert not disk.has_strayed(with_data("b", 10), [replace(starter, status=galera.NON_PRIMARY)])
+
+
+def test_a_member_that_knows_no_bootstraps_has_not_strayed() -> None:
+    """It ran an earlier version, or its memory is gone with all data that a state transfer replaced."""
+    starter = in_primary(with_data("a", 9, "9@00000000"))
+    unknown = galera.Member("b", data=True, uuid=HISTORY, seqno=30)
+    assert not disk.has_strayed(unknown, [starter])
+    assert disk.merged_bootstraps(unknown, [starter]) == starter.bootstraps
+    assert disk.merged_bootstraps(unknown, [replace(starter, bootstraps=None)]) is None
+    assert disk.merged_bootstraps(with_data("b", 3, "2@00000000"), []) == ("2@00000000",)
+
+
+def test_members_forget_the_same_bootstraps() -> None:
+    first = [f"{seqno}@00000000" for seqno in range(disk.BOOTSTRAPS)]
+    old, new = in_primary(with_data("a", 50, *first)), in_primary(with_data("b", 50, *first[1:], "40@00000000"))
+    for me, peer in ((old, new), (new, old)):
+        assert disk.merged_bootstraps(me, [peer]) == new.bootstraps
+    assert not disk.has_strayed(new, [old]), "what it forgot is no news"
+    assert disk.has_strayed(old, [new])
+    assert len(disk.with_bootstrap(new)) == disk.BOOTSTRAPS
+    assert galera.member(galera.published(old)) == old
+
+
+@pytest.mark.parametrize("known", [None, 3, ["2@00000000", 4]])
+def test_a_broken_memory_of_bootstraps_ends_no_member(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: object
+) -> None:
+    monkeypatch.setattr(disk, "MEMORY", tmp_path / "member.json")
+    (tmp_path / "member.json").write_text(json.dumps({"bootstraps": known}), encoding="utf-8")
+    assert disk.recall(galera.Member("a")).bootstraps == (("2@00000000",) if isinstance(known, list) else None)
+
+
+def test_a_member_writes_its_memory_again_after_a_state_transfer(cluster: Cluster) -> None:
+    """Galera's script removes all files but its own."""
+    [member] = serving(cluster, "primary")
+    path = member.folder / "data/member.json"
+    wait(path.exists, [member])
+    path.unlink()
+    wait(path.exists, [member])
+
+
+@pytest.mark.parametrize(("seqno", "is_kept"), [(5, True), (6, False)])
+def test_a_member_with_later_data_than_a_bootstrap_gives_them_up(
+    cluster: Cluster, seqno: int, *, is_kept: bool
+) -> None:
+    """The first member was told to start the cluster with its data, at 5."""
+    members = serving(cluster, "primary", "backup")
+    late = cluster.members[2]
+    late.give_data(seqno)
+    late.write("data/member.json", json.dumps({"seen": "order", "bootstraps": []}))
+    late.start()
+    wait(late.is_ready, cluster.members)
+    assert (late.folder / "data/grastate.dat").exists() is is_kept
+    known = members[0].ask()[1]["bootstraps"]
+    assert [bootstrap.partition("@")[0] for bootstrap in known] == ["5"]
+    for member in (members[1], late):
+        wait(lambda member=member: member.ask()[1]["bootstraps"] == known, [member])

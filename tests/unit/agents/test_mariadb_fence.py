@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -40,23 +40,31 @@ def test_the_later_term_counts_whatever_the_clocks_of_nodes_say() -> None:
     old, new = Role(PRIMARY, 1.0, serves=True, term=4), Role(PRIMARY, 86400.0, serves=True, term=5)
     assert other_primary(old, {"new": new, "older": replace(old, term=3)}) == "new"
     assert other_primary(new, {"old": old}) == ""
-    # A label of an earlier version of the operator has no term.
-    assert other_primary(replace(old, term=0), {"new": new}) == "new"
+    # A label of an earlier version of the operator has no term: the ages count.
+    assert other_primary(replace(old, term=0), {"new": new}) == ""
+    assert other_primary(new, {"old": replace(old, term=0)}) == "old"
 
 
 def gives_way(world: Mapping[str, Role], name: str) -> bool:
     return bool(other_primary(world[name], {peer: role for peer, role in world.items() if peer != name}))
 
 
+def latest_primary(world: Mapping[str, Role], names: Sequence[str]) -> str:
+    """Return the primary that became it last: by terms if all have one, else by the ages of labels."""
+    if min(world[name].term for name in names) == 0:
+        return min(names, key=lambda name: world[name].age)
+    return max(names, key=lambda name: world[name].term)
+
+
 def test_never_all_members_give_way() -> None:
     """However late each kubelet is: of members that serve, one takes the clients, and of primaries the latest."""
-    values = product(("", PRIMARY, BACKUP), (1.0, 2.0), (True, False), (0, 3))
+    values = product(("", PRIMARY, BACKUP), (1.0, 2.0), (True, False), (0, 3, 4))
     roles = [Role(*value) for value in values]
     worlds = [dict(zip(["a", "b", "c"], world, strict=True)) for world in product(roles, repeat=3)]
     serving = [(world, [name for name in world if world[name].serves]) for world in worlds]
     assert [world for world, names in serving if names and all(gives_way(world, name) for name in names)] == []
     primaries = [(world, [name for name in names if world[name].name == PRIMARY]) for world, names in serving]
-    latest = [(world, max(names, key=lambda name: world[name].order)) for world, names in primaries if names]
+    latest = [(world, latest_primary(world, names)) for world, names in primaries if names]
     assert len(latest) > 300
     assert [world for world, name in latest if gives_way(world, name)] == []
 

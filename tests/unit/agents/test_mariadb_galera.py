@@ -439,17 +439,6 @@ def test_running_members_take_back_one_that_is_not_ahead() -> None:
         assert acts == [Act.START, Act.STAY, Act.STAY]
 
 
-@pytest.mark.parametrize("ahead", [0, 1])
-def test_members_that_went_on_outvote_one_left_behind(ahead: int) -> None:
-    first, *others = crashed(8 + ahead, 8, 8).values()
-    world = {m.name: m for m in (first, *(replace(m, origins=("7@00000000",), view=None) for m in others))}
-    decisions = settle(world, formed(), waited=LONG)
-    assert [decision.act for decision in decisions.values()] == [Act.WAIT, Act.BOOTSTRAP, Act.WAIT]
-    # If each knows of a start without the other, the last transaction counts, as before.
-    world[first.name] = replace(first, origins=("6@11111111",))
-    assert choose(list(world.values()), formed(), LONG).candidate == first.name
-
-
 def test_published_facts_of_a_member_are_read_back() -> None:
     me = replace(crashed(5, 7, 9)["mariadb-server-1"], vote="x", ballot=3, stage=Stage.SERVING, status=PRIMARY)
     assert galera.member(galera.published(me)) == me

@@ -391,12 +391,33 @@ def test_a_binary_log_can_be_turned_off(release: Release) -> None:
     assert "log_bin" not in conf(planned(release, children=off))
 
 
-@pytest.mark.parametrize("option", ["log_bin", "log-bin", "skip-log-bin", "sync_binlog"])
+@pytest.mark.parametrize("option", ["log_bin", "log-bin", "skip-log-bin", "sync_binlog", "wsrep_mode", "server-id"])
 def test_a_binary_log_of_the_user_stays_theirs(release: Release, option: str) -> None:
     config = {"mysqld": {option: "1"}}
-    assert "server_id" not in conf(planned(release, {"config": config}))
+    assert "binlog_expire_logs_seconds" not in conf(planned(release, {"config": config}))
     with pytest.raises(SpecError, match=option.replace("-", "_")):
-        planned(release, {"config": config, "binaryLog": {"enabled": True}})
+        planned(release, {"replicas": 3, "config": config, "binaryLog": {"enabled": True}})
+
+
+def test_an_option_against_the_log_of_a_server_is_refused(release: Release) -> None:
+    new = planned(release)
+    with pytest.raises(SpecError, match="sync_binlog"):
+        planned(release, {"config": {"mysqld": {"sync_binlog": 0}}}, children=new)
+    own = planned(release, {"config": {"mysqld": {"log_bin": "mine"}}}, children=new)
+    assert conf(own)["log_bin"] == "mine"
+
+
+@pytest.mark.parametrize("spec", [{"version": "10.11"}, {"imageProfile": "kolla"}])
+def test_a_server_that_cannot_limit_its_log_has_one_only_on_order(release: Release, spec: Mapping[str, Any]) -> None:
+    assert "log_bin" not in conf(planned(release, {**spec}))
+    assert conf(planned(release, {**spec, "binaryLog": {"enabled": True}}))["log_bin"] == "binlog"
+
+
+@pytest.mark.parametrize(("storage", "size"), [("2Gi", 2 * 2**30 // 10), ("1Gi", 2**30 // 10), ("500Gi", 2**30)])
+def test_a_binary_log_takes_a_tenth_of_a_volume_at_most(release: Release, storage: str, size: int) -> None:
+    options = conf(planned(release, {"storageSize": storage}))
+    assert options["loose_max_binlog_total_size"] == str(size)
+    assert int(options["max_binlog_size"]) <= size // 8
 
 
 def test_servers_of_different_clouds_have_different_numbers(release: Release) -> None:

@@ -12,14 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .galera import ORDER_KEY, SST_CONF, Member, Record, View
+from .galera import ORDER_KEY, PRIMARY, SST_CONF, Member, Record, View, is_bootstrap
 
 DATA = Path("/var/lib/mysql")
 MEMORY = DATA / "member.json"
 """State that a member must not forget when its pod ends: its vote, which orders it knows to be carried out, and which
-starts of the cluster it was part of."""
-ORIGINS = 20
-"""Starts that a member remembers, and tells the others."""
+bootstraps of its cluster it knows. Galera's script removes it with all data that it replaces."""
+
+BOOTSTRAPS = 20
+"""Bootstraps that a member remembers."""
 
 
 def grastate() -> dict[str, str]:
@@ -93,14 +94,41 @@ def allow_bootstrap() -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def with_origin(me: Member) -> Member:
-    """Return `me` with the start of a cluster from its data, which the others read once they have joined."""
-    return replace(me, origins=(*me.origins, f"{me.seqno}@{secrets.token_hex(4)}")[-ORIGINS:])
+def with_bootstrap(me: Member) -> tuple[str, ...]:
+    """Return the bootstraps that a member knows once it has started the cluster with its data."""
+    return _latest({*(me.bootstraps or ()), f"{me.seqno}@{secrets.token_hex(4)}"})
 
 
-def merged_origins(me: Member, peers: Iterable[Member]) -> tuple[str, ...]:
-    """Return the starts of the cluster that a member, or one of its peers, knows."""
-    return tuple(dict.fromkeys((*me.origins, *(each for peer in peers for each in peer.origins))))[-ORIGINS:]
+def merged_bootstraps(me: Member, peers: Iterable[Member]) -> tuple[str, ...] | None:
+    """Return the bootstraps that a member knows once it is part of the primary component of its peers; None if no
+    member knows any. Where it is part of one without them, there is nothing to learn.
+    """
+    lists = [member.bootstraps for member in (me, *_in_primary(peers)) if member.bootstraps is not None]
+    return _latest({bootstrap for each in lists for bootstrap in each}) if lists else None
+
+
+def has_strayed(me: Member, peers: Iterable[Member]) -> bool:
+    """Return True if the primary component of these peers may have other transactions than the last ones of `me`, since
+    it began without `me` from a point before. Galera would send what came later, and leave these as they are.
+    """
+    if me.bootstraps is None or not me.data:
+        return False
+    forgotten = min(map(_position, me.bootstraps)) if len(me.bootstraps) >= BOOTSTRAPS else -2
+    bootstraps = {bootstrap for member in _in_primary(peers) for bootstrap in member.bootstraps or ()}
+    return any(forgotten < _position(bootstrap) < me.seqno for bootstrap in bootstraps - set(me.bootstraps))
+
+
+def _in_primary(peers: Iterable[Member]) -> list[Member]:
+    return [member for member in peers if member.status == PRIMARY]
+
+
+def _position(bootstrap: str) -> int:
+    return int(bootstrap.partition("@")[0])
+
+
+def _latest(bootstraps: Iterable[str]) -> tuple[str, ...]:
+    # In one order everywhere, so that all members forget the same ones.
+    return tuple(sorted(bootstraps, key=lambda bootstrap: (_position(bootstrap), bootstrap))[-BOOTSTRAPS:])
 
 
 def forget_position() -> None:
@@ -116,7 +144,9 @@ def recall(me: Member) -> Member:
     except (OSError, ValueError):
         return me
     votes = {name: memory[name] for name in ("vote", "vote_mark", "ballot") if name in memory}
-    return replace(me, **votes, last_order=memory.get(ORDER_KEY, ""), origins=tuple(memory.get("origins", ())))
+    entries = memory.get("bootstraps")
+    bootstraps = tuple(str(each) for each in entries if is_bootstrap(each)) if isinstance(entries, list) else None
+    return replace(me, **votes, last_order=memory.get(ORDER_KEY, ""), bootstraps=bootstraps)
 
 
 def memorize(me: Member) -> None:
@@ -124,7 +154,7 @@ def memorize(me: Member) -> None:
     new = MEMORY.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         votes = {"vote": me.vote, "vote_mark": me.vote_mark, "ballot": me.ballot}
-        json.dump({**votes, ORDER_KEY: me.last_order, "origins": me.origins}, file)
+        json.dump({**votes, ORDER_KEY: me.last_order, "bootstraps": me.bootstraps}, file)
         file.flush()
         os.fsync(file.fileno())
     new.replace(MEMORY)

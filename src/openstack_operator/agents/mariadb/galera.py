@@ -24,7 +24,8 @@ SST_CONF = "sst.cnf"
 """File of the record that exists once every member has a certificate. MariaDB reads it, too: it has the options of the
 script that copies all data to another member.
 """
-_VERSION, _ORIGIN = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}"), re.compile(r"-?[0-9]{1,18}@[0-9a-f]{8}")
+_VERSION = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
+_BOOTSTRAP = re.compile(r"-?[0-9]{1,18}@[0-9a-f]{8}")
 ZERO = "00000000-0000-0000-0000-000000000000"
 PRIMARY, NON_PRIMARY, DISCONNECTED = "Primary", "non-Primary", "Disconnected"
 
@@ -119,8 +120,8 @@ class Member:
     """Major version of its server's program; empty for a member that does not say it."""
     tables: str = ""
     """Major version that its system tables are of, empty if nothing says it."""
-    origins: tuple[str, ...] = ()
-    """Starts of the cluster from one member's data that it knows: `<last transaction then>@<random word>`."""
+    bootstraps: tuple[str, ...] | None = None
+    """The last bootstraps of its cluster, as `<last transaction then>@<random word>`; None if it does not know."""
 
     @property
     def is_unbound(self) -> bool:
@@ -131,13 +132,6 @@ class Member:
     def mark(self) -> str:
         """Text that changes once the member has been part of a primary component."""
         return f"{self.view.id if self.view else ''}/{self.uuid}:{self.seqno}"
-
-    def strays_from(self, peers: Iterable[Member]) -> bool:
-        """Return True if its peers may have other transactions than its last ones: they were started without it from a
-        point before. Galera would send it what came later, and leave these as they are.
-        """
-        unknown = {origin for peer in peers for origin in peer.origins} - set(self.origins)
-        return self.data and any(self.seqno > int(origin.partition("@")[0]) for origin in unknown)
 
 
 @dataclass(frozen=True)
@@ -352,7 +346,6 @@ def choose(  # noqa: PLR0911  (a table)
     if len(candidates) > 1 and any(m.uuid == ZERO for m in candidates):
         names = ", ".join(m.name for m in candidates)
         return Choice(f"{names} have data of separate servers; delete the volumes you do not need", is_refused=True)
-    candidates = [m for m in candidates if not m.strays_from(members)] or candidates
     best = max(candidates, key=lambda m: (m.seqno, m.safe, -record.members.index(m.name)))
     return Choice(f"{best.name} starts the cluster: it is the most advanced", best.name, voters | {best.name})
 
@@ -386,7 +379,8 @@ def member(facts: Mapping[str, Any]) -> Member:
         # They become the text of a condition.
         for name in {"version", "tables"} & values.keys():
             values[name] = each if isinstance(each := values[name], str) and _VERSION.fullmatch(each) else ""
-        values["origins"] = tuple(each for each in facts.get("origins", ()) if _ORIGIN.fullmatch(each))
+        if facts.get("bootstraps") is not None:
+            values["bootstraps"] = tuple(filter(is_bootstrap, facts["bootstraps"]))
         return Member(**values, last_order=order, stage=stage, view=view)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a member's facts: {error}") from error
@@ -397,3 +391,8 @@ def published(me: Member) -> dict[str, Any]:
     view = {"id": me.view.id, "members": sorted(me.view.members)} if me.view else None
     facts = {field.name: getattr(me, field.name) for field in fields(Member)}
     return {**facts, ORDER_KEY: facts.pop("last_order"), "stage": me.stage.value, "view": view}
+
+
+def is_bootstrap(value: object) -> bool:
+    """Return True for the text of a bootstrap."""
+    return isinstance(value, str) and _BOOTSTRAP.fullmatch(value) is not None

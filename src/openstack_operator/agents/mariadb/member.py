@@ -77,25 +77,24 @@ class Supervisor:
         self.server: Process | None = None
         self.sql, self.tables = sql.Sql(), Tables(disk.DATA, sql.SOCKET)
         self.fence = self._make_fence()
-        self.trouble = ""
-        self.prepared_at = 0.0
+        self.trouble, self.prepared_at = "", 0.0
         self.takes_queries: bool | None = None
         """None while mariadbd does not say it."""
-        self.ready = False
-        self.size = 0
+        self.ready, self.size = False, 0
         self.local, self.encrypted = "", False
         self.ending = asyncio.Event()
         self.start_position: str | None = None
-        self.origins: tuple[str, ...] = ()
-        """Starts of the cluster that it is part of once it serves."""
+        self.bootstraps: tuple[str, ...] | None = None  # of the component that it starts into
+        self.outside: Member | None = None
+        """This member while it served outside the primary component; None if it has been started since."""
         self.view_at_start: View | None = None
         self.desynced_since: float | None = None
         self.whole_since: float | None = None
         self.alone_since = self.stage_since = self.heard_at = time.monotonic()
 
     def _make_fence(self) -> Fence | None:
-        """Return the fence; None in a pod of an operator without it: if its container starts again while the pod waits
-        for its roll-out, it has this file, and neither that of the fence nor its variable.
+        """Return the fence; None in a pod of an operator without it, whose container started again before the roll-out
+        came to it: there this file is, and neither that of the fence nor its variable.
         """
         if (directory := os.environ.get("GALERA_ROLE")) is None:
             return None
@@ -111,7 +110,6 @@ class Supervisor:
         await asyncio.start_server(self._answer, port=galera.PORT)
         listener = wire.Listener(self._answer)
         self.me = disk.recall(self.me)
-        self.origins = self.me.origins
         await self.tables.find_version()
         while not self.ending.is_set():
             await listener.follow()
@@ -130,12 +128,18 @@ class Supervisor:
     async def _decide(self) -> None:
         record = self.record = disk.read_record(self.directory)
         if self.me.status == galera.PRIMARY:
-            self.peers = {}
+            if self.outside and await self._has_strayed():
+                say("ends: the others began without what it has last")
+                await self._end(signal.SIGKILL)
+                return
+            self.peers, self.outside = {}, None
             self.alone_since, self.whole_since = time.monotonic(), None
-            if (self.me.vote, self.me.last_order, self.me.origins) != ("", record.token, self.origins):
-                self.me = replace(self.me, vote="", vote_mark="", last_order=record.token, origins=self.origins)
+            memory = ("", record.token, self.bootstraps)
+            if (self.me.vote, self.me.last_order, self.me.bootstraps) != memory or not disk.MEMORY.exists():
+                self.me = replace(self.me, vote="", vote_mark="", last_order=record.token, bootstraps=self.bootstraps)
                 disk.memorize(self.me)
         else:
+            self.outside = self.me if self.me.stage is Stage.SERVING else None
             self.peers = await self._ask_peers()
             if any(member.status == galera.PRIMARY for member in self.peers.values()):
                 self.alone_since, self.whole_since = time.monotonic(), None
@@ -168,6 +172,12 @@ class Supervisor:
         self.decision = decision
         await self._carry_out(decision, record)
 
+    async def _has_strayed(self) -> bool:
+        """Learn the bootstraps of the component that it is back in; return True if it has what the others lack."""
+        peers = (await self._ask_peers()).values()
+        self.bootstraps = disk.merged_bootstraps(self.me, peers)
+        return self.outside is not None and disk.has_strayed(self.outside, peers)
+
     async def _carry_out(self, decision: Decision, record: Record) -> None:
         marks = {self.me.name: self.me.mark, **{name: member.mark for name, member in self.peers.items()}}
         vote = (decision.vote, marks.get(decision.vote, self.me.vote_mark) if decision.vote else "")
@@ -176,17 +186,15 @@ class Supervisor:
             disk.memorize(self.me)
         match decision.act:
             case Act.START:
-                if self.me.strays_from(self.peers.values()):
-                    say("takes all data from the others: they started without what it has last")
+                if disk.has_strayed(self.me, self.peers.values()):
+                    say("takes all data from the others: they began without what it has last")
                     disk.forget_position()
                     self.start_position = None
-                self.origins = disk.merged_origins(self.me, self.peers.values())
+                self.bootstraps = disk.merged_bootstraps(self.me, self.peers.values())
                 await self._start(["mariadbd"], record)
             case Act.BOOTSTRAP | Act.INITIALIZE:
                 command = ["mariadbd"] if decision.act is Act.BOOTSTRAP else self.command
-                self.me = disk.with_origin(self.me)
-                self.origins = self.me.origins
-                disk.memorize(self.me)
+                self.bootstraps = disk.with_bootstrap(self.me)
                 ACCOUNTS.write_text(LOCAL_ACCOUNT, encoding="utf-8")
                 disk.allow_bootstrap()
                 await self._start(command, record, f"--init-file={ACCOUNTS}", "--wsrep-new-cluster", leads=True)
@@ -221,7 +229,7 @@ class Supervisor:
             if self.fence:
                 await self.fence.end_misplaced(asks=True)
             # Until all have gone, those that came to the next primary already are ahead of those that are still here.
-            await asyncio.sleep(TICK / 5)
+            await asyncio.sleep(TICK / 2)
 
     async def _end(self, stop_signal: signal.Signals) -> None:
         server, self.server = self.server, None
@@ -369,6 +377,8 @@ class Supervisor:
                 if self.fence:
                     role = self.fence.role(serves=self.ready)
                     state |= {"role": role.name, "role_age": role.age, "role_term": role.term}
+                # Who joins its component learns them from the first moment on.
+                state |= {"bootstraps": self.bootstraps} if self.me.status == galera.PRIMARY else {}
                 return "200 OK", json.dumps({**galera.published(self.me), **state}, ensure_ascii=True)
             case "/alive":
                 is_silent = self.me.stage is Stage.SERVING and time.monotonic() - self.heard_at > SILENCE

@@ -27,13 +27,8 @@ class Role:
     serves: bool = False
     """True if the member takes clients."""
     term: int = 0
-    """Number of times that the cluster had another primary, when this member became it; 0 if its pod has none, as those
-    of earlier versions."""
-
-    @property
-    def order(self) -> tuple[int, float]:
-        """Value that is greater for the member that became the primary later. Ages come from clocks of nodes."""
-        return self.term, -self.age
+    """Number that the operator gave to its pod when it became the primary; 0 if its pod has none, as those of earlier
+    versions."""
 
 
 def reported_role(facts: Mapping[str, Any]) -> Role:
@@ -41,7 +36,7 @@ def reported_role(facts: Mapping[str, Any]) -> Role:
     try:
         name, age = str(facts["role"]), float(facts["role_age"])
         return Role(name, age, facts["ready"] is True, int(facts.get("role_term", 0)))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         return Role()
 
 
@@ -54,6 +49,12 @@ def other_primary(me: Role, peers: Mapping[str, Role]) -> str:
     if me.name not in {PRIMARY, BACKUP}:
         return ""
     primaries = {name: peer for name, peer in peers.items() if peer.name == PRIMARY and peer.serves}
+    # Ages come from clocks of nodes, so they count only while a pod has no term.
+    have_terms = all(peer.term for peer in (*primaries.values(), *([me] if me.name == PRIMARY else [])))
+
+    def recency(peer: Role) -> float:
+        return peer.term if have_terms else -peer.age
+
     if me.name == PRIMARY:
-        primaries = {name: peer for name, peer in primaries.items() if peer.order > me.order}
-    return max(primaries, key=lambda name: primaries[name].order, default="")
+        primaries = {name: peer for name, peer in primaries.items() if recency(peer) > recency(me)}
+    return max(primaries, key=lambda name: recency(primaries[name]), default="")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -67,15 +68,6 @@ GALERA = {
     "wsrep_sst_auth": "mysql:",
     # What was acknowledged is on the disk: a power cut takes all members at once.
     "innodb_flush_log_at_trx_commit": 1,
-}
-
-BINARY_LOG_DEFAULTS: Sections = {
-    "mysqld": {
-        "max_binlog_size": "64M",
-        # MariaDB older than 11.4 knows neither of these two, and needs no replica to remove old files.
-        "loose_max_binlog_total_size": "1G",
-        "loose_slave_connections_needed_for_purge": 0,
-    }
 }
 
 BINARY_LOG = {
@@ -158,6 +150,19 @@ class BinaryLog:
     """Part of each GTID."""
     lifetime: timedelta
     """Age at which files of it are removed."""
+    size: int
+    """Bytes of all its files, roughly, at which the oldest is removed, too."""
+
+    @property
+    def defaults(self) -> Sections:
+        """Options that a user may change."""
+        options = {
+            "max_binlog_size": min(64 << 20, self.size // 8),
+            # MariaDB older than 11.4 knows neither of these two, and needs no replica to remove old files.
+            "loose_max_binlog_total_size": self.size,
+            "loose_slave_connections_needed_for_purge": 0,
+        }
+        return {"mysqld": options}
 
     def options(self, *, clustered: bool) -> dict[str, Any]:
         """Return options that the operator sets."""
@@ -169,10 +174,10 @@ class BinaryLog:
         return {**options, **GALERA_BINARY_LOG} if clustered else options
 
 
-def sets_binary_log(user: Sections) -> bool:
-    """Return True if a user's options decide about the binary log."""
+def sets_any(user: Sections, options: Iterable[str]) -> bool:
+    """Return True if a user's options set one of these, by whatever name."""
     try:
-        merge_groups({}, user, dict.fromkeys(BINARY_LOG))
+        merge_groups({}, user, dict.fromkeys(options))
     except SpecError:
         return True
     return False
@@ -196,7 +201,7 @@ def my_cnf(
     defaults = DEFAULTS
     if binary_log:
         server |= binary_log.options(clustered=clustered)
-        defaults = oslo.merge(defaults, BINARY_LOG_DEFAULTS)
+        defaults = oslo.merge(defaults, binary_log.defaults)
     if not clustered:
         return oslo.render(merge_groups(defaults, user, server))
     merge_groups({}, user, _PER_MEMBER)

@@ -26,15 +26,15 @@ from ...api import (
 
 
 class BinaryLog(Model):
-    """Log of all changes, by which a restore reaches any second after a backup."""
+    """Log of all changes, the base of a restore to any second after a backup."""
 
     enabled: bool | None = None
-    """Write the log, and give each change the same global identifier on all members. If unset, servers write it that
-    this version of the operator created, and not those of earlier versions or those whose `config` sets `log_bin`.
+    """Write the log, and give each change the same global identifier on all members. If unset, new servers do, but for
+    MariaDB 10.11, images of Kolla, and a `config` that sets options of the log; servers from before this field do not.
     Each commit writes to the disk twice then. A change replaces the server's pods, one by one in a cluster."""
     keep_for: Annotated[str, DURATION, lasts("1h", "365d")] = "2d"
     """Time for which a file of the log stays on the volume of the server, such as 36h. MariaDB 11.4 and later remove
-    files earlier if all take more than 1 GiB (`max_binlog_total_size` in `config`)."""
+    files earlier if all take more than a tenth of `storageSize` or 1 GiB (`max_binlog_total_size` in `config`)."""
 
     @property
     def lifetime(self) -> timedelta:
@@ -69,7 +69,7 @@ class MariaDBSpec(RunSpec, UsesVolume, UsesTLS, UsesMonitoring):
     """Number of members of the cluster. You can add members later, but not remove any: after an outage the others would
     wait for it. Several members form a Galera cluster; services use one of them, and switch if it fails."""
     binary_log: BinaryLog = BinaryLog()
-    """Log of all changes, by which a restore reaches any second after a backup."""
+    """Log of all changes, the base of a restore to any second after a backup."""
     config: Sections = {}
     """Extra options of my.cnf, merged over the operator's defaults: group (`mysqld`), option, value. An option that
     the operator sets itself is refused."""

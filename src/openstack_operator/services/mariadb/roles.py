@@ -13,7 +13,7 @@ from ...plan import Context, Object, url_host
 
 ROLE = "openstack.k8s.io/role"
 TERM = "openstack.k8s.io/primary-term"
-"""Annotation of a pod that is or was the primary: the number of primaries that the cluster had until then."""
+"""Annotation of a pod that is or was the primary: a number above those of all pods that there were then."""
 MIN_FREE = 0.1
 """Part of a volume that should stay free: a member that cannot write leaves the others."""
 
@@ -61,7 +61,7 @@ def primary(pods: Sequence[Object], ready: Sequence[str]) -> str:
 
 
 def terms(pods: Sequence[Object], primary_name: str) -> dict[str, str]:
-    """Return the term of each pod that has one: that of a new primary is later than all others."""
+    """Return the term of each pod that has one: that of a new primary is above all others."""
     current = {pod["metadata"]["name"]: _term(pod) for pod in pods}
     labeled = {pod["metadata"]["name"] for pod in pods if pod["metadata"].get("labels", {}).get(ROLE) == PRIMARY}
     if primary_name in current and not (primary_name in labeled and current[primary_name]):
