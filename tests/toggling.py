@@ -13,7 +13,7 @@ import yaml
 
 from openstack_operator.api import CEPH_BESIDE, CLOUD_PKI, Ref, Resource, as_c5c3, crd, references
 from openstack_operator.cli.offline.rules import evaluator
-from openstack_operator.cli.offline.schema import validate, with_defaults
+from openstack_operator.cli.offline.schema import RuleCheck, validate, with_defaults
 from openstack_operator.cli.render import OfflineCluster
 from openstack_operator.kube import FIELD
 from openstack_operator.plan import (
@@ -52,6 +52,19 @@ TEXTS = (
 """Texts of which each pattern takes two at least."""
 
 
+def remembering(holds: RuleCheck) -> RuleCheck:
+    """Return a check of rules that evaluates each for equal values once: most fields stay as they are."""
+    answers: dict[tuple[str, str], str] = {}
+
+    def answer(rule: str, value: Any) -> str:
+        asked = rule, json.dumps(value, sort_keys=True)
+        if asked not in answers:
+            answers[asked] = holds(rule, value)
+        return answers[asked]
+
+    return answer
+
+
 class Result(NamedTuple):
     """What comes of another value."""
 
@@ -73,6 +86,7 @@ class Toggler:
         self._cluster = _cluster()
         list(self._cluster.render([*_SECRETS, *others], "openstack"))
         self._outcomes: dict[str, Any] = {}
+        self._refusals: dict[str, str] = {}
         self._spec = with_defaults(self.schema, spec)
         refusal = self._refusal(self._spec) or self._outcome(self._spec)
         if isinstance(refusal, str):
@@ -116,7 +130,11 @@ class Toggler:
 
     def _refusal(self, spec: Any) -> str:
         """Return what the API server says against a spec; empty for a valid one."""
-        return "; ".join(f"spec.{path}: {text}" for path, text in validate(self.schema, spec, RULES))
+        name = json.dumps(spec, sort_keys=True)
+        if name not in self._refusals:
+            found = validate(self.schema, spec, RULES)
+            self._refusals[name] = "; ".join(f"spec.{path}: {text}" for path, text in found)
+        return self._refusals[name]
 
     def _outcome(self, spec: Any) -> Any:
         """Return what a plan does, and what it says; as text why there is no plan."""
@@ -420,5 +438,5 @@ _SECRETS = [
     }
     for name, data in LISTED["secrets"].items()
 ]
-RULES = evaluator()
+RULES = remembering(evaluator())
 _RELEASES = ReleaseFiles(ROOT / "releases")
