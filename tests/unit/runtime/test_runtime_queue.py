@@ -218,7 +218,7 @@ async def test_a_canceled_worker_leaves_its_key_to_another():
     assert waiting.cancelled()
 
 
-async def test_one_end_lets_workers_of_two_groups_go_on():
+async def test_the_end_of_one_item_wakes_workers_of_two_groups():
     queue = WorkQueue[str]("t", workers=9, group=lambda key: key[0])
     for number in range(4):
         queue.add(f"a{number}")

@@ -16,7 +16,7 @@ INFORMER: dict[str, Any] = {"informer": True}
 _UNAUTHORIZED = 401
 
 
-_KEPT, _KEPT_SECONDS = 32, 60.0
+_IDLE_CONNECTIONS, _IDLE_SECONDS = 32, 60.0
 """Connections that are kept while unused, and how long."""
 
 
@@ -28,8 +28,8 @@ class _Pool(httpx.AsyncHTTPTransport):
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trust,
             max_connections=None,
-            max_keepalive_connections=_KEPT,
-            keepalive_expiry=_KEPT_SECONDS,
+            max_keepalive_connections=_IDLE_CONNECTIONS,
+            keepalive_expiry=_IDLE_SECONDS,
             network_backend=Backend(),
         )
 
@@ -83,7 +83,9 @@ class Transport(httpx.AsyncBaseTransport):
         trust = self._connection.trust(self._certificate)
         if not self._connection.proxy:
             return [_Pool(trust) for _ in range(2)]
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=_KEPT, keepalive_expiry=_KEPT_SECONDS)
+        limits = httpx.Limits(
+            max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS, keepalive_expiry=_IDLE_SECONDS
+        )
         try:
             proxy = _proxy(self._connection.proxy)
             return [
