@@ -78,7 +78,10 @@ def test_a_suite_that_was_killed_is_told_from_one_that_failed(ledger: Path) -> N
 def test_a_suite_that_pytest_interrupted_counts_as_a_part(
     ledger: Path, monkeypatch: pytest.MonkeyPatch, status: int, extent: str
 ) -> None:
-    monkeypatch.setattr(suites, "extent_of", lambda *_: WHOLE)
+    def of_makefile(*_: object) -> str:
+        return WHOLE
+
+    monkeypatch.setattr(suites, "extent_of", of_makefile)
     suites.run("e2e", ["sh", "-c", f"exit {status}"], ledger)
     assert [run.extent for run in lines(ledger)] == [extent]
 

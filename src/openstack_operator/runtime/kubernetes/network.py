@@ -112,7 +112,7 @@ class _Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore2.AsyncNetworkStream:
-        plain, secure = self._transport, None
+        plain, is_secure = self._transport, False
         try:
             with _errors(httpcore2.ConnectTimeout, httpcore2.ConnectError):
                 async with asyncio.timeout(timeout):
@@ -120,10 +120,10 @@ class _Stream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
                     secure = await loop.start_tls(plain, self, ssl_context, server_hostname=server_hostname)
                 if secure is None:
                     raise ConnectionResetError("the connection ended with its handshake")
+            self._transport, is_secure = secure, True
         finally:
-            if secure is None:
+            if not is_secure:
                 await self.aclose()
-        self._transport = secure
         return self
 
     def get_extra_info(self, info: str) -> Any:
