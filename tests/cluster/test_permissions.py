@@ -112,6 +112,10 @@ async def test_a_cloud_becomes_ready_and_leaves_nothing_when_deleted(
             await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": False})
             await eventually(lambda: absent(cluster, DEPLOYMENT, "nova-api"))
             await cluster.ready(CONTROL_PLANE, "cloud")
+            # It is deleted with all of its services.
+            await cluster.change(CONTROL_PLANE, "cloud", "/spec/nova", {"enabled": True})
+            await eventually(lambda: exists(cluster, DEPLOYMENT, "nova-api"))
+            await cluster.ready(CONTROL_PLANE, "cloud")
             await cluster.delete(CONTROL_PLANE, "cloud")
             await nothing_left(cluster)
     assert await cluster.client.get(NAMESPACES, None, cluster.namespace)
@@ -169,7 +173,11 @@ async def test_servers_of_others_may_be_asked_for_and_go(granted: Path, cluster:
 
 
 async def absent(cluster: Cluster, kind: Kind, name: str) -> bool:
-    return await cluster.client.get(kind, cluster.namespace, name) is None
+    return not await exists(cluster, kind, name)
+
+
+async def exists(cluster: Cluster, kind: Kind, name: str) -> bool:
+    return await cluster.client.get(kind, cluster.namespace, name) is not None
 
 
 async def test_a_failed_jobs_pods_may_be_read(granted: Path, cluster: Cluster) -> None:
