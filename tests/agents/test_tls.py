@@ -190,7 +190,7 @@ def test_mariadb_is_ordered_to_read_its_new_certificate(machine: Machine, releas
     machine.rounds("", RENEW, "", "")
     result = machine.run(server, MARIADB_ROOT_PASSWORD_FILE=machine.home / "password")
     assert result.stdout == "started\n"
-    assert machine.calls("mariadb") == ["--defaults-extra-file=/dev/stdin -e FLUSH SSL"] * 2
+    assert machine.calls("mariadb") == ["--defaults-extra-file=/dev/stdin -e FLUSH LOCAL SSL"] * 2
     assert (machine.home / "order").read_text(encoding="utf-8") == "[client]\nuser=root\npassword=secret\n"
 
 

@@ -18,7 +18,7 @@ from tests.schedules.schedule import schedule_of
 
 _COLLECTED = 25
 """Schedules after which garbage is collected."""
-MOST_SEEDS = 2_000
+MOST_SEEDS = 6_000
 """Seeds among which each planted fault has to be found."""
 
 

@@ -33,8 +33,13 @@ def likely_tests(path: Path, definition: str = "") -> list[str]:
         for each in texts
         if name in each.stem or folder in each.stem.split("_") or ("_" in name and each.stem.startswith(topic))
     ]
-    # Programs that run in pods have tests of their own.
-    chosen.sort(key=lambda each: (each.parent.name == "agents") != ("agents" in path.parts))
+    # Programs that run in pods have tests of their own; a name of many, such as `start`, says less than the folder.
+    chosen.sort(
+        key=lambda each: (
+            (each.parent.name == "agents") != ("agents" in path.parts),
+            path.suffix != ".py" and folder not in each.stem.split("_"),
+        )
+    )
     words = re.compile(rf"\b(?:{'|'.join([*_names(path), re.escape(f'{folder}/{path.name}')])})\b")
     pattern = re.compile(rf"\b{definition}\b" if definition else "$^")
     counts = {
