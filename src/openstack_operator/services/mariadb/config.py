@@ -73,7 +73,7 @@ GALERA = {
 BINARY_LOG = {
     "log_bin": "binlog",
     "log_slave_updates": True,
-    # What was acknowledged is in the log after a power cut, and nobody reads what is not.
+    # What was acknowledged is in the log after a power cut, and no client reads what is not in it yet.
     "sync_binlog": 1,
 }
 
