@@ -68,3 +68,18 @@ def test_irreplaceable_passwords_return_when_their_secret_is_deleted(case: Path)
     lost = {obj["metadata"]["name"] for obj in secrets if not kept & {*obj["metadata"].get("annotations", {})}}
     # Has a copy of what is in keystone-federation-keys.
     assert lost <= {"keystone-federation"}
+
+
+def test_only_a_process_with_one_thread_is_ended_again() -> None:
+    """uWSGI kills one with several in the middle of a request, which its other thread still accepted."""
+    commands = [
+        container["command"]
+        for case in CASES
+        for obj in load(case.with_suffix(".golden.yaml"))
+        if obj["kind"] in {"Deployment", "StatefulSet"}
+        for container in obj["spec"]["template"]["spec"]["containers"]
+        if "--cheaper" in container.get("command", ())
+    ]
+    assert commands
+    for command in commands:
+        assert command[command.index("--threads") + 1] == "1", command

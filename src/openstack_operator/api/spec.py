@@ -138,10 +138,10 @@ class HttpApi(Scalable):
     """An API over HTTP."""
 
     processes: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Maximum number of worker processes per pod. A pod starts one, and another one whenever all have been busy for
-    three seconds; Keystone and Neutron start all at once. A process of Nova, Neutron, Keystone or Cinder answers one
-    request at a time. Unset is 8 for Nova, 4 for Cinder, 2 for Keystone and Nova's metadata, 1 for others. A change
-    replaces the pods."""
+    """Maximum number of worker processes per pod. A pod of Nova, Cinder, Heat or Designate starts one, and another one
+    whenever all have been busy for three seconds; others start all at once. A process of these four, Neutron or
+    Keystone answers one request at a time. Unset is 8 for Nova, 4 for Cinder and Heat, 2 for Neutron, Keystone,
+    Octavia, Designate and Nova's metadata, 1 for others. A change replaces the pods."""
 
 
 class Ingress(Model):

@@ -33,7 +33,10 @@ class Workers:
     threads: int = 4
     """Threads of each process."""
     as_needed: bool = True
-    """True if it begins with one process and starts more while all are busy. Not for APIs that need every process."""
+    """True if it begins with one process and starts more while all are busy, and ends them again. Not for APIs that
+    need every process, and never for processes with several threads: uWSGI cannot wake the thread that waits for a
+    connection, lets it take one more request, and kills the process in the middle of it.
+    """
     cpu: str = "10m"
     """Request, by which CPUs are shared when all pods start at once, as after a power cut."""
 
@@ -285,7 +288,8 @@ def _command(
         raise UnsupportedError(f"spec.{component}.processes", message)
     processes = _processes(workers, settings)
     command = [word.format(listen=listens, processes=processes, threads=workers.threads) for word in words]
-    return [*command, *(_AS_NEEDED if takes and workers.as_needed and processes > 1 else ())]
+    grows = takes and workers.as_needed and workers.threads == 1 and processes > 1
+    return [*command, *(_AS_NEEDED if grows else ())]
 
 
 def _peak(settings: Settings | None) -> str:

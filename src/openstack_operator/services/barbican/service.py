@@ -22,7 +22,7 @@ _RECHECK = timedelta(seconds=10)
 _POLICY = {"oslo_policy": {"enforce_new_defaults": True, "enforce_scope": True}}
 """Members of a project store secrets. With the older rules only users with the role `creator` do, which no Keystone has
 by default."""
-_API = parts.ProgramSettings(workers=parts.Workers(processes=2))
+_API = parts.ProgramSettings(workers=parts.Workers(threads=8))
 _WORKER = parts.ProgramSettings(copied=True)
 
 

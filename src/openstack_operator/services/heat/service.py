@@ -95,7 +95,7 @@ def plan(ctx: Context[HeatSpec]) -> Plan:
 
 def _api(ctx: Context[HeatSpec], component: str, port: int, conf: parts.Config, *, after: Sequence[Step]) -> Api:
     settings = ctx.spec.api_cfn if component == config.CFN else ctx.spec.api
-    program = parts.ProgramSettings(workers=parts.Workers(processes=2))
+    program = parts.ProgramSettings(workers=parts.Workers(processes=4, threads=1))
     return parts.api(ctx, component, port, conf, settings=settings, after=after, program=program)
 
 

@@ -47,7 +47,7 @@ def plan(ctx: Context[HorizonSpec]) -> Plan:
         conf,
         settings=ctx.spec.api,
         after=(keys, identity, *waits),
-        program=replace(_pod_extras(ctx, conf), memory="192Mi", workers=parts.Workers(processes=2)),
+        program=replace(_pod_extras(ctx, conf), memory="192Mi", workers=parts.Workers(threads=8)),
     )
     ends = state.ring.ends
     return Plan(
