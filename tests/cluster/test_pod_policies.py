@@ -17,7 +17,7 @@ from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.errors import NotAdmitted
 from openstack_operator.runtime.kubernetes.kinds import POD
 from openstack_operator.runtime.reconcile.apply import APPLIED
-from openstack_operator.services.mariadb.galera import RECORD_DIGEST
+from openstack_operator.services.mariadb.galera import POD_ANNOTATIONS
 from openstack_operator.services.mariadb.roles import ROLE
 from openstack_operator.yaml_text import load
 
@@ -118,7 +118,8 @@ async def test_the_operator_labels_members_alone(writer: Writer, cluster: Cluste
         assert "pods without the labels" in await operator.refusal(labels(**{ROLE: "primary"}), "stranger")
         live = await cluster.get(POD, "server-db-0")
         assert live
-        member = kube.annotated(kube.labeled_pod(live, {ROLE: "primary"}, {RECORD_DIGEST: "1"}), {APPLIED: "1"})
+        annotations = dict.fromkeys((APPLIED, *POD_ANNOTATIONS), "1")
+        member = kube.labeled_pod(live, {ROLE: "primary"}, annotations)
         assert (await client.apply(POD, member))["metadata"]["labels"][ROLE] == "primary"
         # As a plan that has no role for it anymore.
         assert ROLE not in (await client.apply(POD, kube.labeled_pod(live, {})))["metadata"]["labels"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ..kube import COMPONENT, KIND, MANAGED_BY, WATCHED, Object
 from ..runtime.reconcile.apply import APPLIED
-from ..services.mariadb.galera import RECORD_DIGEST
+from ..services.mariadb.galera import POD_ANNOTATIONS
 from ..services.mariadb.roles import ROLE
 from .policy_names import NAMESPACE, OPERATOR
 
@@ -20,7 +20,7 @@ def operator_pods(namespace: str = NAMESPACE) -> list[Object]:
     """
     members = {"app.kubernetes.io/managed-by": MANAGED_BY, WATCHED: "true"}
     account = namespace, OPERATOR
-    return [*pod_policy(f"{OPERATOR}-pods", account, {ROLE}, {APPLIED, RECORD_DIGEST}, members), *_endings(account)]
+    return [*pod_policy(f"{OPERATOR}-pods", account, {ROLE}, {APPLIED, *POD_ANNOTATIONS}, members), *_endings(account)]
 
 
 def pod_policy(

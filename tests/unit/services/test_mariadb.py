@@ -13,6 +13,7 @@ from openstack_operator import kube
 from openstack_operator.plan import Object, Plan, Release, SpecError, State, UnsupportedError, Verdict, key
 from openstack_operator.services.mariadb import roles
 from openstack_operator.services.mariadb.config import TLS_ONLY, my_cnf, sst_conf
+from openstack_operator.services.mariadb.galera import POD_ANNOTATIONS
 from openstack_operator.services.mariadb.lasting_state import FORCE
 from openstack_operator.services.mariadb.model import MARIADB
 from openstack_operator.services.mariadb.service import plan
@@ -189,6 +190,7 @@ def test_roles_are_written_on_the_very_pods_and_told(release: Release) -> None:
     objects = {key(obj): obj for obj in result.objects}
     assert objects["Pod", NAMES[0]]["metadata"]["labels"] == {roles.ROLE: "primary"}
     assert objects["Pod", NAMES[1]]["metadata"]["labels"] == {roles.ROLE: "backup"}
+    assert objects["Pod", NAMES[0]]["metadata"]["annotations"].keys() == set(POD_ANNOTATIONS)
     assert objects["Pod", NAMES[1]]["metadata"]["uid"] == f"u-{NAMES[1]}"
     assert objects["Service", "mariadb"]["spec"]["selector"][roles.ROLE] == "primary"
     assert [member.get("role") for member in result.outcome.members] == ["primary", "backup", "backup"]

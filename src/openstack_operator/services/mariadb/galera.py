@@ -23,6 +23,8 @@ REPLICATION = {
 }
 RECORD_DIGEST = "openstack.k8s.io/record-digest"
 """Annotation of members: a kubelet brings a changed Secret to a pod at once when the pod itself changes."""
+POD_ANNOTATIONS = (RECORD_DIGEST, roles.TERM)
+"""Annotations that a plan may give to members; a policy refuses others."""
 _PROGRAM = "/opt/mariadb"
 _MODULES = ("disk.py", "fence.py", "galera.py", "member.py", "role.py", "sql.py", "tables.py", "wire.py")
 _ROLE_DIRECTORY = "/etc/mysql/role"
