@@ -1,0 +1,1 @@
+"""Programs that back up and restore a cloud: they run in jobs, in the image of MariaDB."""

@@ -1,0 +1,79 @@
+"""Files of a bucket that are written only if they do not exist yet, which restic cannot do."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ssl
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from .run import RunError
+
+_PUT_TIMEOUT = 60
+_CONFLICTS = (409, 412)
+"""Statuses for a file that exists, or that another client is writing."""
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A prefix in a bucket, and the account that writes there."""
+
+    url: str
+    """`https://host:port/bucket/prefix`."""
+    region: str
+    is_path_style: bool
+    access_key: str
+    secret_key: str
+    authority: Path | None
+
+    def put_new(self, name: str, body: bytes, now: datetime | None = None) -> bool:
+        """Write a file below the prefix; return False if there is one, by the answer of the server to If-None-Match.
+        Raise RunError if it cannot be written.
+        """
+        headers = {"If-None-Match": "*", "Content-Type": "application/octet-stream"}
+        url = self.address(name)
+        headers |= self.signature(url, body, now or datetime.now(UTC))
+        request = urllib.request.Request(url, body, headers, method="PUT")  # noqa: S310  (http, if the URL says so)
+        trust = ssl.create_default_context(cafile=self.authority)
+        try:
+            with urllib.request.urlopen(request, timeout=_PUT_TIMEOUT, context=trust):  # noqa: S310
+                return True
+        except urllib.error.HTTPError as error:
+            if error.code in _CONFLICTS:
+                return False
+            text = " ".join(error.read(400).decode(errors="replace").split())
+            raise RunError(f"the bucket refused a new repository at {self.url}: {error.code} {text}") from None
+        except (OSError, ValueError) as error:
+            raise RunError(f"the bucket at {self.url} does not answer: {error}") from None
+
+    def address(self, name: str) -> str:
+        """Return the URL of a file."""
+        parts = urlsplit(self.url)
+        bucket, _, prefix = parts.path.strip("/").partition("/")
+        host = parts.netloc if self.is_path_style else f"{bucket}.{parts.netloc}"
+        path = [bucket] * self.is_path_style + [part for part in (prefix, name) if part]
+        return f"{parts.scheme}://{host}/{quote('/'.join(path))}"
+
+    def signature(self, url: str, body: bytes, now: datetime) -> dict[str, str]:
+        """Return the headers by which S3 knows who sends a file: Signature Version 4, in one chunk."""
+        parts, time, sha256 = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ"), hashlib.sha256(body).hexdigest()
+        scope = f"{time[:8]}/{self.region}/s3/aws4_request"
+        signed = {"host": parts.netloc, "x-amz-content-sha256": sha256, "x-amz-date": time}
+        lines = "".join(f"{header}:{value}\n" for header, value in signed.items())
+        request = f"PUT\n{parts.path}\n\n{lines}\n{';'.join(signed)}\n{sha256}"
+        text = f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
+        key = f"AWS4{self.secret_key}".encode()
+        for part in scope.split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        digest = hmac.digest(key, text.encode(), "sha256").hex()
+        credential = f"Credential={self.access_key}/{scope}"
+        return {
+            "X-Amz-Content-Sha256": sha256,
+            "X-Amz-Date": time,
+            "Authorization": f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={';'.join(signed)}, Signature={digest}",
+        }

@@ -1,0 +1,176 @@
+"""Serve manifest and contents of a backup to the operator, by HTTPS with a token, for ten minutes."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import hmac
+import io
+import json
+import socket
+import ssl
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from .repository import MIB, Repository, open_repository
+from .run import RunError, main, say, settings
+
+PORT = 8443
+PATH = "/contents"
+_SERVE_SECONDS = 600.0
+_MAX_CONTENTS = 64 * MIB
+"""Bytes of the contents, also once they are unpacked: a cloud has some MiB of resources."""
+_CLIENT_TIMEOUT = 30.0
+"""Seconds in which a client sends or takes something."""
+_MAX_NAMES = 20
+
+
+@dataclass(frozen=True)
+class Backup:
+    """A whole backup: where it is, and what it says."""
+
+    snapshot: str
+    name: str
+    cloud: str
+    body: bytes
+    """JSON of `manifest` and `contents`, packed by gzip."""
+
+
+def load(config: Path) -> Backup:
+    """Return the backup that run.json names, the newest without a name. Raise RunError if there is none, or it is
+    damaged.
+    """
+    run = settings(config)
+    with open_repository(config) as repository:
+        return read_backup(repository, select(repository.snapshots("kind=manifest"), run["backup"], run["cloud"]))
+
+
+def select(snapshots: Sequence[Mapping[str, Any]], name: str, cloud: str) -> Mapping[str, Any]:
+    """Return the newest snapshot, the oldest of which comes first, of a backup's manifest; an empty name or cloud is
+    any. Raise RunError with what there is if none fits, or if backups of several clouds have the name.
+    """
+    fitting = [
+        each
+        for each in snapshots
+        if (not name or backup_name(each) == name) and (not cloud or each["hostname"] == cloud)
+    ]
+    clouds = sorted({str(each["hostname"]) for each in fitting})
+    if name and len(clouds) > 1:
+        raise RunError(f"there is a backup {name!r} of each of the clouds {', '.join(clouds)}; say of which one")
+    if fitting:
+        return fitting[-1]
+    names = [f"{backup_name(each)!r} of {each['hostname']!r}" for each in reversed(snapshots)]
+    backup = f"backup {name!r}" if name else "backup"
+    of_cloud = f" of cloud {cloud!r}" if cloud else ""
+    existing = f"there are: {', '.join(dict.fromkeys(names[:_MAX_NAMES]))}" if names else "the repository has none"
+    raise RunError(f"there is no {backup}{of_cloud}; {existing}")
+
+
+def backup_name(snapshot: Mapping[str, Any]) -> str:
+    """Return the name of the backup of a snapshot."""
+    tags: Sequence[str] = snapshot.get("tags") or ()
+    return next((tag.removeprefix("backup=") for tag in tags if tag.startswith("backup=")), "")
+
+
+def read_backup(repository: Repository, snapshot: Mapping[str, Any]) -> Backup:
+    """Return the backup of a manifest's snapshot. Raise RunError if its contents are not those of the manifest."""
+    identifier, name = str(snapshot["id"]), backup_name(snapshot)
+    packed = repository.read(identifier, "contents.json.gz", _MAX_CONTENTS)
+    try:
+        manifest = json.loads(repository.read(identifier, "manifest.json", _MAX_CONTENTS))
+        if hashlib.sha256(packed).hexdigest() != manifest["sha256"]:
+            raise RunError(f"the contents of backup {name!r} are not those of its manifest; use another backup")
+        contents = json.loads(unpack(packed))
+    except (ValueError, LookupError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise RunError(f"backup {name!r} cannot be read: {error!r}; use another backup") from None
+    body = json.dumps({"manifest": manifest, "contents": contents}).encode()
+    return Backup(identifier, name, str(snapshot["hostname"]), gzip.compress(body))
+
+
+def unpack(packed: bytes) -> bytes:
+    """Return what gzip packed. Raise RunError if it is too much for this program's memory."""
+    with gzip.open(io.BytesIO(packed)) as file:
+        body = file.read(_MAX_CONTENTS + 1)
+    if len(body) > _MAX_CONTENTS:
+        raise RunError(f"the contents of the backup have more than {_MAX_CONTENTS // MIB} MiB")
+    return body
+
+
+class _ContentsHandler(BaseHTTPRequestHandler):
+    timeout = _CLIENT_TIMEOUT
+
+    def __init__(self, body: bytes, token: bytes, *words: Any) -> None:
+        self._body, self._expected = body, b"Bearer " + token
+        super().__init__(*words)
+
+    def do_GET(self) -> None:
+        """Answer a request."""
+        credential = self.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(credential, self._expected):
+            self.send_error(401)
+        elif self.path != PATH:
+            self.send_error(404)
+        else:
+            self.send_response(200)
+            for header, value in (("Type", "application/json"), ("Encoding", "gzip"), ("Length", len(self._body))):
+                self.send_header(f"Content-{header}", str(value))
+            self.end_headers()
+            self.wfile.write(self._body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (its name in the class below)
+        """Write who asked, without the token."""
+        say(f"{self.client_address[0]}: {format % args}")
+
+
+class ContentsServer(ThreadingHTTPServer):
+    """A server of one backup, with a thread for each connection."""
+
+    daemon_threads = True
+
+    def __init__(self, backup: Backup, channel: Path, port: int = PORT) -> None:
+        """`channel` has tls.crt, tls.key and token. Raise OSError without them, RunError if the token is empty."""
+        token = (channel / "token").read_bytes().strip()
+        if not token:
+            raise RunError(f"{channel}/token is empty; the operator writes it")
+        # `::` takes IPv4, too.
+        self.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        self._trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._trust.load_cert_chain(channel / "tls.crt", channel / "tls.key")
+        super().__init__(("", port), partial(_ContentsHandler, backup.body, token))
+
+    def server_bind(self) -> None:
+        """Bind to all addresses."""
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Encrypt a connection, in its own thread."""
+        request.settimeout(_CLIENT_TIMEOUT)
+        with self._trust.wrap_socket(request, server_side=True) as stream:
+            super().finish_request(stream, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Write nothing: an error of a connection is the client's, which went away or knows no TLS."""
+
+
+def serve(config: Path) -> dict[str, Any]:
+    """Serve a backup for ten minutes; return its `backup`, `cloud` and `snapshot`. Raise RunError."""
+    backup = load(config)
+    with ContentsServer(backup, config / "channel") as server:
+        say(f"serving backup {backup.name!r} of cloud {backup.cloud!r}")
+        timer = threading.Timer(_SERVE_SECONDS, server.shutdown)
+        timer.daemon = True
+        timer.start()
+        server.serve_forever()
+    return {"backup": backup.name, "cloud": backup.cloud, "snapshot": backup.snapshot}
+
+
+if __name__ == "__main__":
+    main(serve)

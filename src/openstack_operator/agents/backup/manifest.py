@@ -1,0 +1,58 @@
+"""Make a backup whole: a backup exists once the repository has its manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .repository import open_repository
+from .run import RunError, main, settings
+
+MANIFEST, CONTENTS = "manifest.json", "contents.json.gz"
+
+
+def store(config: Path) -> dict[str, Any]:
+    """Store the manifest, with the SHA-256 of the contents, and the contents as one snapshot. Return `snapshot` and
+    `taken`, its time. Raise RunError, also if the snapshot of a database is missing: there is no backup then.
+    """
+    run, contents = settings(config), config / "contents" / CONTENTS
+    tags = ["kind=manifest", f"backup={run['backup']}"]
+    with open_repository(config) as repository:
+        repository.unlock()
+        stored = {entry["id"] for entry in repository.snapshots("kind=database")}
+        if missing := [each for each in database_snapshots(run["manifest"]) if each not in stored]:
+            text = ", ".join(missing)
+            raise RunError(f"the repository has no snapshot {text}; back up its database again, then the manifest")
+        folder = repository.work / "files"
+        folder.mkdir()
+        shutil.copyfile(contents, folder / CONTENTS)
+        digest = hashlib.sha256((folder / CONTENTS).read_bytes()).hexdigest()
+        (folder / MANIFEST).write_text(json.dumps({**run["manifest"], "sha256": digest}), encoding="utf-8")
+        summary = repository.store(tags, run["cloud"], MANIFEST, CONTENTS, cwd=folder)
+        snapshot = summary["snapshot_id"]
+        # Read it as a restore does: whether a program can is not certain before.
+        [snapshot_time] = [
+            entry["time"] for entry in repository.snapshots(*tags, host=run["cloud"]) if entry["id"] == snapshot
+        ]
+    return {"snapshot": snapshot, "taken": rfc3339(snapshot_time)}
+
+
+def database_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
+    """Return the snapshots of the databases of a manifest, in which they are a list, or a map by name."""
+    databases = manifest.get("databases", ())
+    entries = databases.values() if isinstance(databases, dict) else databases
+    return [str(entry["snapshot"]) for entry in entries]
+
+
+def rfc3339(time: str) -> str:
+    """Return a time of restic, which has nanoseconds, as Kubernetes writes it: in UTC, to the second."""
+    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    main(store)

@@ -1,0 +1,243 @@
+"""Repository of backups: restic, on S3 or in a folder."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .bucket import Bucket
+from .run import Child, RunError
+
+MIB = 1024 * 1024
+_S3 = "s3:"
+_NO_REPOSITORY, _LOCKED, _WRONG_PASSWORD = 10, 11, 12
+"""Statuses of restic, from its version 0.17 on."""
+_LOCK_WAIT = "30m"
+"""Time for which restic waits for an exclusive lock, such as that of a clean-up."""
+_NEW_TRIES = 20
+"""Looks, one a second, at a repository that another program is creating."""
+
+
+class Repository:
+    """A repository, and a private folder of this run."""
+
+    def __init__(self, folder: Path, work: Path) -> None:
+        """`folder` has repository.json and credentials. Raise RunError if one of them is missing."""
+        try:
+            options: dict[str, Any] = json.loads((folder / "repository.json").read_text(encoding="utf-8"))
+            self.url: str = options["url"]
+            self._password = folder / "password"
+            self._bucket = _bucket(folder, options) if self.url.startswith(_S3) else None
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(f"the settings of the repository are not complete: {error!r}") from None
+        self.work = work
+        self._options = _restic_options(self._bucket, options)
+
+    def _env(self) -> dict[str, str]:
+        variables = {
+            "RESTIC_PASSWORD_FILE": str(self._password),
+            "RESTIC_CACHE_DIR": os.environ.get("RESTIC_CACHE_DIR", "/tmp/cache"),  # noqa: S108  (an emptyDir)
+            "HOME": str(self.work),
+        }
+        if self._bucket:
+            # Not in the environment, which programs that restic starts have, too.
+            path = self.work / "credentials"
+            lines = (
+                "[default]",
+                f"aws_access_key_id={self._bucket.access_key}",
+                f"aws_secret_access_key={self._bucket.secret_key}",
+            )
+            write_private(path, "\n".join(lines))
+            variables["AWS_SHARED_CREDENTIALS_FILE"] = str(path)
+        return {**os.environ, **variables}
+
+    def restic(self, *words: str, cwd: Path | None = None, url: str = "") -> Child:
+        """Start restic."""
+        return Child("restic", f"--repo={url or self.url}", *self._options, *words, env=self._env(), cwd=cwd)
+
+    def ask(self, *words: str, cwd: Path | None = None) -> bytes:
+        """Return the output of restic, which is small. Raise RunError if it fails."""
+        with self.restic(*words, cwd=cwd) as child:
+            output = child.output()
+            self.check(child)
+            return output
+
+    def check(self, child: Child) -> None:
+        """Wait until restic has ended. Raise RunError with what went wrong, and what to do, if it failed."""
+        if status := child.wait():
+            raise RunError(self.failure(status, child.reason()))
+
+    def failure(self, status: int, reason: str) -> str:
+        """Return what a failure of restic means."""
+        if status == _NO_REPOSITORY:
+            return f"there is no repository at {self.url}; check its address, or make a backup first"
+        if status == _LOCKED:
+            return f"another program has locked the repository {self.url}; wait until it has ended ({reason})"
+        if status == _WRONG_PASSWORD:
+            return f"the password does not open the repository {self.url}; use the one with which it was created"
+        if "ciphertext verification failed" in reason or "config or key" in reason:
+            return f"the repository {self.url} is damaged: {reason}; use another backup, or a copy of the repository"
+        return f"restic failed with the repository {self.url}: {reason}"
+
+    def create(self) -> None:
+        """Create the repository if there is none. Several programs may do so at once: restic itself would write a
+        second key, with which it could read nothing. Raise RunError.
+        """
+        if self._exists():
+            return
+        if self._bucket:
+            self._create_in_bucket(self._bucket)
+        else:
+            self._create_in_folder(Path(self.url))
+
+    def _exists(self) -> bool:
+        with self.restic("cat", "config", "--no-lock", "--quiet") as child:
+            child.output()
+            if child.wait() == _NO_REPOSITORY:
+                return False
+            self.check(child)
+            return True
+
+    def _create_in_folder(self, path: Path) -> None:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with (path / "creating.lock").open("w", encoding="utf-8") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not self._exists():
+                    _remove_lone_keys(path)
+                    self.ask("init", "--quiet")
+        except OSError as error:
+            raise RunError(f"the folder {path} cannot have a repository: {error}; make it writable") from None
+
+    def _create_in_bucket(self, bucket: Bucket) -> None:
+        """Make the two files of a new repository here, and write them there unless another program was first."""
+        new = self.work / "new"
+        with self.restic("init", "--quiet", url=str(new)) as child:
+            child.output()
+            self.check(child)
+        [key] = (new / "keys").iterdir()
+        if bucket.put_new("config", (new / "config").read_bytes()):
+            bucket.put_new(f"keys/{key.name}", key.read_bytes())
+        self._await_key()
+
+    def _await_key(self) -> None:
+        """Wait until the program that wrote the configuration has written the key, too."""
+        for _ in range(_NEW_TRIES):
+            with self.restic("cat", "config", "--no-lock", "--quiet") as child:
+                child.output()
+                if child.wait() != _WRONG_PASSWORD:
+                    return self.check(child)
+            time.sleep(1)
+        raise RunError(f"{self.failure(_WRONG_PASSWORD, '')}. If it has no keys, delete it: it was not completed")
+
+    def unlock(self) -> None:
+        """Remove locks of programs that no longer run: restic takes a lock that is half an hour old for one."""
+        self.ask("unlock", "--quiet")
+
+    def snapshots(self, *tags: str, host: str = "") -> list[dict[str, Any]]:
+        """Return the snapshots that have all of these tags, and this host if it is named, the oldest first: `id`,
+        `time`, `hostname` and `tags` of each.
+        """
+        words = [f"--tag={','.join(tags)}"] * bool(tags) + [f"--host={host}"] * bool(host)
+        entries: list[dict[str, Any]] = json.loads(self.ask("snapshots", "--json", "--no-lock", *words) or b"[]")
+        return sorted(entries, key=lambda entry: str(entry["time"]))
+
+    def store(self, tags: Sequence[str], host: str, *words: str, cwd: Path | None = None) -> Mapping[str, Any]:
+        """Make a snapshot by `restic backup`; return its summary. Raise RunError: there is no snapshot then."""
+        options = [*(f"--tag={tag}" for tag in tags), f"--host={host}", f"--retry-lock={_LOCK_WAIT}"]
+        with self.restic("backup", "--json", "--quiet", *options, *words, cwd=cwd) as child:
+            output = child.output().decode(errors="replace")
+            if status := child.wait():
+                raise RunError(self.failure(status, _cause(child.lines)))
+        for line in output.splitlines():
+            if (summary := json.loads(line)).get("message_type") == "summary" and summary.get("snapshot_id"):
+                return dict(summary)
+        raise RunError(f"restic made no snapshot in {self.url}, and said nothing")
+
+    def read(self, snapshot: str, name: str, limit: int) -> bytes:
+        """Return a file of a snapshot. Raise RunError if it has more bytes than `limit`, or cannot be read."""
+        with self.dump(snapshot, name) as child:
+            body = child.stdout.read(limit + 1)
+            if len(body) > limit:
+                raise RunError(f"{name} of snapshot {snapshot} has more than {limit // MIB} MiB")
+            self.check(child)
+            return body
+
+    def dump(self, snapshot: str, name: str) -> Child:
+        """Start to write a file of a snapshot to `stdout`."""
+        return self.restic("dump", f"--retry-lock={_LOCK_WAIT}", snapshot, name)
+
+    def size(self, snapshot: str, name: str) -> int:
+        """Return the bytes of a file of a snapshot. Raise RunError if there is none."""
+        for line in self.ask("ls", "--json", "--no-lock", snapshot).splitlines():
+            if (entry := json.loads(line)).get("path") == f"/{name}":
+                return int(entry["size"])
+        raise RunError(f"snapshot {snapshot} has no {name}; choose the snapshot of this database")
+
+
+@contextmanager
+def open_repository(config: Path) -> Generator[Repository]:
+    """Yield the repository of a run. Its private folder is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="backup-") as work:
+        yield Repository(config / "repository", Path(work))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that this user alone may read."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(f"{text}\n")
+
+
+def _bucket(folder: Path, options: Mapping[str, Any]) -> Bucket:
+    def credential(name: str) -> str:
+        return (folder / name).read_text(encoding="utf-8").strip()
+
+    authority = folder / "ca.crt"
+    return Bucket(
+        url=str(options["url"]).removeprefix(_S3),
+        region=options.get("region") or "us-east-1",
+        is_path_style=bool(options.get("pathStyle")),
+        access_key=credential("accessKey"),
+        secret_key=credential("secretKey"),
+        authority=authority if authority.exists() else None,
+    )
+
+
+def _restic_options(bucket: Bucket | None, options: Mapping[str, Any]) -> list[str]:
+    words = [
+        f"--limit-{direction}={rate}"
+        for direction in ("upload", "download")
+        if (rate := options.get(f"{direction}KiB"))
+    ]
+    if bucket:
+        lookup = "path" if bucket.is_path_style else "dns"
+        words += [f"--option=s3.bucket-lookup={lookup}", f"--option=s3.region={bucket.region}"]
+        words += [f"--cacert={bucket.authority}"] if bucket.authority else []
+    return words
+
+
+def _remove_lone_keys(path: Path) -> None:
+    """Remove keys of a creation that was cut off, with which restic refuses another one. Raise RunError if something
+    was stored with them.
+    """
+    if any(each.is_file() for name in ("data", "index", "snapshots") for each in (path / name).rglob("*")):
+        raise RunError(f"the repository {path} has backups, but its file 'config' is missing; restore that file")
+    for key in path.glob("keys/*"):
+        key.unlink()
+
+
+def _cause(lines: Sequence[str]) -> str:
+    """Return the reason for which a command failed whose output was to be stored: restic says no more than its
+    status.
+    """
+    prefix = "subprocess "
+    said = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+    last_line = next((line for line in reversed(lines) if not line.startswith(prefix)), "it said nothing")
+    return "; ".join([*said[-2:], last_line]) if "command failed" in last_line else last_line

@@ -1,0 +1,173 @@
+"""Restore one database into an empty data directory, and prove that a server can read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .repository import Repository, open_repository
+from .run import Child, RunError, main, run_child, settings
+
+MARK = ".restoring"
+"""File in a data directory that is not complete. It is removed last."""
+_LOST_AND_FOUND = "lost+found"
+_BINLOG_INFO = ("mariadb_backup_binlog_info", "xtrabackup_binlog_info")
+_GALERA = ("grastate.dat", "gvwstate.dat", "galera.cache", "mariadb_backup_galera_info", "xtrabackup_galera_info")
+"""Files about a cluster of the past: with them, a server would look for its members."""
+_OWN_SCHEMAS = ("information_schema", "performance_schema")
+_MAX_SCHEMAS = 50
+_START_SECONDS = 600.0
+_SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
+_ACCOUNTS = "SELECT COUNT(*) FROM mysql.global_priv"
+
+
+def restore(config: Path) -> dict[str, Any]:
+    """Restore one database. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, and `gtid` of the last
+    change. Raise RunError: the directory has the mark then, and the next run begins again.
+    """
+    run, began = settings(config), time.monotonic()
+    data = Path(run["datadir"])
+    refuse_older_server(run["server"], run_child("mariadbd", "--version"))
+    clear(data)
+    with open_repository(config) as repository:
+        size = unpack_stream(repository, run, data)
+        run_child("mariadb-backup", "--prepare", f"--target-dir={data}")
+        for name in _GALERA:
+            (data / name).unlink(missing_ok=True)
+        gtid = gtid_of(data)
+        if gtid != run["gtid"]:
+            raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
+        schemas = prove(data, repository.work)
+    # The data before the mark: a power cut in between must not leave half of them without it.
+    os.sync()
+    (data / MARK).unlink()
+    os.sync()
+    return {
+        "schemas": schemas[:_MAX_SCHEMAS],
+        "bytes": size,
+        "seconds": round(time.monotonic() - began, 1),
+        "gtid": gtid,
+    }
+
+
+def refuse_older_server(backup: str, program: str) -> None:
+    """Raise RunError if the server's program, by what it says of itself, is of an earlier major version than that of a
+    backup: it could not read the data.
+    """
+    versions = [re.search(r"(?<!\d)(\d{1,3})\.(\d{1,3})\.\d", text) for text in (backup, program)]
+    backup_version, server_version = ((int(each[1]), int(each[2])) if each else (0, 0) for each in versions)
+    if server_version < backup_version:
+        name, server = (".".join(map(str, each)) for each in (backup_version, server_version))
+        raise RunError(
+            f"the backup is of MariaDB {name}, which {server} cannot read; restore with MariaDB {name} or later"
+        )
+
+
+def clear(data: Path) -> None:
+    """Mark an empty data directory, and remove what an earlier try left in it. Raise RunError if there is anything
+    else.
+    """
+    entries = [path for path in data.iterdir() if path.name not in (_LOST_AND_FOUND, MARK)]
+    mark = data / MARK
+    if entries and not mark.exists():
+        names = ", ".join(sorted(path.name for path in entries)[:5])
+        raise RunError(f"the data directory {data} is not empty ({names}); restore into a new volume")
+    # While the mark is there, all that is beside it counts as left.
+    mark.touch()
+    os.sync()
+    for path in entries:
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def unpack_stream(repository: Repository, run: Mapping[str, Any], data: Path) -> int:
+    """Write the files of a snapshot into the data directory; return the bytes of their stream. Raise RunError if
+    either program fails.
+    """
+    name = f"{run['database']}.mbstream"
+    size = repository.size(run["snapshot"], name)
+    with (
+        repository.dump(run["snapshot"], name) as source,
+        Child("mbstream", "--extract", f"--directory={data}", stdin=source.stdout) as sink,
+    ):
+        # Only mbstream has it now: restic learns when that ends.
+        source.stdout.close()
+        sink_status, status = sink.wait(), source.wait()
+        failures: list[str] = []
+        if status and not (sink_status and status == -signal.SIGPIPE):
+            failures.append(repository.failure(status, source.reason()))
+        if sink_status:
+            failures.append(f"the files cannot be written to {data}: {sink.reason()}; is the volume large enough?")
+        if failures:
+            raise RunError("; ".join(failures))
+    return size
+
+
+def gtid_of(data: Path) -> str:
+    """Return the identifier of the last change of a backup's files; empty if none was logged."""
+    for path in (data / name for name in _BINLOG_INFO):
+        if path.exists():
+            _, _, gtid = path.read_text(encoding="utf-8").strip().partition("\t")[2].partition("\t")
+            return gtid.replace("\n", "")
+    return ""
+
+
+def prove(data: Path, work: Path) -> list[str]:
+    """Return the schemas that a server finds in the data, which it reads once and leaves in order. Raise RunError if it
+    does not start, or knows no accounts.
+    """
+    socket = work / "proof.sock"
+    options = [
+        f"--datadir={data}",
+        f"--socket={socket}",
+        f"--pid-file={work / 'proof.pid'}",
+        f"--tmpdir={work}",
+        "--skip-networking",
+        # Nobody else reaches the socket, in a folder of this user, and the passwords are not known here.
+        "--skip-grant-tables",
+        "--skip-log-bin",
+        "--skip-slave-start",
+        "--wsrep-on=OFF",
+        "--wsrep-provider=none",
+    ]
+    with Child("mariadbd", *options) as server:
+        await_start(server, socket)
+        if int(ask_server(socket, _ACCOUNTS)) < 1:
+            raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
+        schemas = ask_server(socket, _SCHEMAS).splitlines()
+        server.end()
+        if status := server.wait():
+            raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
+    return [name for name in schemas if name not in _OWN_SCHEMAS]
+
+
+def await_start(server: Child, socket: Path) -> None:
+    """Wait until a server answers. Raise RunError if it ends, or takes too long."""
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        if server.has_ended or time.monotonic() > deadline:
+            lines = [line for line in server.lines if "[ERROR]" in line] or list(server.lines)
+            raise RunError(f"no server starts with the restored data: {'; '.join(lines[-3:])}")
+        if socket.exists():
+            try:
+                ask_server(socket, "SELECT 1")
+            except RunError:
+                pass
+            else:
+                return
+        time.sleep(0.2)
+
+
+def ask_server(socket: Path, statement: str) -> str:
+    """Return what a server answers, a line for each row. Raise RunError."""
+    options = ["--no-defaults", f"--socket={socket}", "--batch", "--skip-column-names"]
+    return run_child("mariadb", *options, f"--execute={statement}")
+
+
+if __name__ == "__main__":
+    main(restore)

@@ -1,0 +1,183 @@
+"""Run of a program: its settings, the programs that it starts, and the one line that it leaves as its result."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+CONFIG = Path("/etc/backup")
+MAX_MESSAGE = 4096
+"""Bytes of a termination message that Kubernetes keeps."""
+_MAX_ERROR = 1500
+"""Characters of an error, each of which may take two bytes in JSON."""
+_LAST_LINES = 30
+"""Lines of a program's errors that are remembered."""
+_GRACE = 20.0
+"""Seconds in which a program ends after a signal."""
+_ROUTINE = ("...done", " Streaming ", "copied successfully")
+"""Parts of lines that mariadb-backup writes for each file: they would fill the log of a large database."""
+
+
+class RunError(Exception):
+    """Reason why a run failed: what failed, and what to do. It has no secret."""
+
+
+def settings(config: Path) -> dict[str, Any]:
+    """Return run.json. Raise RunError if there is none."""
+    path = config / "run" / "run.json"
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} cannot be read: {error}") from None
+
+
+def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
+    """Leave what `work` returns as one line of JSON in $TERMINATION_LOG, and exit: with status 1 and its reason if it
+    raises RunError, or an error of a file.
+    """
+    # The first process of a container has no default action for it.
+    signal.signal(signal.SIGTERM, _end)
+    # Credentials and data are for this user alone.
+    os.umask(0o077)
+    try:
+        result: Mapping[str, Any] = work(CONFIG)
+    except RunError as error:
+        result = {"error": str(error)[:_MAX_ERROR]}
+    except OSError as error:
+        result = {"error": f"a file or connection failed: {error}"[:_MAX_ERROR]}
+    line = message(result)
+    say(line)
+    Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log")).write_text(f"{line}\n", encoding="utf-8")
+    sys.exit("error" in result)
+
+
+def message(result: Mapping[str, Any]) -> str:
+    """Return a result as one line of JSON. Its list of schemas loses names until it is short enough."""
+    shortened = dict(result)
+    while len(line := json.dumps(shortened)) >= MAX_MESSAGE and shortened.get("schemas"):
+        shortened["schemas"] = shortened["schemas"][:-1]
+    return line
+
+
+def say(text: str) -> None:
+    """Write a line to the log."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _end(*_: object) -> None:
+    raise RunError("the pod was ended before its work was complete; it is tried again")
+
+
+class Child:
+    """A program that runs, with its errors in the log. At the end of the `with` block it has ended, with all programs
+    that it started.
+    """
+
+    def __init__(
+        self,
+        *command: str,
+        env: Mapping[str, str] | None = None,
+        stdin: IO[bytes] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        """Start it; its output goes to `stdout`, which the caller has to read. Raise RunError if there is no such
+        program.
+        """
+        self.name = command[0]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=env,
+                cwd=cwd,
+                stdin=stdin or subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise RunError(f"the image has no {self.name}; use an image of MariaDB that has it") from None
+        assert self._process.stdout
+        self.stdout: IO[bytes] = self._process.stdout
+        self.lines: deque[str] = deque(maxlen=_LAST_LINES)
+        """Last lines of its errors, without those about single files."""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self._process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_GRACE)
+        # What it started may have its output, and goes with it.
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._reader.join(_GRACE)
+        self.stdout.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it runs no more."""
+        return self._process.poll() is not None
+
+    def end(self) -> None:
+        """Tell it to end in order."""
+        self._process.terminate()
+
+    def wait(self) -> int:
+        """Return its status once it has ended: negative for a signal."""
+        status = self._process.wait()
+        self._reader.join(_GRACE)
+        return status
+
+    def output(self) -> bytes:
+        """Return all of its output, which is small."""
+        return self.stdout.read()
+
+    def reason(self) -> str:
+        """Return the last line of its errors, as plain text."""
+        return self.lines[-1] if self.lines else "it said nothing"
+
+    def _read(self) -> None:
+        assert self._process.stderr
+        with self._process.stderr as stream:
+            for line in stream:
+                text = plain(line.decode(errors="replace"))
+                if text and not any(part in text for part in _ROUTINE):
+                    self.lines.append(text)
+                    say(f"{self.name}: {text}")
+
+
+def plain(line: str) -> str:
+    """Return a line of a program's errors as plain text: restic writes JSON if its output is to be JSON."""
+    text = line.strip()
+    if text.startswith("{"):
+        with suppress(ValueError):
+            entry = json.loads(text)
+            text = str(entry.get("message") or (entry.get("error") or {}).get("message") or text)
+    return " ".join(text.removeprefix("Fatal: ").split())
+
+
+def run_child(*command: str) -> str:
+    """Return the output of a program, which is small. Raise RunError with its reason if it fails."""
+    with Child(*command) as child:
+        output = child.output()
+        if child.wait():
+            raise RunError(f"{child.name} failed: {child.reason()}")
+        return output.decode(errors="replace")
