@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -39,9 +40,8 @@ class Bucket:
         url = self.address(name)
         headers |= self.signature(url, body, now or datetime.now(UTC))
         request = urllib.request.Request(url, body, headers, method="PUT")  # noqa: S310  (http, if the URL says so)
-        trust = ssl.create_default_context(cafile=self.authority)
         try:
-            with urllib.request.urlopen(request, timeout=_PUT_TIMEOUT, context=trust):  # noqa: S310
+            with urllib.request.urlopen(request, timeout=_PUT_TIMEOUT, context=self._trust()):  # noqa: S310
                 return True
         except urllib.error.HTTPError as error:
             if error.code in _CONFLICTS:
@@ -50,6 +50,29 @@ class Bucket:
             raise RunError(f"the bucket refused a new repository at {self.url}: {error.code} {text}") from None
         except (OSError, ValueError) as error:
             raise RunError(f"the bucket at {self.url} does not answer: {error}") from None
+
+    def check_certificate(self) -> None:
+        """Raise RunError if the server has a certificate that is not trusted: restic would try again for 15 minutes.
+        A server that does not answer is left to restic.
+        """
+        parts = urlsplit(self.address(""))
+        if parts.scheme != "https" or not parts.hostname:
+            return
+        trust = self._trust()
+        try:
+            with socket.create_connection((parts.hostname, parts.port or 443), _PUT_TIMEOUT) as connection:
+                trust.wrap_socket(connection, server_hostname=parts.hostname).close()
+        except ssl.SSLCertVerificationError as error:
+            advice = "put the certificate of its authority into ca.crt of the repository's Secret"
+            raise RunError(f"the certificate of {self.url} is not trusted: {error.verify_message}; {advice}") from None
+        except OSError:
+            pass
+
+    def _trust(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=self.authority)
+        except ssl.SSLError as error:
+            raise RunError(f"ca.crt of the repository has no certificate: {error.reason}") from None
 
     def address(self, name: str) -> str:
         """Return the URL of a file."""

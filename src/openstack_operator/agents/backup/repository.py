@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -13,14 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from .bucket import Bucket
-from .run import Child, RunError
+from .run import Child, RunError, say
 
 MIB = 1024 * 1024
 _S3 = "s3:"
 _NO_REPOSITORY, _LOCKED, _WRONG_PASSWORD = 10, 11, 12
 """Statuses of restic, from its version 0.17 on."""
+_REFUSALS = ("Access Denied", "AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId")
+"""Parts of what servers of S3 answer to an account that they do not know, or that may not do this."""
+_COMMAND_LINE = re.compile(r"subprocess (?P<name>\S+): (\[\d+\] )?(\d{4}-\S+ \S+ )?(?P<text>.*)")
+"""Line of a command that restic runs; mariadb-backup begins its own with a thread and the time."""
 _LOCK_WAIT = "30m"
 """Time for which restic waits for an exclusive lock, such as that of a clean-up."""
+_KEY_PAUSES = (1, 5, 30, 60)
+"""Seconds between tries to write a key."""
 _NEW_TRIES = 20
 """Looks, one a second, at a repository that another program is creating."""
 
@@ -58,9 +65,15 @@ class Repository:
             variables["AWS_SHARED_CREDENTIALS_FILE"] = str(path)
         return {**os.environ, **variables}
 
+    def check_certificate(self) -> None:
+        """Raise RunError if the server of a bucket has a certificate that is not trusted."""
+        if self._bucket:
+            self._bucket.check_certificate()
+
     def restic(self, *words: str, cwd: Path | None = None, url: str = "") -> Child:
         """Start restic."""
-        return Child("restic", f"--repo={url or self.url}", *self._options, *words, env=self._env(), cwd=cwd)
+        options = [f"--repo={url or self.url}", "--json", *self._options]
+        return Child("restic", *options, *words, env=self._env(), cwd=cwd)
 
     def ask(self, *words: str, cwd: Path | None = None) -> bytes:
         """Return the output of restic, which is small. Raise RunError if it fails."""
@@ -84,6 +97,8 @@ class Repository:
             return f"the password does not open the repository {self.url}; use the one with which it was created"
         if "ciphertext verification failed" in reason or "config or key" in reason:
             return f"the repository {self.url} is damaged: {reason}; use another backup, or a copy of the repository"
+        if any(code in reason for code in _REFUSALS):
+            return f"the bucket of {self.url} refuses the account: {reason}; check accessKey and secretKey"
         return f"restic failed with the repository {self.url}: {reason}"
 
     def create(self) -> None:
@@ -124,7 +139,7 @@ class Repository:
             self.check(child)
         [key] = (new / "keys").iterdir()
         if bucket.put_new("config", (new / "config").read_bytes()):
-            bucket.put_new(f"keys/{key.name}", key.read_bytes())
+            _put_key(bucket, key)
         self._await_key()
 
     def _await_key(self) -> None:
@@ -146,16 +161,16 @@ class Repository:
         `time`, `hostname` and `tags` of each.
         """
         words = [f"--tag={','.join(tags)}"] * bool(tags) + [f"--host={host}"] * bool(host)
-        entries: list[dict[str, Any]] = json.loads(self.ask("snapshots", "--json", "--no-lock", *words) or b"[]")
+        entries: list[dict[str, Any]] = json.loads(self.ask("snapshots", "--no-lock", *words) or b"[]")
         return sorted(entries, key=lambda entry: str(entry["time"]))
 
     def store(self, tags: Sequence[str], host: str, *words: str, cwd: Path | None = None) -> Mapping[str, Any]:
         """Make a snapshot by `restic backup`; return its summary. Raise RunError: there is no snapshot then."""
         options = [*(f"--tag={tag}" for tag in tags), f"--host={host}", f"--retry-lock={_LOCK_WAIT}"]
-        with self.restic("backup", "--json", "--quiet", *options, *words, cwd=cwd) as child:
+        with self.restic("backup", "--quiet", *options, *words, cwd=cwd) as child:
             output = child.output().decode(errors="replace")
             if status := child.wait():
-                raise RunError(self.failure(status, _cause(child.lines)))
+                raise RunError(_command_error(child.lines) or self.failure(status, child.reason()))
         for line in output.splitlines():
             if (summary := json.loads(line)).get("message_type") == "summary" and summary.get("snapshot_id"):
                 return dict(summary)
@@ -176,7 +191,7 @@ class Repository:
 
     def size(self, snapshot: str, name: str) -> int:
         """Return the bytes of a file of a snapshot. Raise RunError if there is none."""
-        for line in self.ask("ls", "--json", "--no-lock", snapshot).splitlines():
+        for line in self.ask("ls", "--no-lock", snapshot).splitlines():
             if (entry := json.loads(line)).get("path") == f"/{name}":
                 return int(entry["size"])
         raise RunError(f"snapshot {snapshot} has no {name}; choose the snapshot of this database")
@@ -186,7 +201,9 @@ class Repository:
 def open_repository(config: Path) -> Generator[Repository]:
     """Yield the repository of a run. Its private folder is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="backup-") as work:
-        yield Repository(config / "repository", Path(work))
+        repository = Repository(config / "repository", Path(work))
+        repository.check_certificate()
+        yield repository
 
 
 def write_private(path: Path, text: str) -> None:
@@ -223,6 +240,19 @@ def _restic_options(bucket: Bucket | None, options: Mapping[str, Any]) -> list[s
     return words
 
 
+def _put_key(bucket: Bucket, key: Path) -> None:
+    """Write the key of a repository whose configuration is there: without it, nothing can open the repository."""
+    for pause in _KEY_PAUSES:
+        try:
+            bucket.put_new(f"keys/{key.name}", key.read_bytes())
+        except RunError as error:
+            say(f"{error}; trying again in {pause} s")
+            time.sleep(pause)
+        else:
+            return
+    bucket.put_new(f"keys/{key.name}", key.read_bytes())
+
+
 def _remove_lone_keys(path: Path) -> None:
     """Remove keys of a creation that was cut off, with which restic refuses another one. Raise RunError if something
     was stored with them.
@@ -233,11 +263,13 @@ def _remove_lone_keys(path: Path) -> None:
         key.unlink()
 
 
-def _cause(lines: Sequence[str]) -> str:
-    """Return the reason for which a command failed whose output was to be stored: restic says no more than its
-    status.
+def _command_error(lines: Sequence[str]) -> str:
+    """Return why a command failed whose output was to be stored, of which restic says no more than its status; empty
+    if the command did not fail.
     """
-    prefix = "subprocess "
-    said = [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
-    last_line = next((line for line in reversed(lines) if not line.startswith(prefix)), "it said nothing")
-    return "; ".join([*said[-2:], last_line]) if "command failed" in last_line else last_line
+    command_lines = [match for line in lines if (match := _COMMAND_LINE.match(line))]
+    if not any("command failed" in line for line in lines) or not command_lines:
+        return ""
+    texts = [match["text"] for match in command_lines if "Connecting to" not in match["text"]]
+    advice = "; is its certificate of the authority in trust/ca.crt?" if "SSL connection error" in texts[-1] else ""
+    return f"{command_lines[-1]['name']} failed: {'; '.join(texts[-2:])}{advice}"

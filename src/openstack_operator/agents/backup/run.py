@@ -24,6 +24,8 @@ _LAST_LINES = 30
 """Lines of a program's errors that are remembered."""
 _GRACE = 20.0
 """Seconds in which a program ends after a signal."""
+_QUESTION = "Is there a repository at the following location?"
+"""Words that restic adds to several errors, with the address."""
 _ROUTINE = ("...done", " Streaming ", "copied successfully")
 """Parts of lines that mariadb-backup writes for each file: they would fill the log of a large database."""
 
@@ -43,7 +45,7 @@ def settings(config: Path) -> dict[str, Any]:
 
 def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
     """Leave what `work` returns as one line of JSON in $TERMINATION_LOG, and exit: with status 1 and its reason if it
-    raises RunError, or an error of a file.
+    raises RunError, an error of a file, or that of a missing value.
     """
     # The first process of a container has no default action for it.
     signal.signal(signal.SIGTERM, _end)
@@ -55,6 +57,8 @@ def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
         result = {"error": str(error)[:_MAX_ERROR]}
     except OSError as error:
         result = {"error": f"a file or connection failed: {error}"[:_MAX_ERROR]}
+    except LookupError as error:
+        result = {"error": f"the settings of the run, or what a program says, have no {error}"[:_MAX_ERROR]}
     line = message(result)
     say(line)
     Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log")).write_text(f"{line}\n", encoding="utf-8")
@@ -171,7 +175,7 @@ def plain(line: str) -> str:
         with suppress(ValueError):
             entry = json.loads(text)
             text = str(entry.get("message") or (entry.get("error") or {}).get("message") or text)
-    return " ".join(text.removeprefix("Fatal: ").split())
+    return " ".join(text.removeprefix("Fatal: ").partition(_QUESTION)[0].split())
 
 
 def run_child(*command: str) -> str:

@@ -1,0 +1,152 @@
+"""The two files of a new repository in a bucket: one of several programs that create it at once writes them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import ssl
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator import pki
+from openstack_operator.agents.backup.bucket import Bucket
+from openstack_operator.agents.backup.run import RunError
+
+ACCOUNT, SECRET = "account", "secret+key/of S3"
+
+
+class Server(HTTPServer):
+    """A server of S3 that checks signatures, and its files by their paths."""
+
+    def __init__(self, *words: Any) -> None:
+        super().__init__(*words)
+        self.files: dict[str, bytes] = {}
+
+
+class _S3(BaseHTTPRequestHandler):
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self._is_signed(body):
+            return self._answer(403, b"<Code>SignatureDoesNotMatch</Code>")
+        assert isinstance(self.server, Server)
+        if self.path in self.server.files and self.headers["If-None-Match"] == "*":
+            return self._answer(412)
+        self.server.files[self.path] = body
+        return self._answer(200)
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _is_signed(self, body: bytes) -> bool:
+        """Calculate the signature as the reference of Signature Version 4 has it."""
+        match = re.fullmatch(
+            r"AWS4-HMAC-SHA256 Credential=(\w+)/(\d+)/([\w-]+)/s3/aws4_request, SignedHeaders=(\S+), Signature=(\w+)",
+            self.headers["Authorization"],
+        )
+        assert match
+        account, day, region, names, signature = match.groups()
+        headers = "".join(f"{name}:{self.headers[name].strip()}\n" for name in names.split(";"))
+        request = "\n".join(["PUT", self.path, "", headers, names, hashlib.sha256(body).hexdigest()])
+        scope = f"{day}/{region}/s3/aws4_request"
+        digest = hashlib.sha256(request.encode()).hexdigest()
+        text = "\n".join(["AWS4-HMAC-SHA256", self.headers["X-Amz-Date"], scope, digest])
+        key = f"AWS4{SECRET}".encode()
+        for part in (day, region, "s3", "aws4_request", text):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        return account == ACCOUNT and key.hex() == signature
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (its name in the class above)
+        pass
+
+
+@contextmanager
+def s3(trust: ssl.SSLContext | None = None) -> Generator[tuple[str, dict[str, bytes]]]:
+    with Server(("127.0.0.1", 0), _S3) as server:
+        if trust:
+            server.socket = trust.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", server.files
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def bucket(url: str, secret: str = SECRET, *, is_path_style: bool = True, authority: Path | None = None) -> Bucket:
+    return Bucket(url, "us-east-1", is_path_style, ACCOUNT, secret, authority)
+
+
+def test_the_first_of_two_programs_writes_the_configuration() -> None:
+    with s3() as (url, files):
+        assert bucket(f"{url}/bucket/my cloud").put_new("config", b"first")
+        assert not bucket(f"{url}/bucket/my cloud").put_new("config", b"second")
+        assert files == {"/bucket/my%20cloud/config": b"first"}
+
+
+@pytest.mark.security
+def test_another_secret_key_is_refused_by_name() -> None:
+    with s3() as (url, files):
+        with pytest.raises(
+            RunError, match=r"refused a new repository at .*: 403 <Code>SignatureDoesNotMatch</Code>"
+        ) as error:
+            bucket(f"{url}/bucket", "another one").put_new("config", b"")
+        assert files == {}
+        assert "another one" not in str(error.value)
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    with s3() as (url, _):
+        pass
+    with pytest.raises(RunError, match=f"the bucket at {url}/bucket does not answer"):
+        bucket(f"{url}/bucket").put_new("config", b"")
+
+
+def test_buckets_are_a_part_of_the_path_or_of_the_host() -> None:
+    url = "https://s3.example.com:9000/bucket/cloud/one/"
+    assert bucket(url).address("keys/1") == "https://s3.example.com:9000/bucket/cloud/one/keys/1"
+    virtual = bucket(url, is_path_style=False)
+    assert virtual.address("config") == "https://bucket.s3.example.com:9000/cloud/one/config"
+    assert bucket("https://s3/bucket").address("config") == "https://s3/bucket/config"
+
+
+def test_a_signature_depends_on_all_that_is_sent() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    one = bucket("https://s3/bucket")
+    signatures = {
+        one.signature(f"https://s3/bucket/{name}", body, time)["Authorization"]
+        for name, body, time in (("a", b"a", now), ("b", b"a", now), ("a", b"b", now), ("a", b"a", now.replace(hour=4)))
+    }
+    assert len(signatures) == 4
+
+
+@pytest.mark.security
+def test_a_certificate_that_is_not_trusted_is_named_at_once(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    ours, theirs = pki.authority("ours", "pki", now), pki.authority("theirs", "pki", now)
+    pair = pki.issue(ours, pki.Request(common="s3", names=frozenset({"localhost"})), "drawn", now)
+    for name, text in {"tls.crt": pair.cert, "tls.key": pair.key, "ours": ours.cert, "theirs": theirs.cert}.items():
+        (tmp_path / name).write_text(text)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    with s3(trust) as (url, _):
+        address = f"{url.replace('http', 'https').replace('127.0.0.1', 'localhost')}/bucket"
+        bucket(address, authority=tmp_path / "ours").check_certificate()
+        with pytest.raises(RunError, match=f"certificate of {address} is not trusted: .*; put the certificate of its"):
+            bucket(address, authority=tmp_path / "theirs").check_certificate()
+    (tmp_path / "empty").write_text("no certificate")
+    with pytest.raises(RunError, match=r"ca\.crt of the repository has no certificate"):
+        bucket(address, authority=tmp_path / "empty").check_certificate()
+    # A server that is away is left to restic, which tries again.
+    bucket(address, authority=tmp_path / "ours").check_certificate()
