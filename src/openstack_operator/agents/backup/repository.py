@@ -107,6 +107,7 @@ class Repository:
         """
         if self._exists():
             return
+        say(f"creating the repository {self.url}")
         if self._bucket:
             self._create_in_bucket(self._bucket)
         else:
