@@ -17,7 +17,7 @@ from .parts.run.environment import check_environment
 from .parts.run.new_images import with_image_trials
 from .parts.secrets.credentials import with_urgent_logins
 from .plan import C5C3, Listens, Planner, Service
-from .services import controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
+from .services import backup, controlplane, credentialrotation, hypervisorcluster, ovnnetwork, pki, secretaggregate
 from .services.cloud_services import CLOUD_SERVICES
 from .services.controlplane.c5c3 import API_NAMES
 
@@ -31,6 +31,8 @@ _SERVICES = (
     hypervisorcluster.SERVICE,
     credentialrotation.SERVICE,
     secretaggregate.SERVICE,
+    backup.SERVICE,
+    backup.RESTORE_SERVICE,
 )
 
 

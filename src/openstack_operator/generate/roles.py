@@ -18,8 +18,11 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 def user_roles() -> list[Object]:
     """Return ClusterRoles to view and to change resources, which are part of Kubernetes' own roles of these names, and
-    two that are part of none: one allows to decide what runs on nodes as root, one to read the operator's metrics.
+    three that are part of none: one allows to back up and restore clouds, one to decide what runs on nodes as root, one
+    to read the operator's metrics.
     """
+    common = [resource for resource in RESOURCES if not resource.privileged]
+    privileged = [resource for resource in RESOURCES if resource.privileged]
     scaled = [resource for resource in RESOURCES if resource.scale]
     change, scale = (
         (*WATCH, "create", "update", "patch", "delete"),
@@ -28,8 +31,9 @@ def user_roles() -> list[Object]:
     on_nodes = [resource for resource in RESOURCES if needs_verb(resource)]
     return [
         _aggregated("view", [*_rules(RESOURCES, WATCH), *_rules(scaled, ("get",), "/scale")]),
-        _aggregated("edit", [*_rules(RESOURCES, change), *scale]),
-        _aggregated("admin", [*_rules(RESOURCES, (*change, "deletecollection")), *scale]),
+        _aggregated("edit", [*_rules(common, change), *scale]),
+        _aggregated("admin", [*_rules(common, (*change, "deletecollection")), *scale]),
+        role("ClusterRole", {"name": f"{OPERATOR}-backups"}, _rules(privileged, (*change, "deletecollection"))),
         role("ClusterRole", {"name": NODE_AGENTS}, _rules(on_nodes, (RUN_ON_NODES,))),
         role("ClusterRole", {"name": METRICS_READER}, [{"nonResourceURLs": [PATH], "verbs": [VERB]}]),
     ]

@@ -115,6 +115,11 @@ by label takes them for objects of its application: one named `mariadb` has the 
 """
 
 
+HANDED_OVER = "openstack.k8s.io/handed-over"
+"""Annotation of an object that a plan creates once for its later owner: it has no owner yet and labels of its own, is
+never changed or pruned by the plan, and one that exists must be the same."""
+
+
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
 """Annotation of a Secret that data elsewhere depend on: deleted by hand, it is restored with the same content."""
 
@@ -197,6 +202,11 @@ def reporting(job: Object) -> Object:
 def retained(manifest: Object) -> Object:
     """Return the object, marked to be kept when its owner is deleted, and adopted when the owner is created again."""
     return annotated(manifest, {RETAIN: "true", **PROTECTED})
+
+
+def handed_over(manifest: Object) -> Object:
+    """Return the object, marked to be created once for its later owner."""
+    return annotated(manifest, {HANDED_OVER: "true"})
 
 
 def irreplaceable(manifest: Object) -> Object:

@@ -274,6 +274,9 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "PurgeReady",
         "SchemaReady",
     ],
+    "OpenStackBackup": [
+        "ContentsReady",
+    ],
     "OpenStackControlPlane": [
         "BarbicanReady",
         "CephStorageReady",
@@ -299,6 +302,11 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "RabbitMQReady",
         "TempestReady",
         "ValkeyReady",
+    ],
+    "OpenStackRestore": [
+        "ConfigReady",
+        "ContentsReady",
+        "ReaderReady",
     ],
     "PKI": [
         "AuthorityReady",

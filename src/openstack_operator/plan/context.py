@@ -150,6 +150,8 @@ class Context(Generic[SpecT]):
     """True if the first address of pods is of IPv6: that of their Services, too, and the one that kubelets ask."""
     operator_namespace: str = "openstack-operator"
     """Namespace of the operator's own pods."""
+    kinds: frozenset[tuple[str, str]] = frozenset()
+    """All that plans may have, by apiVersion and kind."""
     installed_kinds: InstalledKinds = field(default_factory=InstalledKinds)
     servers: Mapping[str, Listens] = field(default_factory=dict[str, Listens])
     """Ports of the kinds that serve others, by kind."""

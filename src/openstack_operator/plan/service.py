@@ -67,7 +67,40 @@ class TrustInUse:
     """Function that returns the issuer to read: its kind, namespace (none for one of the whole cluster) and name."""
 
 
-Observation = MemberReports | SecretReaders | TrustInUse
+@dataclass(frozen=True)
+class CloudContents:
+    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, each with its `name`,
+    `workloads`, `pods`, `claims` and what it `published`.
+    """
+
+    needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use them."""
+    left_out: Sequence[str]
+    """Kinds that are no part of a cloud."""
+    databases: Sequence[str]
+    """Kinds of databases."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where a pod serves a JSON object to the operator, by TLS."""
+
+    url: str
+    authority: str
+    """Certificate in PEM of the authority that signed that of the pod."""
+    token: str
+    """Text that the pod expects."""
+
+
+@dataclass(frozen=True)
+class ServedContents:
+    """An observation: the JSON object that a pod serves to the operator alone; empty while it does not answer."""
+
+    source: Callable[[Context[Any]], Served | None]
+    """Function that returns where to read it; None if the next plan does not use it."""
+
+
+Observation = MemberReports | SecretReaders | TrustInUse | CloudContents | ServedContents
 """An order to read the live world before planning; the result becomes `ctx.facts`."""
 
 

@@ -150,7 +150,9 @@
   - neutrons/finalizers
   - novas/finalizers
   - octavias/finalizers
+  - openstackbackups/finalizers
   - openstackcontrolplanes/finalizers
+  - openstackrestores/finalizers
   - ovnnetworks/finalizers
   - pkis/finalizers
   - placements/finalizers
@@ -187,7 +189,9 @@
   - neutrons/status
   - novas/status
   - octavias/status
+  - openstackbackups/status
   - openstackcontrolplanes/status
+  - openstackrestores/status
   - ovnnetworks/status
   - pkis/status
   - placements/status
@@ -226,6 +230,8 @@
   - openstack.k8s.io
   resources:
   - credentialrotations
+  - openstackbackups
+  - openstackrestores
   verbs:
   - get
   - list

@@ -64,11 +64,14 @@ class Catalog:
         """Take our own resources, and the kinds of other projects that plans may have."""
         definitions = tuple(resources)
         self.external = tuple(external)
+        self.definitions = definitions
         self.resources = tuple(Kind.of(resource) for resource in definitions)
         self.on_nodes = tuple(Kind.of(resource) for resource in definitions if resource.nodes)
         """Kinds whose resources look at Nodes."""
         self.all = (*CHILDREN, *self.external, *self.resources)
         self._by_type = {(kind.api_version, kind.kind): kind for kind in self.all}
+        self.types = frozenset(self._by_type)
+        """All of them by apiVersion and kind."""
 
     def of(self, obj: Mapping[str, Any]) -> Kind:
         """Return the kind of an object. Raises KeyError for one that is not watched, which no plan may have."""

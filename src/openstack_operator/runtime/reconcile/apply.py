@@ -24,6 +24,7 @@ from .apply_cache import ApplyCache
 from .compare import covers
 from .finalizers import delete, is_alive, is_deletion_pending, orphan_pods
 from .foreign_fields import ForeignFields
+from .handover import hand_over, is_handed_over
 from .jobs import has_message, message, retry_pause
 from .live_fields import with_last_node_ports, with_live_volume_claims
 from .missing_pods import nudge
@@ -110,6 +111,8 @@ class Applier:
         if desired["kind"] == POD.kind:
             return await self._apply_labels(desired)
         kind = self._world.catalog.of(desired)
+        if is_handed_over(desired):
+            return await hand_over(self._world, self._request, kind, desired, self._owner.meta.uid)
         child = await self._claim_nodes(kind, desired, guarded=guarded)
         if child and kind is JOB:
             child, desired = await self._retry_job(kind, child, desired)

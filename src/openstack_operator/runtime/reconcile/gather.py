@@ -138,6 +138,7 @@ class Gatherer:
             domain=self._domain,
             is_ipv6=self._is_ipv6,
             operator_namespace=self._operator_namespace,
+            kinds=self._world.catalog.types,
             installed_kinds=self._installed_kinds(owner.meta.namespace),
             servers=self._servers,
             running_release=running_release(owner, children) if resource.has_release else "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,18 @@ import httpx2 as httpx
 import msgspec
 
 from ...kube import MANAGED_BY
-from ...plan import Context, MemberReports, Object, Observation, SecretReaders, StartTLS, TrustInUse
+from ...plan import (
+    CloudContents,
+    Context,
+    MemberReports,
+    Object,
+    Observation,
+    SecretReaders,
+    Served,
+    ServedContents,
+    StartTLS,
+    TrustInUse,
+)
 from ..kubernetes.client import Client
 from ..kubernetes.errors import Forbidden
 from ..kubernetes.kinds import POD, SECRET, Kind
@@ -26,8 +37,12 @@ _TLS_TIMEOUT = 2.0
 _PORTS, _AT_ONCE = 16, 64
 """Ports of a pod that are looked at, and ports that are at once: users write pods, too."""
 _TRUST_FILES = ("ca.crt", "tls.crt")
+_LARGEST_CONTENTS = 16 << 20
+"""Bytes of the contents of a backup."""
+_CONTENTS_TIMEOUT = 10.0
 
-
+ReadContents = Callable[[str, CloudContents], Awaitable[Mapping[str, Any]]]
+"""A function from a namespace, and what is to be read of it, to the facts."""
 Target = tuple[Kind, str | None, str]
 """An object by its kind, namespace (none for one of the whole cluster) and name."""
 
@@ -35,10 +50,15 @@ Target = tuple[Kind, str | None, str]
 class Observer:
     """Reads what a service looks at."""
 
-    def __init__(self, client: Client, start_tls: Mapping[str, StartTLS]) -> None:
-        """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name."""
+    def __init__(
+        self, client: Client, start_tls: Mapping[str, StartTLS], read_contents: ReadContents | None = None
+    ) -> None:
+        """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name; as
+        `read_contents` the function for `CloudContents`, if a service orders that.
+        """
         self._client = client
         self._start_tls = start_tls
+        self._read_contents = read_contents
         self._looks = asyncio.Semaphore(_AT_ONCE)
 
     async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
@@ -51,6 +71,13 @@ class Observer:
             case TrustInUse():
                 trust = await self._trust(observation, ctx) if observation.needed(ctx) else {}
                 return {**trust, **await self._issuer(observation.issuer(ctx))}
+            case CloudContents():
+                if self._read_contents is None or not observation.needed(ctx):
+                    return {}
+                return await self._read_contents(ctx.namespace, observation)
+            case ServedContents():
+                source = observation.source(ctx)
+                return await _served_contents(source) if source else {}
 
     async def _reports(self, observation: MemberReports, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = observation.urls(ctx)
@@ -109,20 +136,37 @@ class Observer:
 async def _report(http: httpx.AsyncClient, url: str) -> Any:
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT), http.stream("GET", url, timeout=ANSWER_TIMEOUT) as response:
-            content = await _content(response)
+            content = await _content(response.aiter_raw(), _LARGEST_REPORT)
         answer = msgspec.json.decode(content) if response.status_code == 200 else None
     except (httpx.HTTPError, TimeoutError, ValueError, RecursionError):
         return None
     return answer if isinstance(answer, dict) else None
 
 
-async def _content(response: httpx.Response) -> bytes:
-    """Return the content as it was sent. Raises ValueError for more than a member reports."""
+async def _served_contents(source: Served) -> Mapping[str, Any]:
+    """Return what a pod serves; empty while it does not answer, or answers anything but one JSON object."""
+    trust = ssl.create_default_context(cadata=source.authority)
+    headers = {"Authorization": f"Bearer {source.token}"}
+    try:
+        async with (
+            asyncio.timeout(_CONTENTS_TIMEOUT),
+            httpx.AsyncClient(verify=trust, trust_env=False) as client,
+            client.stream("GET", source.url, headers=headers, timeout=_CONTENTS_TIMEOUT) as response,
+        ):
+            content = await _content(response.aiter_bytes(), _LARGEST_CONTENTS)
+        answer = msgspec.json.decode(content) if response.status_code == 200 else None
+    except (httpx.HTTPError, OSError, TimeoutError, ValueError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+async def _content(pieces: AsyncIterator[bytes], limit: int) -> bytes:
+    """Return the content of an answer. Raises ValueError for more bytes than the limit."""
     content = bytearray()
-    async for piece in response.aiter_raw():
+    async for piece in pieces:
         content += piece
-        if len(content) > _LARGEST_REPORT:
-            raise ValueError("a report of an agent is too large")
+        if len(content) > limit:
+            raise ValueError("what an agent serves is too large")
     return bytes(content)
 
 

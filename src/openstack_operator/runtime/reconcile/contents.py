@@ -1,0 +1,90 @@
+"""What a backup of a namespace holds besides the data of servers: resources that users wrote, and Secrets and
+ConfigMaps that nobody could make again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...api import Model, Resource, secret_references, whole_secrets
+from ...kube import IRREPLACEABLE, REMEMBERED
+from ...plan import CloudContents, Object
+from ..cache.entries import Cached, Request
+from ..cache.world import World
+from ..kubernetes.kinds import SECRET, STATEFUL_SET, Kind
+
+_MARKS = (IRREPLACEABLE, REMEMBERED)
+_FORGOTTEN = ("kubectl.kubernetes.io/last-applied-configuration", "openstack.k8s.io/applied")
+"""Annotations that say how an object was written."""
+
+
+async def contents(
+    world: World, definitions: Sequence[Resource[Any]], namespace: str, order: CloudContents
+) -> Mapping[str, Any]:
+    """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status, and
+    `databases`. Raises Transient.
+    """
+    resources: list[Object] = []
+    names: set[str] = set()
+    for definition in definitions:
+        # Who restores has the login to the repository already, and perhaps another one.
+        items = () if definition.kind in order.left_out else world.stores[Kind.of(definition)].of_namespace(namespace)
+        for item in items:
+            names |= _secret_names(definition, item)
+            if item.meta.controller is None and item.meta.deletion_timestamp is None:
+                resources.append(_stripped(item.decode()))
+    secrets = [
+        _stripped(item.decode())
+        for item in world.stores[SECRET].of_namespace(namespace)
+        if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
+        and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
+    ]
+    kept = {secret["metadata"]["name"] for secret in secrets}
+    own = {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}
+    for name in sorted(names - kept - own):
+        if secret := await world.secret(namespace, name):
+            secrets.append(_stripped(secret.decode()))
+    kinds = [Kind.of(each) for each in definitions if each.role in order.databases]
+    databases = [_database(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
+    return {"objects": [*secrets, *resources], "databases": databases}
+
+
+def _secret_names(definition: Resource[Any], item: Cached) -> set[str]:
+    """Return the names of the Secrets that a spec names; none of a spec that the operator refuses."""
+    try:
+        spec: Model = definition.spec.from_spec(item.decode().get("spec") or {})
+    except ValueError:
+        return set()
+    return {ref.name for _, ref in (*secret_references(spec), *whole_secrets(spec))}
+
+
+def _stripped(live: Object) -> Object:
+    """Return an object as another cluster can take it: without its identity, its owners and its status."""
+    metadata = live["metadata"]
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _FORGOTTEN}
+    kept = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
+    fields = {name: live[name] for name in ("apiVersion", "kind", "type", "spec", "data", "immutable") if name in live}
+    return {**fields, "metadata": {name: value for name, value in kept.items() if value}}
+
+
+def _claim(live: Object) -> Object:
+    """Return a volume claim that asks for a volume of the same size and class."""
+    spec = {
+        name: live["spec"][name] for name in ("accessModes", "resources", "storageClassName") if name in live["spec"]
+    }
+    metadata = {"name": live["metadata"]["name"], "labels": live["metadata"].get("labels") or {}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def _database(world: World, kind: Kind, item: Cached) -> Object:
+    """Return a database with its StatefulSets, its pods, its volume claims and its contract."""
+    namespace, name = item.meta.namespace, item.meta.name
+    children = world.children(Request(kind.handle, namespace, name))
+    return {
+        "name": name,
+        "workloads": [child.decode() for each, child in children if each is STATEFUL_SET],
+        "pods": [pod.decode() for pod in world.pods.owned(namespace, kind.role, name)],
+        "claims": [_claim(claim.decode()) for claim in world.volumes.owned(namespace, kind.role, name)],
+        "published": dict(world.published(item)),
+    }

@@ -1,0 +1,16 @@
+"""OpenStackBackup and OpenStackRestore: a whole cloud in a repository, and back."""
+
+from __future__ import annotations
+
+from ...plan import CloudContents, ServedContents, Service
+from . import restore
+from .model import BACKUP, RESTORE
+from .service import LEFT_OUT, needs_contents, plan
+
+SERVICE = Service(
+    resource=BACKUP,
+    plan=plan,
+    observes=CloudContents(needs_contents, left_out=LEFT_OUT, databases=("MariaDB",)),
+    has_release_images=False,
+)
+RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))

@@ -1,0 +1,48 @@
+"""What a backup holds besides data of servers, as one compressed text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...plan import Object
+
+FORMAT = 1
+_LARGEST = 900_000
+"""Bytes that fit into a Secret."""
+
+
+def dump(objects: Sequence[Object]) -> bytes:
+    """Return the contents, compressed; the same for the same objects. Raises ValueError if they are too large for a
+    Secret.
+    """
+    ordered = sorted(objects, key=lambda each: (each["apiVersion"], each["kind"], each["metadata"]["name"]))
+    text = json.dumps({"format": FORMAT, "objects": ordered}, sort_keys=True)
+    data = gzip.compress(text.encode(), mtime=0)
+    if len(data) > _LARGEST:
+        raise ValueError(f"resources and Secrets take {len(data)} bytes compressed, more than {_LARGEST}")
+    return data
+
+
+def load(contents: Mapping[str, Any]) -> list[Object]:
+    """Return the objects. Raises ValueError for contents of another format."""
+    if contents.get("format") != FORMAT:
+        raise ValueError(f"the backup has format {contents.get('format')!r}; this operator reads format {FORMAT}")
+    return list(contents["objects"])
+
+
+def count(data: bytes) -> int:
+    """Return the number of objects in what `dump` returned."""
+    return len(json.loads(gzip.decompress(data))["objects"])
+
+
+def text_of(data: bytes) -> str:
+    """Return bytes as the text that stands for them in the data of a Secret."""
+    return data.decode(errors="surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    """Return the bytes for which `text_of` returned this text."""
+    return text.encode(errors="surrogateescape")

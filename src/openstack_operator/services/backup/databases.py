@@ -1,0 +1,150 @@
+"""Databases of a backup: the member that each is read from, and the volume it is restored into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import kube
+from ...agents.mariadb.role import PRIMARY
+from ...api import PodSettings
+from ...plan import Context, Object
+from .pods import DATA_FOLDER, Image, Run
+
+_ROLE = "openstack.k8s.io/role"
+_TEMPLATE = "data"
+"""Name of the claim template of members, and folder of their volumes."""
+_FOLDER = "mysql"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Database:
+    """A MariaDB that is backed up."""
+
+    name: str
+    pod: str
+    """The member to read from: one that serves no client, if there is one."""
+    host: str
+    image: Image
+    admin_secret: str
+    trust_secret: str
+    """Secret with the authority of its certificate; empty without TLS."""
+    claim: Object
+    """Volume claim of the first member, as another cluster can take it."""
+
+    def run(self, ctx: Context[Any]) -> Run:
+        """Return the run that backs it up."""
+        parameters = {
+            "backup": ctx.owner,
+            "cloud": ctx.namespace,
+            "database": self.name,
+            "host": self.host,
+            "port": 3306,
+            "user": "root",
+            "datadir": DATA_FOLDER,
+            "tls": bool(self.trust_secret),
+        }
+        claim = {"persistentVolumeClaim": {"claimName": f"{_TEMPLATE}-{self.pod}", "readOnly": True}}
+        trust = [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
+        return Run(
+            component=f"database-{self.name}",
+            program="database",
+            parameters=parameters,
+            image=self.image,
+            mounts=(
+                kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=_FOLDER, read_only=True),
+                kube.folder("credentials", self.admin_secret, "/etc/backup/credentials"),
+                *trust,
+            ),
+            beside=self.pod,
+        )
+
+    def dump(self) -> dict[str, Any]:
+        """Return JSON for `load`."""
+        return {**vars(self), "image": self.image.dump()}
+
+    @classmethod
+    def load(cls, values: Mapping[str, Any]) -> Database:
+        """Return what `dump` returned. Raises KeyError or TypeError for other values."""
+        fields: dict[str, Any] = {**values, "image": Image.load(values["image"])}
+        return cls(**fields)
+
+
+def restore_run(entry: Mapping[str, Any], image: Image, settings: PodSettings) -> Run:
+    """Return the run that fills the volume of a database from its entry in a manifest."""
+    name = entry["name"]
+    claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
+    return Run(
+        component=f"restore-{name}",
+        program="restore",
+        parameters={
+            "database": name,
+            "snapshot": entry["snapshot"],
+            "datadir": DATA_FOLDER,
+            "server": entry["server"],
+            "gtid": entry["gtid"],
+        },
+        image=image,
+        settings=settings,
+        mounts=(kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=_FOLDER),),
+        memory="384Mi",
+    )
+
+
+def observed(ctx: Context[Any], facts: Sequence[Mapping[str, Any]]) -> tuple[list[Database], list[str]]:
+    """Return the databases that this operator runs, and names of those that others run."""
+    databases: list[Database] = []
+    foreign: list[str] = []
+    for fact in facts:
+        if not fact["workloads"]:
+            foreign.append(f"MariaDB/{fact['name']}: this operator does not run its server")
+            continue
+        databases.append(_database(ctx, fact))
+    return databases, foreign
+
+
+def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield names of databases of which no member can be read from now."""
+    for fact in facts:
+        is_unpublished = not fact["published"].get("adminSecret")
+        if fact["workloads"] and (is_unpublished or not _ready_pods(fact) or not fact["claims"]):
+            yield f"MariaDB/{fact['name']}"
+
+
+def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
+    stateful_set: Object = fact["workloads"][0]
+    pod = _source(fact)
+    service = stateful_set["spec"]["serviceName"]
+    first = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
+    return Database(
+        name=fact["name"],
+        pod=pod,
+        host=f"{pod}.{ctx.host(service)}",
+        image=Image.of(stateful_set["spec"]["template"]["spec"]),
+        admin_secret=fact["published"]["adminSecret"],
+        trust_secret=fact["published"].get("trustSecret", ""),
+        claim=first,
+    )
+
+
+def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
+    return [pod for pod in fact["pods"] if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
+
+
+def _source(fact: Mapping[str, Any]) -> str:
+    """Return the last member that is ready and not the primary, or else the primary."""
+    pods = sorted(_ready_pods(fact), key=lambda pod: pod["metadata"]["name"])
+    backups = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) != PRIMARY]
+    return str((backups or pods)[-1]["metadata"]["name"])
+
+
+def dump(databases: Sequence[Database]) -> str:
+    """Return JSON for `load`."""
+    return json.dumps([database.dump() for database in databases], sort_keys=True)
+
+
+def load(text: str) -> list[Database]:
+    """Return what `dump` returned."""
+    return [Database.load(values) for values in json.loads(text)]

@@ -1,0 +1,191 @@
+"""Specs of OpenStackBackup and OpenStackRestore."""
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from ...api import (
+    AuthoritySecretRef,
+    Column,
+    Destination,
+    Model,
+    Name,
+    Resource,
+    Rule,
+    RunSpec,
+    SecretKeyRef,
+    Share,
+    rule,
+    sent,
+)
+
+Folder = Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*(/[A-Za-z0-9][-._A-Za-z0-9]*)*$")]
+Size = Annotated[str, Field(max_length=32)]
+"""A quantity, as 412Mi."""
+Rate = Annotated[int, Field(ge=1, le=100_000_000)]
+
+
+class Bucket(Model):
+    """A folder of a bucket behind the S3 API."""
+
+    endpoint: Annotated[str, Field(max_length=255, pattern=r"^https?://[^/\s?#]+$")]
+    """URL of the server, without a path."""
+    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][-.a-z0-9]*[a-z0-9]$")]
+    """Name of the bucket, which must exist."""
+    folder: Folder | None = None
+    """Folder in the bucket, the whole bucket if unset."""
+    region: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[-a-z0-9]+$")] = "us-east-1"
+    """Region that signatures name. Most servers other than Amazon's take any."""
+    path_style: bool = True
+    """Write the name of the bucket in the path of the URL. With false it is the first part of the host name."""
+    access_key_ref: SecretKeyRef
+    """Secret with the access key."""
+    secret_key_ref: SecretKeyRef
+    """Secret with the secret key. Rights to read, list and create objects are enough for backups."""
+    ca_ref: AuthoritySecretRef | None = None
+    """Secret with the authority of the server's certificate (`ca.crt`), if the image does not trust it."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Return the server."""
+        return sent({"accessKeyRef": self.access_key_ref, "secretKeyRef": self.secret_key_ref}, self.endpoint)
+
+
+class VolumeClaim(Model):
+    """A volume in the same namespace."""
+
+    claim_name: Name
+    """Name of the PersistentVolumeClaim. Pods on several nodes mount it, if databases run on several nodes."""
+
+
+class Repository(Model):
+    """Storage of backups: a repository of restic, which encrypts all data before they leave the cluster, and stores
+    what is equal once.
+    """
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "[has(self.s3), has(self.nfs), has(self.volume)].filter(each, each).size() == 1",
+            "set exactly one of s3, nfs and volume",
+        ),
+    )
+
+    s3: Bucket | None = None
+    """Bucket behind the S3 API."""
+    nfs: Share | None = None
+    """Folder of an NFS server, as `server:/path`. Kubernetes mounts it."""
+    volume: VolumeClaim | None = None
+    """Volume in the same namespace. Backups on it are lost together with the cluster."""
+    password_ref: SecretKeyRef
+    """Secret with the password that encrypts the repository. Keep a copy outside the cluster: without it no backup can
+    be read."""
+    upload_limit: Rate | None = None
+    """Maximum rate of uploads in KiB a second, no limit if unset."""
+    download_limit: Rate | None = None
+    """Maximum rate of downloads in KiB a second, no limit if unset."""
+
+
+class OpenStackBackupSpec(Model):
+    """OpenStackBackup: one backup of the cloud in its namespace. It holds the data of each MariaDB, the Secrets that
+    cannot be made again, the Secrets that specs name, and the resources that you wrote. It does not hold images,
+    volumes and disks of servers. The operator takes it once; deleting this resource keeps the backup. A user who may
+    create it can read all Secrets of the cloud, from a repository of their own.
+    """
+
+    repository: Repository
+    """Storage of the backup."""
+
+
+class DatabaseBackup(Model):
+    """Backup of one MariaDB."""
+
+    name: Name
+    """Name of the MariaDB."""
+    size: Size | None = None
+    """Size of its data."""
+    stored: Size | None = None
+    """Size by which the repository grew."""
+    gtid: Annotated[str, Field(max_length=1024)] | None = None
+    """Position in its binary log; unset without one."""
+    server: Annotated[str, Field(max_length=64)] | None = None
+    """Version of its server."""
+
+
+class OpenStackBackupStatus(Model):
+    """Status of an OpenStackBackup besides its conditions."""
+
+    completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was complete (RFC 3339). Unset means that there is no backup yet."""
+    duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time from the creation of this resource to the complete backup: 45m12s."""
+    size: Size | None = None
+    """Size of all databases."""
+    snapshot: Annotated[str, Field(max_length=64)] | None = None
+    """Snapshot of restic with the list of what belongs to the backup."""
+    databases: Annotated[list[DatabaseBackup], Field(max_length=64)] = []
+    """Databases in the backup."""
+    objects: int | None = None
+    """Number of resources, Secrets and ConfigMaps in the backup."""
+    not_included: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=64)] = []
+    """Parts of the cloud that the backup does not hold."""
+
+
+BACKUP = Resource(
+    kind="OpenStackBackup",
+    plural="openstackbackups",
+    spec=OpenStackBackupSpec,
+    status=OpenStackBackupStatus,
+    short_names=("osbackup",),
+    privileged=True,
+    columns=(
+        Column("Completed", ".status.completed", "date"),
+        Column("Duration", ".status.duration"),
+        Column("Size", ".status.size"),
+    ),
+)
+
+
+class OpenStackRestoreSpec(RunSpec):
+    """OpenStackRestore: makes the cloud of a backup again, in an empty namespace of this or another cluster. The
+    operator first fills the volumes of the databases, then writes the Secrets, then the resources that you wrote.
+    A user who may create it can have the operator create any Secret and any of its kinds in the namespace.
+    """
+
+    # It runs jobs alone.
+    on_change = ""
+
+    repository: Repository
+    """Storage of the backup."""
+    backup: Name | None = None
+    """Name of the OpenStackBackup, the newest one of the cloud if unset."""
+    cloud: Name | None = None
+    """Namespace that the cloud had, if it was another one than this."""
+
+
+class OpenStackRestoreStatus(Model):
+    """Status of an OpenStackRestore besides its conditions."""
+
+    backup: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the restored backup."""
+    taken: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was taken (RFC 3339)."""
+    completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the restored cloud was Ready (RFC 3339)."""
+    duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time from the creation of this resource to the Ready cloud: 45m12s."""
+
+
+RESTORE = Resource(
+    kind="OpenStackRestore",
+    plural="openstackrestores",
+    spec=OpenStackRestoreSpec,
+    status=OpenStackRestoreStatus,
+    short_names=("osrestore",),
+    privileged=True,
+    columns=(
+        Column("Backup", ".status.backup"),
+        Column("Taken", ".status.taken", "date"),
+        Column("Completed", ".status.completed", "date"),
+        Column("Duration", ".status.duration", priority=1),
+    ),
+)

@@ -1,0 +1,139 @@
+"""Jobs of backups and restores: programs in the image of a database's server, and their results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import agents, kube
+from ...api import PodSettings
+from ...plan import Context, Object, ReleaseEntry, Step, digest
+from .repository import mounts
+
+RUN_FOLDER = "/etc/backup/run"
+DATA_FOLDER = "/var/lib/mysql"
+_MODULES = ("run", "bucket", "repository")
+"""Modules that all programs import, those that others import first."""
+_SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Image:
+    """The image of a database's server, and where its pods may run."""
+
+    entry: ReleaseEntry
+    scheduling: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Fields of a pod spec."""
+
+    @classmethod
+    def of(cls, pod_spec: Mapping[str, Any]) -> Image:
+        """Return the image of the first container of a pod."""
+        container: Object = pod_spec["containers"][0]
+        security: Object = container.get("securityContext") or {}
+        entry = ReleaseEntry(container["image"], security["runAsUser"], security["runAsGroup"])
+        return cls(entry=entry, scheduling={name: pod_spec[name] for name in _SCHEDULING if pod_spec.get(name)})
+
+    def dump(self) -> dict[str, Any]:
+        """Return JSON for `load`."""
+        return {"image": self.entry.image, "uid": self.entry.uid, "gid": self.entry.gid, **self.scheduling}
+
+    @classmethod
+    def load(cls, values: Mapping[str, Any]) -> Image:
+        """Return what `dump` returned. Raises KeyError for other values."""
+        entry = ReleaseEntry(values["image"], values["uid"], values["gid"])
+        return cls(entry=entry, scheduling={name: values[name] for name in _SCHEDULING if values.get(name)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of a program."""
+
+    component: str
+    program: str
+    parameters: Mapping[str, Any]
+    """Content of run.json."""
+    image: Image
+    settings: PodSettings = field(default_factory=PodSettings)
+    mounts: Sequence[kube.Mount] = ()
+    memory: str = "256Mi"
+    ports: Mapping[str, int] | None = None
+    beside: str = ""
+    """Pod on whose node it runs; empty for any node."""
+    deadline: int | None = None
+    """Seconds after which Kubernetes ends it."""
+
+    @property
+    def key(self) -> str:
+        """Key of its parameters in the Secret of all runs."""
+        return f"{self.component}.json"
+
+    def job(self, ctx: Context[Any]) -> Object:
+        """Return the Job `<owner>-<component>-<digest>`."""
+        main = kube.Container(
+            entry=self.image.entry,
+            command=agents.python(*(f"backup/{module}.py" for module in (*_MODULES, self.program))),
+            env={"HOME": "/tmp", "RESTIC_CACHE_DIR": "/tmp/cache"},  # noqa: S108
+            ports=self.ports or {},
+            mounts=(
+                *mounts(ctx),
+                kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.key}),
+                *kube.scratch("/tmp", large=True),  # noqa: S108
+                *self.mounts,
+            ),
+            memory=self.memory,
+            cpu="50m",
+        )
+        notes = {kube.CONFIG_DIGEST: digest(self.parameters)}
+        template = kube.pod(ctx, self.component, main, settings=self.settings, annotations=notes, grace=10)
+        template["metadata"]["labels"][kube.WATCHED] = "true"
+        placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
+        limits = {"activeDeadlineSeconds": self.deadline} if self.deadline else {}
+        spec = {**template["spec"], **placed, **limits}
+        return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
+
+    def result(self, ctx: Context[Any]) -> Mapping[str, Any] | None:
+        """Return the result of a pod of it that succeeded; None before."""
+        return next((result for pod in ctx.pods if (result := self._result(pod)) is not None), None)
+
+    def _result(self, pod: Object) -> Mapping[str, Any] | None:
+        labels, notes = pod["metadata"].get("labels") or {}, pod["metadata"].get("annotations") or {}
+        if (labels.get(kube.COMPONENT), notes.get(kube.CONFIG_DIGEST)) != (
+            kube.fitting(self.component),
+            digest(self.parameters),
+        ):
+            return None
+        for status in pod["status"].get("containerStatuses") or ():
+            ended = (status.get("state") or {}).get("terminated") or {}
+            if ended.get("exitCode") == 0:
+                return _read(ended.get("message") or "")
+        return None
+
+
+def runs_secret(ctx: Context[Any]) -> str:
+    """Return the name of the Secret with the parameters of all runs."""
+    return ctx.name("runs")
+
+
+def parameters(ctx: Context[Any], runs: Sequence[Run]) -> Step:
+    """Return Secret `<owner>-runs`: the parameters of each run."""
+    data = {run.key: json.dumps(run.parameters, sort_keys=True) for run in runs}
+    return Step(name="Parameters", objects=(kube.secret(ctx, runs_secret(ctx), data),))
+
+
+def _beside(pod: str) -> dict[str, Any]:
+    """Return the affinity to the node of a member, whose volume one node alone can mount."""
+    term = {
+        "labelSelector": {"matchLabels": {"statefulset.kubernetes.io/pod-name": pod}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def _read(text: str) -> Mapping[str, Any]:
+    try:
+        result: Any = json.loads(text)
+    except ValueError:
+        return {}
+    return result if isinstance(result, dict) else {}

@@ -1,0 +1,42 @@
+"""The record of a backup or a restore: its results, which outlive its pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ... import kube
+from ...plan import Context, Step
+
+_FILE = "record.json"
+
+
+def stored(ctx: Context[Any]) -> dict[str, Any]:
+    """Return the record; empty at first."""
+    data: Mapping[str, str] = (ctx.live("ConfigMap", "record") or {}).get("data") or {}
+    try:
+        record: Any = json.loads(data.get(_FILE, "{}"))
+    except ValueError:
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def step(ctx: Context[Any], record: Mapping[str, Any], *, after: tuple[Step, ...] = (), name: str = "Record") -> Step:
+    """Return ConfigMap `<owner>-record`."""
+    text = json.dumps(record, sort_keys=True)
+    return Step(name=name, objects=(kube.obj(ctx, "ConfigMap", ctx.name("record"), data={_FILE: text}),), after=after)
+
+
+def stamp(at: datetime) -> str:
+    """Return a time as RFC 3339 has it, in UTC."""
+    return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def duration(began: str, ended: str) -> str:
+    """Return the time between two stamps as Go writes it: 45m12s."""
+    seconds = int((datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds())
+    minutes, rest = divmod(max(seconds, 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"

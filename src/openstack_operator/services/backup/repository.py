@@ -1,0 +1,49 @@
+"""The repository of backups, as programs in pods read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ... import kube
+from ...plan import Context, Step
+from .model import Repository
+
+FOLDER = "/etc/backup/repository"
+_MOUNTED = "/backup"
+"""Where a volume or a share is mounted."""
+
+
+def repository(ctx: Context[Any]) -> Step:
+    """Return Secret `<owner>-repository`: how restic reaches the repository, and what opens it."""
+    spec: Repository = ctx.spec.repository
+    keys = {"password": spec.password_ref}
+    if spec.s3:
+        keys |= {"accessKey": spec.s3.access_key_ref, "secretKey": spec.s3.secret_key_ref}
+    data = {file: ctx.secrets[ref.name][ref.key] for file, ref in keys.items()}
+    if spec.s3 and spec.s3.ca_ref:
+        data["ca.crt"] = ctx.secrets[spec.s3.ca_ref.name]["ca.crt"]
+    data["repository.json"] = json.dumps(_options(ctx, spec), sort_keys=True)
+    return Step(name="Repository", objects=(kube.secret(ctx, ctx.name("repository"), data),))
+
+
+def _options(ctx: Context[Any], spec: Repository) -> dict[str, Any]:
+    limits = {"uploadKiB": spec.upload_limit or 0, "downloadKiB": spec.download_limit or 0}
+    if not spec.s3:
+        return {"url": _MOUNTED, **limits}
+    path = "/".join(filter(None, (spec.s3.bucket, spec.s3.folder)))
+    url = f"s3:{spec.s3.endpoint}/{path}"
+    return {"url": url, "pathStyle": spec.s3.path_style, "region": spec.s3.region, **limits}
+
+
+def mounts(ctx: Context[Any]) -> list[kube.Mount]:
+    """Return the mounts of the repository in a pod."""
+    spec: Repository = ctx.spec.repository
+    mounted = [kube.folder("repository", ctx.name("repository"), FOLDER)]
+    if spec.nfs:
+        server, _, path = spec.nfs.partition(":")
+        mounted.append(kube.Mount(name="storage", path=_MOUNTED, volume={"nfs": {"server": server, "path": path}}))
+    if spec.volume:
+        claim = {"persistentVolumeClaim": {"claimName": spec.volume.claim_name}}
+        mounted.append(kube.Mount(name="storage", path=_MOUNTED, volume=claim))
+    return mounted

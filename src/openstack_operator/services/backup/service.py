@@ -1,0 +1,171 @@
+"""OpenStackBackup: one backup of the cloud in a namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import kube
+from ...plan import Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
+from . import contents, databases, record
+from .databases import Database
+from .model import OpenStackBackupSpec
+from .pods import Run, parameters
+from .repository import repository
+
+LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
+"""Kinds that are no part of a cloud."""
+_CONTENTS, _DATABASES, _MISSING = "contents.json.gz", "databases.json", "missing"
+_NOT_INCLUDED = "images, volumes and disks of servers"
+
+
+def needs_contents(ctx: Context[OpenStackBackupSpec]) -> bool:
+    """Return True until the operator has read what the backup is to hold."""
+    return not record.stored(ctx).get("completed") and ctx.live("Secret", "contents") is None
+
+
+def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
+    """Return everything that a backup consists of; published: nothing."""
+    stored = record.stored(ctx)
+    if stored.get("completed"):
+        return Plan(record.step(ctx, stored), details=_details(stored))
+    collected = _collected(ctx)
+    if isinstance(collected, Verdict):
+        return Plan(Step(name="Contents", verdict=collected))
+    runs = {database.name: database.run(ctx) for database in collected.databases}
+    stored = _with_results(ctx, stored, runs)
+    results: Mapping[str, Any] = stored["databases"]
+    manifest = _manifest(ctx, stored, collected) if results.keys() == runs.keys() else None
+    if manifest and (end := manifest.result(ctx)):
+        stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
+    storage = repository(ctx)
+    inputs = parameters(ctx, [*runs.values(), *([manifest] if manifest else [])])
+    jobs = [
+        Step(name=f"Database {name}", objects=(kube.reporting(run.job(ctx)),), after=(collected.step, storage, inputs))
+        for name, run in runs.items()
+    ]
+    end_step = Step(
+        name="Manifest",
+        objects=(kube.reporting(manifest.job(ctx)),) if manifest else (),
+        after=tuple(jobs),
+        verdict=None if manifest else waiting("waits for the databases"),
+    )
+    return Plan(
+        collected.step,
+        Group("Config", [storage, inputs]),
+        Group("Databases", jobs),
+        end_step,
+        record.step(ctx, stored),
+        details=_details(stored),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Collected:
+    """What a backup is to hold, from the first look at the cloud on."""
+
+    step: Step
+    databases: list[Database] = field(default_factory=list[Database])
+    data: bytes = b""
+    missing: list[str] = field(default_factory=list[str])
+
+
+def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
+    """Return what the backup holds; a verdict while the cloud cannot be backed up. Raises SpecError for one that is
+    too large.
+    """
+    name = ctx.name("contents")
+    if stored := ctx.secret("contents"):
+        secret = kube.secret(ctx, name, stored)
+        return _Collected(
+            step=Step(name="Contents", objects=(secret,), guarded=True),
+            databases=databases.load(stored[_DATABASES]),
+            data=contents.bytes_of(stored[_CONTENTS]),
+            missing=stored[_MISSING].splitlines(),
+        )
+    if not ctx.facts.get("objects"):
+        return failed("there is no cloud in this namespace; create this resource beside one", "NoCloud")
+    if late := sorted(databases.not_ready(ctx.facts["databases"])):
+        return waiting(f"waiting for a ready member of {', '.join(late)}")
+    sources, foreign = databases.observed(ctx, ctx.facts["databases"])
+    if not sources:
+        return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
+    try:
+        data = contents.dump(ctx.facts["objects"])
+    except ValueError as error:
+        raise SpecError("metadata.namespace", str(error)) from None
+    missing = [*foreign, _NOT_INCLUDED]
+    values = {
+        _CONTENTS: contents.text_of(data),
+        _DATABASES: databases.dump(sources),
+        _MISSING: "\n".join(missing),
+    }
+    step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
+    return _Collected(step=step, databases=sources, data=data, missing=missing)
+
+
+def _with_results(
+    ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any], runs: Mapping[str, Run]
+) -> dict[str, Any]:
+    """Return the record with the results of all runs that have ended."""
+    earlier: Mapping[str, Any] = stored.get("databases", {})
+    results = {name: earlier.get(name) or run.result(ctx) for name, run in runs.items()}
+    finished = {name: result for name, result in results.items() if result}
+    return {"began": record.stamp(ctx.now), **stored, "databases": finished}
+
+
+def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collected: _Collected) -> Run:
+    """Return the run that makes the backup whole."""
+    results: Mapping[str, Any] = stored["databases"]
+    stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
+    entries = [
+        {"name": each.name, "claim": each.claim, "image": each.image.dump(), **results[each.name]}
+        for each in collected.databases
+    ]
+    manifest = {
+        "format": contents.FORMAT,
+        "cloud": ctx.namespace,
+        "backup": ctx.owner,
+        "began": stored["began"],
+        "databases": entries,
+        "missing": collected.missing,
+    }
+    folder = kube.folder("contents", ctx.name("contents"), "/etc/backup/contents", files={_CONTENTS: _CONTENTS})
+    return Run(
+        component="manifest",
+        program="manifest",
+        parameters={"backup": ctx.owner, "cloud": ctx.namespace, "manifest": manifest},
+        image=collected.databases[0].image,
+        mounts=(folder,),
+    )
+
+
+def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the status."""
+    results: Mapping[str, Mapping[str, Any]] = stored.get("databases", {})
+    completed = stored.get("completed")
+    rows = [
+        {
+            "name": name,
+            "size": _quantity(result.get("bytes")),
+            "stored": _quantity(result.get("stored")),
+            "gtid": result.get("gtid") or None,
+            "server": result.get("server"),
+        }
+        for name, result in results.items()
+    ]
+    return {
+        "completed": completed,
+        "duration": record.duration(stored["began"], completed) if completed else None,
+        "size": _quantity(sum(result.get("bytes") or 0 for result in results.values())) if completed else None,
+        "snapshot": stored.get("snapshot"),
+        "databases": rows,
+        "objects": stored.get("objects"),
+        "notIncluded": stored.get("missing", []),
+    }
+
+
+def _quantity(size: int | None) -> str | None:
+    """Return bytes as Kubernetes writes them, in whole mebibytes."""
+    return None if size is None else f"{-(-size >> 20)}Mi"

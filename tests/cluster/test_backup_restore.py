@@ -1,0 +1,101 @@
+"""A cloud that is made again from a backup, on a real API server: who owns what, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openstack_operator.kube import IRREPLACEABLE, conditions, secret_data
+from openstack_operator.runtime.kubernetes.kinds import JOB, SECRET, VOLUME_CLAIM
+from openstack_operator.services.backup.model import RESTORE
+from openstack_operator.services.mariadb.model import MARIADB
+
+from .harness import Cluster, eventually
+from .test_controlplane import operator
+
+OURS = "openstack.k8s.io/v1alpha1"
+REPOSITORY: dict[str, Any] = {"volume": {"claimName": "backups"}, "passwordRef": {"name": "repository"}}
+LABELS = {
+    "app.kubernetes.io/managed-by": "openstack-operator",
+    "app.kubernetes.io/part-of": "openstack",
+    "app.kubernetes.io/instance": "mariadb",
+    "openstack.k8s.io/kind": "mariadb",
+}
+PASSWORD = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "mariadb-credentials", "labels": LABELS, "annotations": {IRREPLACEABLE: "true"}},
+    "type": "Opaque",
+    "data": {"root": base64.b64encode(b"of the data").decode()},
+}
+SERVER = {"apiVersion": OURS, "kind": "MariaDB", "metadata": {"name": "mariadb"}, "spec": {}}
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "data-mariadb-server-0", "labels": LABELS},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+ENTRY = {"name": "mariadb", "snapshot": "4f2a", "server": "11.8.2-MariaDB", "gtid": "0-7-12", "claim": CLAIM}
+MANIFEST = {"format": 1, "backup": "monday", "taken": "2025-12-31T12:00:00Z", "databases": [ENTRY]}
+
+
+async def holds(cluster: Cluster, name: str, data: dict[str, bytes], **labels: str) -> None:
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    metadata = {**cluster.meta(name), "labels": labels}
+    await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded})
+
+
+async def begin(cluster: Cluster) -> None:
+    """Create a restore whose backup the operator has read already."""
+    await holds(cluster, "repository", {"password": b"only for tests"})
+    held = gzip.compress(json.dumps({"format": 1, "objects": [PASSWORD, SERVER]}).encode())
+    labels = {**LABELS, "app.kubernetes.io/instance": "fire", "openstack.k8s.io/kind": "openstackrestore"}
+    files = {"contents.json.gz": held, "manifest.json": json.dumps(MANIFEST).encode()}
+    await holds(cluster, "fire-contents", files, **labels)
+    await cluster.create(RESTORE, "fire", repository=REPOSITORY)
+
+
+async def test_a_restored_cloud_owns_what_was_restored(cluster: Cluster, root: Path) -> None:
+    async with operator(cluster, root):
+        await begin(cluster)
+        await cluster.ready(MARIADB, "mariadb")
+
+        async def completed() -> bool:
+            status = (await cluster.get(RESTORE, "fire") or {}).get("status") or {}
+            return bool(status.get("completed")) and conditions({"status": status})["Ready"]["status"] == "True"
+
+        await eventually(completed)
+        secret = await cluster.get(SECRET, "mariadb-credentials")
+        assert secret
+        assert secret_data(secret)["root"] == "of the data"
+        claim = await cluster.get(VOLUME_CLAIM, "data-mariadb-server-0")
+        assert claim
+        assert "ownerReferences" not in claim["metadata"]
+        # What a restore needed is gone, and the cloud stays without it.
+        await cluster.delete(RESTORE, "fire")
+        assert await cluster.get(MARIADB, "mariadb")
+        await cluster.ready(MARIADB, "mariadb")
+
+
+@pytest.mark.security
+async def test_a_volume_with_data_is_not_restored_over(cluster: Cluster, root: Path) -> None:
+    other = {**CLAIM, "metadata": {**CLAIM["metadata"], **cluster.meta("data-mariadb-server-0")}}
+    other["spec"] = {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}
+    await cluster.client.create(VOLUME_CLAIM, other)
+    async with operator(cluster, root):
+        await begin(cluster)
+
+        async def refused() -> bool:
+            live = await cluster.get(RESTORE, "fire") or {}
+            return "exists already" in conditions(live).get("VolumesReady", {}).get("message", "")
+
+        await eventually(refused)
+        assert await cluster.get(MARIADB, "mariadb") is None
+        assert await cluster.get(SECRET, "mariadb-credentials") is None
+        page = json.loads(await cluster.client.page(JOB, cluster.namespace, {}))
+        assert not page["items"]

@@ -1,0 +1,176 @@
+"""OpenStackBackup: what is read, in which order, and what the record keeps."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import Object, Plan, Release, conditions
+from openstack_operator.services.backup import contents, record
+from openstack_operator.services.backup.model import BACKUP
+from openstack_operator.services.backup.service import needs_contents, plan
+from openstack_operator.testing import NOW, context
+from tests.planning import objects
+
+SPEC: dict[str, Any] = {"repository": {"volume": {"claimName": "backups"}, "passwordRef": {"name": "repository"}}}
+SECRETS = {"repository": {"password": "only-for-tests"}}
+KEYSTONE = {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": "Keystone", "metadata": {"name": "keystone"}, "spec": {}}
+RESULT = {
+    "snapshot": "4f2a",
+    "bytes": 2 << 20,
+    "stored": 400,
+    "gtid": "0-7-12",
+    "server": "11.8.2-MariaDB",
+    "seconds": 3,
+}
+END = {"snapshot": "99aa", "taken": "2026-01-01T00:00:30Z"}
+
+
+def member(name: str, *, role: str = "", ready: bool = True) -> Object:
+    status = {"conditions": [{"type": "Ready", "status": "True" if ready else "False"}]}
+    labels = {"openstack.k8s.io/role": role} if role else {}
+    return {"metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def database(name: str = "mariadb", *pods: Object, **changes: Any) -> dict[str, Any]:
+    container = {"image": "mariadb:11.8", "securityContext": {"runAsUser": 999, "runAsGroup": 999}}
+    template = {"spec": {"containers": [container], "nodeSelector": {"tier": "control"}}}
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": f"data-{name}-server-0"}}
+    return {
+        "name": name,
+        "workloads": [{"spec": {"serviceName": f"{name}-members", "template": template}}],
+        "pods": list(pods) or [member(f"{name}-server-0")],
+        "claims": [claim],
+        "published": {"adminSecret": f"{name}-credentials"},
+    } | changes
+
+
+def facts(*databases: Mapping[str, Any]) -> dict[str, Any]:
+    return {"objects": [KEYSTONE], "databases": list(databases) or [database()]}
+
+
+def planned(release: Release, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {"owner": "monday", "secrets": SECRETS, "facts": facts()}
+    return plan(context(BACKUP, SPEC, release=release, **(fields | changes)))
+
+
+def jobs(made: Plan) -> dict[str, Object]:
+    return {name.rpartition("-")[0]: obj for (kind, name), obj in objects(made).items() if kind == "Job"}
+
+
+def ended(job: Object, result: Mapping[str, Any]) -> Object:
+    """The pod of a job that succeeded."""
+    template = job["spec"]["template"]
+    terminated = {"exitCode": 0, "message": json.dumps(result)}
+    metadata = {"name": "pod", **template["metadata"]}
+    return {"metadata": metadata, "status": {"containerStatuses": [{"state": {"terminated": terminated}}]}}
+
+
+def kept(made: Plan, *names: str) -> dict[Any, Object]:
+    """Objects of a plan as they are in the cluster."""
+    return {key: obj for key, obj in objects(made).items() if key[1] in names}
+
+
+def test_a_database_is_read_from_a_member_that_serves_no_client(release: Release) -> None:
+    pods = [member("m-0", role="primary"), member("m-1", role="backup"), member("m-2", role="backup", ready=False)]
+    job = jobs(planned(release, facts=facts(database("mariadb", *pods))))["monday-database-mariadb"]
+    spec = job["spec"]["template"]["spec"]
+    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert term["labelSelector"] == {"matchLabels": {"statefulset.kubernetes.io/pod-name": "m-1"}}
+    claims = [each["persistentVolumeClaim"] for each in spec["volumes"] if "persistentVolumeClaim" in each]
+    assert {"claimName": "data-m-1", "readOnly": True} in claims
+    assert spec["containers"][0]["image"] == "mariadb:11.8"
+    assert spec["nodeSelector"] == {"tier": "control"}
+
+
+@pytest.mark.security
+def test_no_secret_is_on_a_command_line_or_in_the_environment(release: Release) -> None:
+    made = planned(release)
+    for obj in jobs(made).values():
+        assert "only-for-tests" not in json.dumps(obj)
+    assert secret_data(objects(made)["Secret", "monday-repository"])["password"] == "only-for-tests"
+
+
+def test_the_cloud_is_read_once_and_not_again(release: Release) -> None:
+    first = planned(release)
+    children = kept(first, "monday-contents")
+    later = planned(release, facts={}, children=children)
+    assert jobs(later).keys() == {"monday-database-mariadb"}
+    assert not needs_contents(context(BACKUP, SPEC, release=release, owner="monday", children=children))
+    held = contents.bytes_of(secret_data(children["Secret", "monday-contents"])["contents.json.gz"])
+    assert json.loads(gzip.decompress(held))["objects"] == [KEYSTONE]
+
+
+def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
+    two = facts(database("mariadb"), database("cells"))
+    first = planned(release, facts=two)
+    children = kept(first, "monday-contents")
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
+    half = planned(release, children=children, pods=pods)
+    assert "monday-manifest" not in jobs(half)
+    pods.append(ended(jobs(first)["monday-database-cells"], RESULT | {"gtid": ""}))
+    full = planned(release, children=children, pods=pods)
+    run = json.loads(secret_data(objects(full)["Secret", "monday-runs"])["manifest.json"])
+    assert [each["snapshot"] for each in run["manifest"]["databases"]] == ["4f2a", "4f2a"]
+    assert full.outcome.details["completed"] is None
+    done = planned(release, children=children, pods=[*pods, ended(jobs(full)["monday-manifest"], END)])
+    assert done.outcome.details["completed"] == END["taken"]
+    assert done.outcome.details["size"] == "4Mi"
+
+
+def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> None:
+    first = planned(release)
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
+    children = kept(first, "monday-contents")
+    second = planned(release, children=children, pods=pods)
+    pods.append(ended(jobs(second)["monday-manifest"], END))
+    third = planned(release, children=children, pods=pods)
+    last = planned(release, facts={}, children=kept(third, "monday-record"))
+    assert objects(last).keys() == {("ConfigMap", "monday-record")}
+    assert last.outcome.details == {
+        "completed": "2026-01-01T00:00:30Z",
+        "duration": "30s",
+        "size": "2Mi",
+        "snapshot": "99aa",
+        "databases": [
+            {"name": "mariadb", "size": "2Mi", "stored": "1Mi", "gtid": "0-7-12", "server": "11.8.2-MariaDB"}
+        ],
+        "objects": 1,
+        "notIncluded": ["images, volumes and disks of servers"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("seen", "text"),
+    [
+        ({}, "there is no cloud in this namespace"),
+        (facts(database(workloads=[])), "there is no MariaDB in this namespace that this operator runs"),
+        (facts(database("mariadb", member("m-0", ready=False))), "waiting for a ready member of MariaDB/mariadb"),
+    ],
+)
+def test_a_cloud_that_cannot_be_backed_up_is_named(release: Release, seen: dict[str, Any], text: str) -> None:
+    made = planned(release, facts=seen)
+    verdict = conditions(made, {step: step.verdict for step in made if step.verdict})["Ready"]
+    assert text in verdict.message
+    assert not jobs(made)
+
+
+def test_a_database_that_others_run_is_named_as_not_included(release: Release) -> None:
+    made = planned(release, facts=facts(database(), database("other", workloads=[])))
+    held = secret_data(objects(made)["Secret", "monday-contents"])
+    assert held["missing"].splitlines()[0] == "MariaDB/other: this operator does not run its server"
+
+
+def test_a_record_that_somebody_wrote_is_no_record(release: Release) -> None:
+    broken = kube.obj(context(BACKUP, SPEC, release=release, owner="monday"), "ConfigMap", "monday-record")
+    for text in ("[]", "no JSON"):
+        children = {("ConfigMap", "monday-record"): {**broken, "data": {"record.json": text}}}
+        ctx = context(BACKUP, SPEC, release=release, owner="monday", children=children)
+        assert record.stored(ctx) == {}
+    assert record.stamp(NOW) == "2026-01-01T00:00:00Z"

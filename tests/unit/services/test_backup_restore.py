@@ -1,0 +1,124 @@
+"""OpenStackRestore: data first, then Secrets, then resources; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from openstack_operator.kube import HANDED_OVER, secret_data
+from openstack_operator.plan import Object, Plan, Release, SpecError, Step, key
+from openstack_operator.services.backup.model import RESTORE
+from openstack_operator.services.backup.restore import plan, served
+from openstack_operator.testing import context
+from tests.planning import objects
+
+SPEC: dict[str, Any] = {"repository": {"volume": {"claimName": "backups"}, "passwordRef": {"name": "repository"}}}
+SECRETS = {"repository": {"password": "only-for-tests"}}
+OURS = "openstack.k8s.io/v1alpha1"
+CLOUD = {"apiVersion": OURS, "kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": {}}
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keystone-fernet"}, "data": {"0": "a2V5"}}
+CLAIM = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data-mariadb-server-0"}, "spec": {}}
+ENTRY = {"name": "mariadb", "snapshot": "4f2a", "server": "11.8.2-MariaDB", "gtid": "0-7-12", "claim": CLAIM}
+MANIFEST = {"format": 1, "backup": "monday", "taken": "2025-12-31T12:00:00Z", "databases": [ENTRY]}
+FACTS = {"manifest": MANIFEST, "contents": {"format": 1, "objects": [CLOUD, SECRET]}}
+KINDS = frozenset({(OURS, "OpenStackControlPlane"), ("v1", "Secret"), ("v1", "ConfigMap")})
+
+
+def planned(release: Release, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS}
+    return plan(context(RESTORE, SPEC, release=release, **(fields | changes)))
+
+
+def step_of(made: Plan, obj: Object) -> Step:
+    return next(step for step in made if key(obj) in map(key, step.objects))
+
+
+def needs(step: Step) -> set[str]:
+    """Return the names of all steps before this one."""
+    return {name for each in step.after for name in (each.name, *needs(each))}
+
+
+def test_a_reader_serves_the_backup_to_the_operator_alone(release: Release) -> None:
+    made = planned(release)
+    channel = secret_data(objects(made)["Secret", "fire-channel"])
+    assert channel.keys() == {"ca.crt", "tls.crt", "tls.key", "token"}
+    children = {("Secret", "fire-channel"): objects(made)["Secret", "fire-channel"]}
+    ctx = context(RESTORE, SPEC, release=release, owner="fire", children=children, pods=[{"metadata": {"name": "p"}}])
+    source = served(ctx)
+    assert source is not None
+    assert source.url == "https://fire-contents.openstack.svc.cluster.local:8443/contents"
+    assert (source.authority, source.token) == (channel["ca.crt"], channel["token"])
+    again = planned(release, children=children)
+    assert objects(again)["Secret", "fire-channel"] == objects(made)["Secret", "fire-channel"]
+
+
+def test_data_come_before_secrets_and_these_before_resources(release: Release) -> None:
+    made = planned(release, facts=FACTS)
+    assert needs(step_of(made, SECRET)) >= {"Database restore-mariadb", "Volumes", "Contents", "Repository"}
+    assert needs(step_of(made, CLOUD)) >= {"Secrets"}
+    assert needs(step_of(made, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fire-end"}})) >= {
+        "Resources"
+    }
+
+
+def test_restored_objects_belong_to_the_cloud(release: Release) -> None:
+    made = objects(planned(release, facts=FACTS))
+    for obj in (CLAIM, SECRET, CLOUD):
+        assert HANDED_OVER in made[key(obj)]["metadata"]["annotations"]
+
+
+def test_the_backup_is_read_once(release: Release) -> None:
+    first = planned(release, facts=FACTS)
+    children = {("Secret", "fire-contents"): objects(first)["Secret", "fire-contents"]}
+    later = planned(release, children=children)
+    assert objects(later)[key(CLOUD)] == objects(first)[key(CLOUD)]
+    ctx = context(RESTORE, SPEC, release=release, owner="fire", children=children, pods=[{"metadata": {"name": "p"}}])
+    assert served(ctx) is None
+
+
+def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
+    first = objects(planned(release, facts=FACTS))
+    end = {**first["ConfigMap", "fire-end"], "data": {"at": "2026-01-01T00:01:05Z"}}
+    children = {("ConfigMap", "fire-end"): end, ("ConfigMap", "fire-record"): first["ConfigMap", "fire-record"]}
+    last = planned(release, children=children)
+    assert objects(last).keys() == children.keys()
+    assert last.outcome.details == {
+        "backup": "monday",
+        "taken": "2025-12-31T12:00:00Z",
+        "completed": "2026-01-01T00:01:05Z",
+        "duration": "1m5s",
+    }
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "stranger",
+    [
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "x"}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}},
+        {"apiVersion": OURS, "kind": "Unknown", "metadata": {"name": "x"}},
+    ],
+)
+def test_a_backup_with_other_kinds_of_objects_is_refused(release: Release, stranger: Object) -> None:
+    held = {"format": 1, "objects": [CLOUD, stranger]}
+    with pytest.raises(SpecError, match=r"the backup holds \w+/x of .*, which this operator does not serve"):
+        planned(release, facts={**FACTS, "contents": held})
+
+
+def test_a_backup_of_another_format_is_refused(release: Release) -> None:
+    with pytest.raises(SpecError, match="the backup has format 2; this operator reads format 1"):
+        planned(release, facts={**FACTS, "contents": {"format": 2, "objects": []}})
+
+
+def test_a_server_of_the_version_of_the_backup_restores_it(release: Release) -> None:
+    older = {**MANIFEST, "databases": [{**ENTRY, "server": "10.11.19-MariaDB-deb12"}]}
+    made = objects(planned(release, facts={**FACTS, "manifest": older}))
+    (job,) = [obj for (kind, _), obj in made.items() if kind == "Job"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"].endswith("mariadb-10.11:build")
+    run = json.loads(secret_data(made["Secret", "fire-runs"])["restore-mariadb.json"])
+    assert run["snapshot"] == "4f2a"
+    unknown = {**MANIFEST, "databases": [{**ENTRY, "server": "5.5.1-MariaDB"}]}
+    with pytest.raises(SpecError, match=r"spec\.release: .* has no server for MariaDB/mariadb"):
+        planned(release, facts={**FACTS, "manifest": unknown})
