@@ -123,11 +123,13 @@ VAULT = Part(
 """HashiCorp's Vault, in which tests of Barbican store secrets."""
 REGISTRY = Part("registry", {"registry": ".", "login": "./login"}, minutes=1)
 """The image registry beside a cluster, and what makes the login to it."""
+S3 = Part("s3", {"versitygw": "github.com/versity/versitygw/cmd/versitygw"}, minutes=3)
+"""Versity's S3 gateway over a folder of this machine, which checks signatures: where tests store backups."""
 BUNDLE = Part("bundle", {"validate": "."}, minutes=2)
 """The validators of the Operator Lifecycle Manager's bundles."""
 JUDGES = Part("judges", {"judges": "."}, minutes=12)
 """A program that tells the state which kstatus and Argo CD see in a resource."""
-OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY, BUNDLE, JUDGES)}
+OPTIONAL = {part.name: part for part in (CHECKS, PROMTOOL, VAULT, REGISTRY, S3, BUNDLE, JUDGES)}
 """Parts that no cluster needs: built if a command names them."""
 SETS = {"apiserver": ("kubernetes", "etcd")}
 """Sets of parts that a caller may build by one name; a part is also a set of its own."""

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from .commands import CommandError, run
-from .components import SERVICE_RANGE
+from .components import POD_RANGE, SERVICE_RANGE
 from .layout import EXTERNAL, MAX_NODES, TUNNELS, Cluster, Node, subnets
 from .offload import complete_checksums
 
@@ -59,7 +59,9 @@ def reach_outside(cluster: Cluster, address: str) -> None:
 
 
 def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
-    """Give the node whose first process is `pid` its cables and addresses, and routes to the others' pods."""
+    """Give the node whose first process is `pid` its cables and addresses, routes to the others' pods, and its pods a
+    way to the host.
+    """
     address = node.address(subnet)
     host_batch: list[str] = []
     for (inside, cable), bridge in zip(node.cables.items(), node.cluster.bridges, strict=True):
@@ -84,7 +86,11 @@ def connect(node: Node, subnet: ipaddress.IPv4Network, pid: int) -> None:
     for peer in _possible(node.cluster):
         if peer != node:
             batch.append(f"route add {peer.pod_range} via {peer.address(subnet)}")
-    _batch("nsenter", batch, f"--net=/proc/{pid}/ns/net", "ip")
+    namespace = f"--net=/proc/{pid}/ns/net"
+    _batch("nsenter", batch, namespace, "ip")
+    # The host has no routes to pods, whose addresses other clusters on it have, too: it answers the node.
+    rule = f"-t nat -A POSTROUTING -s {POD_RANGE} -d {subnet[1]} -j MASQUERADE"
+    run("nsenter", namespace, "iptables", "--wait", *rule.split())
 
 
 def remove(cluster: Cluster) -> None:
