@@ -53,9 +53,9 @@ async def holds(cluster: Cluster, name: str, data: dict[str, bytes], **labels: s
 async def begin(cluster: Cluster) -> None:
     """Create a restore whose backup the operator has read already."""
     await holds(cluster, "repository", {"password": b"only for tests"})
-    held = gzip.compress(json.dumps({"format": 1, "objects": [PASSWORD, SERVER]}).encode())
+    content = gzip.compress(json.dumps({"format": 1, "objects": [PASSWORD, SERVER]}).encode())
     labels = {**LABELS, "app.kubernetes.io/instance": "fire", "openstack.k8s.io/kind": "openstackrestore"}
-    files = {"contents.json.gz": held, "manifest.json": json.dumps(MANIFEST).encode()}
+    files = {"contents.json.gz": content, "manifest.json": json.dumps(MANIFEST).encode()}
     await holds(cluster, "fire-contents", files, **labels)
     await cluster.create(RESTORE, "fire", repository=REPOSITORY)
 

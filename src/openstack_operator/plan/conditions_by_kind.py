@@ -275,7 +275,11 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "SchemaReady",
     ],
     "OpenStackBackup": [
+        "ConfigReady",
         "ContentsReady",
+        "DatabasesReady",
+        "ManifestReady",
+        "RecordReady",
     ],
     "OpenStackControlPlane": [
         "BarbicanReady",
@@ -306,7 +310,12 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
     "OpenStackRestore": [
         "ConfigReady",
         "ContentsReady",
+        "DatabasesReady",
         "ReaderReady",
+        "RecordReady",
+        "ResourcesReady",
+        "SecretsReady",
+        "VolumesReady",
     ],
     "PKI": [
         "AuthorityReady",

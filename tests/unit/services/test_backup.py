@@ -103,8 +103,8 @@ def test_the_cloud_is_read_once_and_not_again(release: Release) -> None:
     later = planned(release, facts={}, children=children)
     assert jobs(later).keys() == {"monday-database-mariadb"}
     assert not needs_contents(context(BACKUP, SPEC, release=release, owner="monday", children=children))
-    held = contents.bytes_of(secret_data(children["Secret", "monday-contents"])["contents.json.gz"])
-    assert json.loads(gzip.decompress(held))["objects"] == [KEYSTONE]
+    content = contents.bytes_of(secret_data(children["Secret", "monday-contents"])["contents.json.gz"])
+    assert json.loads(gzip.decompress(content))["objects"] == [KEYSTONE]
 
 
 def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
@@ -163,8 +163,8 @@ def test_a_cloud_that_cannot_be_backed_up_is_named(release: Release, seen: dict[
 
 def test_a_database_that_others_run_is_named_as_not_included(release: Release) -> None:
     made = planned(release, facts=facts(database(), database("other", workloads=[])))
-    held = secret_data(objects(made)["Secret", "monday-contents"])
-    assert held["missing"].splitlines()[0] == "MariaDB/other: this operator does not run its server"
+    content = secret_data(objects(made)["Secret", "monday-contents"])
+    assert content["missing"].splitlines()[0] == "MariaDB/other: this operator does not run its server"
 
 
 def test_a_record_that_somebody_wrote_is_no_record(release: Release) -> None:

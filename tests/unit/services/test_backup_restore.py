@@ -86,7 +86,7 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
     assert objects(last).keys() == children.keys()
     assert last.outcome.details == {
         "backup": "monday",
-        "taken": "2025-12-31T12:00:00Z",
+        "backupCompleted": "2025-12-31T12:00:00Z",
         "completed": "2026-01-01T00:01:05Z",
         "duration": "1m5s",
     }
@@ -102,9 +102,9 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
     ],
 )
 def test_a_backup_with_other_kinds_of_objects_is_refused(release: Release, stranger: Object) -> None:
-    held = {"format": 1, "objects": [CLOUD, stranger]}
+    content = {"format": 1, "objects": [CLOUD, stranger]}
     with pytest.raises(SpecError, match=r"the backup holds \w+/x of .*, which this operator does not serve"):
-        planned(release, facts={**FACTS, "contents": held})
+        planned(release, facts={**FACTS, "contents": content})
 
 
 def test_a_backup_of_another_format_is_refused(release: Release) -> None:

@@ -1,4 +1,4 @@
-"""What a backup holds besides data of servers, as one compressed text."""
+"""Content of a backup besides data of servers, as one compressed text."""
 
 from __future__ import annotations
 

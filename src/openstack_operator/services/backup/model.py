@@ -167,8 +167,8 @@ class OpenStackRestoreStatus(Model):
 
     backup: Annotated[str, Field(max_length=253)] | None = None
     """Name of the restored backup."""
-    taken: Annotated[str, Field(max_length=32)] | None = None
-    """Time at which the backup was taken (RFC 3339)."""
+    backup_completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was complete (RFC 3339)."""
     completed: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the restored cloud was Ready (RFC 3339)."""
     duration: Annotated[str, Field(max_length=32)] | None = None
@@ -184,7 +184,7 @@ RESTORE = Resource(
     privileged=True,
     columns=(
         Column("Backup", ".status.backup"),
-        Column("Taken", ".status.taken", "date"),
+        Column("Of", ".status.backupCompleted", "date"),
         Column("Completed", ".status.completed", "date"),
         Column("Duration", ".status.duration", priority=1),
     ),

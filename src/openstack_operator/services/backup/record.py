@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Step
+from ...plan import Context, Step, Verdict
 
 _FILE = "record.json"
 
@@ -27,6 +27,11 @@ def step(ctx: Context[Any], record: Mapping[str, Any], *, after: tuple[Step, ...
     """Return ConfigMap `<owner>-record`."""
     text = json.dumps(record, sort_keys=True)
     return Step(name=name, objects=(kube.obj(ctx, "ConfigMap", ctx.name("record"), data={_FILE: text}),), after=after)
+
+
+def stages(names: Sequence[str], verdict: Verdict) -> list[Step]:
+    """Return steps without objects, for the conditions of stages that are over, or have not begun."""
+    return [Step(name=name, verdict=verdict) for name in names]
 
 
 def stamp(at: datetime) -> str:

@@ -11,7 +11,7 @@ from .model import Repository
 
 FOLDER = "/etc/backup/repository"
 _MOUNTED = "/backup"
-"""Where a volume or a share is mounted."""
+"""Path of a volume or a share."""
 
 
 def repository(ctx: Context[Any]) -> Step:

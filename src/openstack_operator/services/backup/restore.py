@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube, pki
-from ...plan import Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
+from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
 from . import contents, record
 from .databases import restore_run
 from .model import OpenStackRestoreSpec
@@ -20,8 +20,9 @@ from .repository import repository
 _PORT = 8443
 _COMPONENT = "contents"
 _CONTENTS, _MANIFEST = "contents.json.gz", "manifest.json"
+_STAGES = ("Volumes", "Databases", "Secrets", "Resources")
 _LIFE = timedelta(days=7)
-_AGAIN = timedelta(seconds=2)
+_RETRY = timedelta(seconds=2)
 
 
 def served(ctx: Context[OpenStackRestoreSpec]) -> Served | None:
@@ -39,7 +40,8 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     stored = record.stored(ctx)
     if ended:
         steps = [record.step(ctx, stored), _end(ctx, ended["data"]["at"])]
-        return Plan(Group("Record", steps), details=_details(stored, ended))
+        before = record.stages(("Config", "Reader", "Contents", *_STAGES), READY)
+        return Plan(*before, Group("Record", steps), details=_details(stored, ended))
     storage = repository(ctx)
     backup = _backup(ctx)
     if backup is None:
@@ -58,19 +60,18 @@ class _Backup:
 
 def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
     """Return the backup; None until the operator has read it. Raises SpecError for one that it cannot restore."""
-    name, kept = ctx.name("contents"), ctx.secret("contents")
-    if kept:
-        held = json.loads(gzip.decompress(contents.bytes_of(kept[_CONTENTS])))
-        manifest: Mapping[str, Any] = json.loads(kept[_MANIFEST])
-        values = kept
+    name, values = ctx.name("contents"), dict(ctx.secret("contents"))
+    if values:
+        content = json.loads(gzip.decompress(contents.bytes_of(values[_CONTENTS])))
+        manifest: Mapping[str, Any] = json.loads(values[_MANIFEST])
     elif ctx.facts.get("contents"):
-        held, manifest = ctx.facts["contents"], ctx.facts["manifest"]
-        data = gzip.compress(json.dumps(held, sort_keys=True).encode(), mtime=0)
+        content, manifest = ctx.facts["contents"], ctx.facts["manifest"]
+        data = gzip.compress(json.dumps(content, sort_keys=True).encode(), mtime=0)
         values = {_CONTENTS: contents.text_of(data), _MANIFEST: json.dumps(manifest, sort_keys=True)}
     else:
         return None
     try:
-        objects = contents.load(held)
+        objects = contents.load(content)
     except ValueError as error:
         raise SpecError("spec.backup", str(error)) from None
     _check(ctx, objects)
@@ -99,8 +100,8 @@ def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step) -> Plan:
     inputs = parameters(ctx, [run])
     service = kube.service(ctx, ctx.name(_COMPONENT), {"https": _PORT}, kube.selector(ctx, _COMPONENT), headless=True)
     job = Step(name="Reader", objects=(service, run.job(ctx)), after=(channel, storage, inputs))
-    read = Step(name="Contents", after=(channel, storage, inputs), verdict=waiting("waiting for the reader"))
-    return Plan(Group("Config", [channel, storage, inputs]), job, read, wake=ctx.now + _AGAIN)
+    rest = record.stages(("Contents", *_STAGES, "Record"), waiting("waits for the reader"))
+    return Plan(Group("Config", [channel, storage, inputs]), job, *rest, wake=ctx.now + _RETRY)
 
 
 def _reader(ctx: Context[OpenStackRestoreSpec]) -> Run:
@@ -132,10 +133,15 @@ def _channel(ctx: Context[OpenStackRestoreSpec]) -> Step:
 def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backup, stored: Mapping[str, Any]) -> Plan:
     """Return the steps that fill volumes, and then write Secrets and resources."""
     manifest = backup.manifest
-    stored = {"began": record.stamp(ctx.now), **stored, "backup": manifest["backup"], "taken": manifest["taken"]}
+    stored = {
+        "began": record.stamp(ctx.now),
+        **stored,
+        "backup": manifest["backup"],
+        "backupCompleted": manifest["taken"],
+    }
     runs = [_run(ctx, entry) for entry in manifest["databases"]]
     inputs = parameters(ctx, runs)
-    before = (backup.step, storage, inputs)
+    before = (storage, inputs, backup.step)
     claims = Step(
         name="Volumes",
         objects=tuple(kube.handed_over(entry["claim"]) for entry in manifest["databases"]),
@@ -149,15 +155,16 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
     resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
     end = _end(ctx, record.stamp(ctx.now), after=(resources,))
     return Plan(
-        backup.step,
         Group("Config", [storage, inputs]),
+        *record.stages(("Reader",), READY),
+        backup.step,
         claims,
         Group("Databases", jobs),
         secrets,
         resources,
         Group("Record", [record.step(ctx, stored), end]),
         # No watch tells of what the cloud's own resources report.
-        wake=ctx.now + _AGAIN,
+        wake=ctx.now + _RETRY,
         details=_details(stored, None),
     )
 
@@ -187,7 +194,7 @@ def _details(stored: Mapping[str, Any], ended: Object | None) -> dict[str, Any]:
     completed = ended["data"]["at"] if ended else None
     return {
         "backup": stored.get("backup"),
-        "taken": stored.get("taken"),
+        "backupCompleted": stored.get("backupCompleted"),
         "completed": completed,
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
+from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
 from . import contents, databases, record
 from .databases import Database
 from .model import OpenStackBackupSpec
@@ -17,6 +17,7 @@ from .repository import repository
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
 _CONTENTS, _DATABASES, _MISSING = "contents.json.gz", "databases.json", "missing"
+_STAGES = ("Contents", "Config", "Databases", "Manifest")
 _NOT_INCLUDED = "images, volumes and disks of servers"
 
 
@@ -29,10 +30,12 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     """Return everything that a backup consists of; published: nothing."""
     stored = record.stored(ctx)
     if stored.get("completed"):
-        return Plan(record.step(ctx, stored), details=_details(stored))
+        return Plan(*record.stages(_STAGES, READY), record.step(ctx, stored), details=_details(stored))
     collected = _collected(ctx)
     if isinstance(collected, Verdict):
-        return Plan(Step(name="Contents", verdict=collected))
+        contents_step = Step(name=_STAGES[0], verdict=collected)
+        rest = record.stages((*_STAGES[1:], "Record"), waiting("waits for the contents"))
+        return Plan(contents_step, *rest)
     runs = {database.name: database.run(ctx) for database in collected.databases}
     stored = _with_results(ctx, stored, runs)
     results: Mapping[str, Any] = stored["databases"]
@@ -63,7 +66,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class _Collected:
-    """What a backup is to hold, from the first look at the cloud on."""
+    """Parts of a backup, from the first look at the cloud on."""
 
     step: Step
     databases: list[Database] = field(default_factory=list[Database])
