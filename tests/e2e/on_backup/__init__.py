@@ -1,0 +1,1 @@
+"""A cloud that is backed up, deleted with all of its data, and made again."""

@@ -1,0 +1,181 @@
+"""A whole cloud is made again from a bucket, in an empty namespace, by one resource."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+from openstack.connection import Connection
+
+from tools.cloud import proof
+from tools.cloud.session import Cloud, Session
+from tools.cloud.view import conditions, ready
+from tools.localcluster.kubernetes import Kubernetes, ours
+
+from ..conftest import Report
+from ..facts import passwords
+from ..s3 import S3Server
+from ..waiting import until
+from .conftest import BUCKET
+
+BACKUP, RESTORE = "monday", "after-the-fire"
+PASSWORD = "only for this test"
+_CHANGING = ("updated_at", "links", "last_active", "location")
+"""Fields that speak of the time at which a service was asked or started."""
+_before: dict[str, Any] = {}
+
+
+def described(conn: Connection) -> dict[str, list[Any]]:
+    """Return the objects of all APIs of a minimal cloud, by kind, in an order of their own."""
+    api: Any = conn
+    lists = {
+        "users": api.identity.users(),
+        "projects": api.identity.projects(),
+        "roles": api.identity.roles(),
+        "services": api.identity.services(),
+        "images": api.image.images(),
+        "networks": api.network.networks(),
+        "subnets": api.network.subnets(),
+        "routers": api.network.routers(),
+        "security_groups": api.network.security_groups(),
+        "flavors": api.compute.flavors(),
+        "keypairs": api.compute.keypairs(),
+    }
+    rows = {kind: [without_times(each.to_dict()) for each in entries] for kind, entries in lists.items()}
+    return {
+        kind: sorted(entries, key=lambda row: str(row.get("id") or row.get("name"))) for kind, entries in rows.items()
+    }
+
+
+def without_times(row: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json.dumps({name: value for name, value in row.items() if name not in _CHANGING}, default=str))
+
+
+def repository(server: S3Server) -> dict[str, Any]:
+    return {
+        "s3": {
+            "endpoint": server.url,
+            "bucket": BUCKET,
+            "folder": "clouds/openstack",
+            "accessKeyRef": {"name": "backup-bucket", "key": "access"},
+            "secretKeyRef": {"name": "backup-bucket", "key": "secret"},
+            "caRef": {"name": "backup-bucket"},
+        },
+        "passwordRef": {"name": "backup-repository"},
+    }
+
+
+def secrets(server: S3Server, namespace: str) -> list[dict[str, Any]]:
+    """Return the Secrets by which the repository is reached and opened."""
+    bucket = {
+        "access": server.access_key,
+        "secret": server.secret_key,
+        "ca.crt": server.authority.read_text(encoding="utf-8"),
+    }
+    allowed = {"openstack.k8s.io/allowed-hosts": server.address}
+    contents = {"backup-bucket": (bucket, allowed), "backup-repository": ({"password": PASSWORD}, {})}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace, "annotations": notes},
+            "stringData": data,
+        }
+        for name, (data, notes) in contents.items()
+    ]
+
+
+def resource(kind: str, name: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "openstack.k8s.io/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def completed(cluster: Kubernetes, plural: str, name: str, namespace: str, timeout: float) -> dict[str, Any]:
+    """Return the status of a backup or restore once it is complete."""
+
+    def status() -> dict[str, Any] | None:
+        live = cluster.get(plural, name, "-n", namespace)
+        return live["status"] if (live.get("status") or {}).get("completed") else None
+
+    def said() -> str:
+        live = cluster.get(plural, name, "-n", namespace)
+        return f"; {conditions(live).get('Ready', {}).get('message', '')}"
+
+    try:
+        return until(f"{plural}/{name} to be complete", status, timeout, 1)
+    except Exception as error:
+        raise AssertionError(f"{error}{said()}") from error
+
+
+def test_a_cloud_is_backed_up_while_it_serves(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report
+) -> None:
+    api: Any = conn
+    project = api.identity.create_project(name="before")
+    api.identity.create_user(name="before", password="as before", default_project_id=project.id)
+    proof.image(conn)
+    proof.flavor(conn)
+    proof.networks(conn)
+    _before["objects"] = described(conn)
+    _before["passwords"] = passwords(cluster, cloud.namespace)
+    cluster.apply(*secrets(s3, cloud.namespace))
+    cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, {"repository": repository(s3)}))
+    status = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 300)
+    report.add(backup=status)
+    assert [each["name"] for each in status["databases"]] == ["mariadb"]
+    assert status["notIncluded"] == ["images, volumes and disks of servers"]
+    assert ready(cluster.get(ours("openstackbackup"), BACKUP, "-n", cloud.namespace))
+
+
+@pytest.mark.security
+def test_nothing_in_the_bucket_can_be_read(s3: S3Server) -> None:
+    files = [path for path in s3.buckets.rglob("*") if path.is_file()]
+    assert files
+    words = [b"keystone", b"MariaDB", b"mysql", b"as before"]
+    assert not [(path.name, word) for path in files for word in words if word in path.read_bytes()]
+
+
+def test_the_cloud_is_made_again_by_one_resource(
+    stood: tuple[Session, Cloud], cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report
+) -> None:
+    remove(cluster, cloud.namespace)
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cloud.namespace}})
+    cluster.apply(*secrets(s3, cloud.namespace))
+    began = time.monotonic()
+    spec = {"repository": repository(s3), "backup": BACKUP}
+    cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
+    status = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 600)
+    seconds = time.monotonic() - began
+    report.add(restore=status, restore_seconds=seconds, new_cloud_seconds=stood[1].seconds)
+    assert status["backup"] == BACKUP
+
+
+def remove(cluster: Kubernetes, namespace: str) -> None:
+    """Delete the cloud, its volumes and its Secrets."""
+    cluster.kubectl("delete", ours("openstackcontrolplane"), "--all", "-n", namespace, "--timeout=300s", timeout=310)
+    cluster.kubectl("delete", "namespace", namespace, "--timeout=300s", timeout=310)
+
+
+def test_users_log_in_with_their_old_passwords(cluster: Kubernetes, cloud: Cloud) -> None:
+    now = passwords(cluster, cloud.namespace)
+    assert now["keystone-admin"] == _before["passwords"]["keystone-admin"]
+    # Logs in with the password of before.
+    assert proof.connect(cluster, cloud.namespace).current_user_id
+    api: Any = proof.connect(cluster, cloud.namespace)
+    assert api.identity.find_user("before")
+
+
+def test_the_apis_tell_what_they_told_before(cluster: Kubernetes, cloud: Cloud) -> None:
+    now = described(proof.connect(cluster, cloud.namespace))
+    before = _before["objects"]
+    assert {kind: len(rows) for kind, rows in now.items()} == {kind: len(rows) for kind, rows in before.items()}
+    differing = {kind: [row for row in rows if row not in before[kind]] for kind, rows in now.items()}
+    assert not {kind: rows for kind, rows in differing.items() if rows}
+    assert digest(now) == digest(before)
+
+
+def digest(objects: dict[str, list[Any]]) -> str:
+    return hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()
