@@ -1,5 +1,5 @@
-"""What a backup of a namespace holds besides the data of servers: resources that users wrote, and Secrets and
-ConfigMaps that nobody could make again.
+"""Content of a backup of a namespace besides the data of servers: resources that users wrote, and Secrets that cannot
+be made again.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ async def contents(
         if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
         and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
     ]
-    kept = {secret["metadata"]["name"] for secret in secrets}
-    own = {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}
-    for name in sorted(names - kept - own):
+    # Other Secrets of the operator's it makes again.
+    for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
         if secret := await world.secret(namespace, name):
             secrets.append(_stripped(secret.decode()))
     kinds = [Kind.of(each) for each in definitions if each.role in order.databases]
@@ -63,9 +62,9 @@ def _stripped(live: Object) -> Object:
     """Return an object as another cluster can take it: without its identity, its owners and its status."""
     metadata = live["metadata"]
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _FORGOTTEN}
-    kept = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
+    identity = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
     fields = {name: live[name] for name in ("apiVersion", "kind", "type", "spec", "data", "immutable") if name in live}
-    return {**fields, "metadata": {name: value for name, value in kept.items() if value}}
+    return {**fields, "metadata": {name: value for name, value in identity.items() if value}}
 
 
 def _claim(live: Object) -> Object:
