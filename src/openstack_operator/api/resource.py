@@ -74,8 +74,8 @@ class Resource(Generic[SpecT]):
     """True if it has the name of the Node it stands for, which may contain dots."""
 
     privileged: bool = False
-    """True if whoever may write it can have the operator read or write all Secrets of the namespace: a role of its own
-    grants it, and none that Kubernetes' own roles take in."""
+    """True if a user who may write it can have the operator read or write all Secrets of the namespace: a role of its
+    own grants it, and none that Kubernetes' own roles take in."""
     as_c5c3: bool = False
     """True if it is written as c5c3's manifests are: images as objects, {repository, tag, digest}, and fields by the
     names they have there."""

@@ -83,7 +83,7 @@ class CloudContents:
 
 @dataclass(frozen=True)
 class Served:
-    """Where a pod serves a JSON object to the operator, by TLS."""
+    """Address at which a pod serves a JSON object to the operator, by TLS."""
 
     url: str
     authority: str

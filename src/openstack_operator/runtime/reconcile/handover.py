@@ -27,9 +27,7 @@ async def hand_over(world: World, request: Request, kind: Kind, desired: Object,
     # The stores have no Secret of a user.
     live = cached.decode() if cached else await world.client.get(kind, request.namespace, name)
     if live is None:
-        live = await world.client.create(kind, body)
-        world.stores[kind].put(entry(live, kind), by=request)
-        return live
+        return await world.client.create(kind, body)
     content = {field: value for field, value in body.items() if field != "metadata"}
     if not (_is_marked(live, owner_uid) or _is_adopted(entry(live, kind)) or covers(content, live)):
         text = "exists already, and is not what the backup holds; delete it, or restore into another namespace"
