@@ -19,7 +19,7 @@ CONFIG = Path("/etc/backup")
 MAX_MESSAGE = 4096
 """Bytes of a termination message that Kubernetes keeps."""
 _MAX_ERROR = 1500
-"""Characters of an error, each of which may take two bytes in JSON."""
+"""Characters of an error, each of which may take two bytes."""
 _LAST_LINES = 30
 """Lines of a program's errors that are remembered."""
 _GRACE = 20.0
@@ -44,25 +44,25 @@ def settings(config: Path) -> dict[str, Any]:
 
 
 def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
-    """Leave what `work` returns as one line of JSON in $TERMINATION_LOG, and exit: with status 1 and its reason if it
-    raises RunError, an error of a file, or that of a missing value.
+    """Leave what `work` returns as one line of JSON in $TERMINATION_LOG, and exit: with status 1, and its reason as
+    plain text, if it raises RunError, an error of a file, or that of a missing value.
     """
     # The first process of a container has no default action for it.
     signal.signal(signal.SIGTERM, _end)
     # Credentials and data are for this user alone.
     os.umask(0o077)
+    reason = ""
     try:
-        result: Mapping[str, Any] = work(CONFIG)
+        line = message(work(CONFIG))
     except RunError as error:
-        result = {"error": str(error)[:_MAX_ERROR]}
+        line = reason = str(error)[:_MAX_ERROR]
     except OSError as error:
-        result = {"error": f"a file or connection failed: {error}"[:_MAX_ERROR]}
+        line = reason = f"a file or connection failed: {error}"[:_MAX_ERROR]
     except LookupError as error:
-        result = {"error": f"the settings of the run, or what a program says, have no {error}"[:_MAX_ERROR]}
-    line = message(result)
+        line = reason = f"the settings of the run, or what a program says, have no {error}"[:_MAX_ERROR]
     say(line)
     Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log")).write_text(f"{line}\n", encoding="utf-8")
-    sys.exit("error" in result)
+    sys.exit(bool(reason))
 
 
 def message(result: Mapping[str, Any]) -> str:
