@@ -81,7 +81,8 @@ def test_manifest_and_contents_are_read_together(programs: Programs) -> None:
     store(programs, packed := gzip.compress(b'{"resources": []}'))
     backup = load(programs.config)
     assert (backup.name, backup.cloud, backup.snapshot) == ("first", "a", "first-a-1")
-    manifest = {"databases": [], "sha256": hashlib.sha256(packed).hexdigest()}
+    digest = hashlib.sha256(packed).hexdigest()
+    manifest = {"databases": [], "sha256": digest, "taken": "2026-01-01T00:00:00Z"}
     assert json.loads(gzip.decompress(backup.body)) == {"manifest": manifest, "contents": {"resources": []}}
 
 

@@ -112,6 +112,22 @@ def test_a_backup_of_another_format_is_refused(release: Release) -> None:
         planned(release, facts={**FACTS, "contents": {"format": 2, "objects": []}})
 
 
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"databases": [{**ENTRY, "claim": SECRET}]},
+        {"databases": [{**ENTRY, "snapshot": 7}]},
+        {"databases": [{}]},
+        {"databases": None},
+        {"taken": None},
+    ],
+)
+def test_a_manifest_of_another_program_is_refused(release: Release, changes: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="the operator cannot read the backup"):
+        planned(release, facts={**FACTS, "manifest": {**MANIFEST, **changes}})
+
+
 def test_a_server_of_the_version_of_the_backup_restores_it(release: Release) -> None:
     older = {**MANIFEST, "databases": [{**ENTRY, "server": "10.11.19-MariaDB-deb12"}]}
     made = objects(planned(release, facts={**FACTS, "manifest": older}))

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from .repository import MIB, Repository, open_repository
+from .repository import MIB, Repository, open_repository, rfc3339
 from .run import RunError, main, say, settings
 
 PORT = 8443
@@ -89,6 +89,7 @@ def read_backup(repository: Repository, snapshot: Mapping[str, Any]) -> Backup:
         contents = json.loads(unpack(packed))
     except (ValueError, LookupError, EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise RunError(f"backup {name!r} cannot be read: {error!r}; use another backup") from None
+    manifest = {**manifest, "taken": rfc3339(str(snapshot["time"]))}
     body = json.dumps({"manifest": manifest, "contents": contents}).encode()
     return Backup(identifier, name, str(snapshot["hostname"]), gzip.compress(body))
 

@@ -6,11 +6,10 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .repository import open_repository
+from .repository import open_repository, rfc3339
 from .run import RunError, main, settings
 
 MANIFEST, CONTENTS = "manifest.json", "contents.json.gz"
@@ -47,11 +46,6 @@ def database_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
     databases = manifest.get("databases", ())
     entries = databases.values() if isinstance(databases, dict) else databases
     return [str(entry["snapshot"]) for entry in entries]
-
-
-def rfc3339(time: str) -> str:
-    """Return a time of restic, which has nanoseconds, as Kubernetes writes it: in UTC, to the second."""
-    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 if __name__ == "__main__":

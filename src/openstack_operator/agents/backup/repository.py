@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,11 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that this user alone may read."""
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:  # noqa: PTH123
         file.write(f"{text}\n")
+
+
+def rfc3339(time: str) -> str:
+    """Return a time of restic, which has nanoseconds, as Kubernetes writes it: in UTC, to the second."""
+    return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _bucket(folder: Path, options: Mapping[str, Any]) -> Bucket:

@@ -72,9 +72,10 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
         return None
     try:
         objects = contents.load(content)
-    except ValueError as error:
-        raise SpecError("spec.backup", str(error)) from None
-    _check(ctx, objects)
+        _check(ctx, objects)
+        _check_manifest(manifest)
+    except (ValueError, LookupError, TypeError) as error:
+        raise SpecError("spec.backup", f"the operator cannot read the backup: {error!r}; use another one") from None
     secret = kube.secret(ctx, name, values)
     return _Backup(manifest=manifest, objects=objects, step=Step(name="Contents", objects=(secret,), guarded=True))
 
@@ -86,6 +87,19 @@ def _check(ctx: Context[OpenStackRestoreSpec], objects: Sequence[Object]) -> Non
             continue
         text = f"the backup holds {obj['kind']}/{obj['metadata']['name']} of {obj['apiVersion']}"
         raise SpecError("spec.backup", f"{text}, which this operator does not serve; use the operator that took it")
+
+
+def _check_manifest(manifest: Mapping[str, Any]) -> None:
+    """Raise LookupError, TypeError or ValueError for a manifest that lacks something: others may have written it."""
+    for name in ("backup", "taken"):
+        if not isinstance(manifest[name], str):
+            raise TypeError(name)
+    for entry in manifest["databases"]:
+        if entry["claim"]["kind"] != "PersistentVolumeClaim" or entry["claim"]["apiVersion"] != "v1":
+            raise ValueError(f"claim of {entry['name']}")
+        texts = [entry[name] for name in ("name", "snapshot", "server", "gtid")]
+        if not all(isinstance(text, str) for text in [*texts, entry["claim"]["metadata"]["name"]]):
+            raise TypeError(f"database {entry['name']}")
 
 
 def _is_ours(obj: Object) -> bool:
