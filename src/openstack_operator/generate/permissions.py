@@ -122,6 +122,9 @@ def _all_rules(rendered: Iterable[Planned]) -> Rules:
         group, plural = entry.resource.group, entry.resource.plural
         # A finalizer is set by patching the resource; owner references that block its deletion need `finalizers`.
         verbs_by_resource[group, plural].update((*WATCH, "patch"))
+        if not entry.resource.privileged:
+            # A restore creates what users wrote.
+            verbs_by_resource[group, plural].add("create")
         verbs_by_resource[group, f"{plural}/status"].update(("get", "patch"))
         verbs_by_resource[group, f"{plural}/finalizers"].update(("update",))
         if needs_verb(entry.resource):

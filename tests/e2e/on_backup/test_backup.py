@@ -178,5 +178,16 @@ def test_the_apis_tell_what_they_told_before(cluster: Kubernetes, cloud: Cloud) 
     assert digest(now) == digest(before)
 
 
+def test_a_server_boots_in_the_restored_cloud(stood: tuple[Session, Cloud], report: Report) -> None:
+    """Data of images are not in the backup: the image is uploaded again."""
+    session, cloud = stood
+    api: Any = proof.connect(session.cluster, cloud.namespace)
+    for image in api.image.images():
+        api.image.delete_image(image.id)
+    facts = session.prove(cloud)
+    report.add(proof_after_restore=facts)
+    assert facts["reply"]
+
+
 def digest(objects: dict[str, list[Any]]) -> str:
     return hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()

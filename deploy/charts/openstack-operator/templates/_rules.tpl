@@ -230,9 +230,8 @@
   - openstack.k8s.io
   resources:
   - credentialrotations
-  - openstackbackups
-  - openstackrestores
   verbs:
+  - create
   - get
   - list
   - patch
@@ -243,10 +242,21 @@
   - hypervisorclusters
   - openstackcontrolplanes
   verbs:
+  - create
   - get
   - list
   - patch
   - run-on-nodes
+  - watch
+- apiGroups:
+  - openstack.k8s.io
+  resources:
+  - openstackbackups
+  - openstackrestores
+  verbs:
+  - get
+  - list
+  - patch
   - watch
 - apiGroups:
   - policy
@@ -335,6 +345,7 @@
   resources:
   - controlplanes
   verbs:
+  - create
   - get
   - list
   - patch
@@ -363,6 +374,7 @@
   - credentialrotations
   - secretaggregates
   verbs:
+  - create
   - get
   - list
   - patch
@@ -547,6 +559,7 @@
   resources:
   - ovnclusters
   verbs:
+  - create
   - get
   - list
   - patch
