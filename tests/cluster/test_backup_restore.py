@@ -40,13 +40,22 @@ CLAIM = {
     "metadata": {"name": "data-mariadb-server-0", "labels": LABELS},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
-ENTRY = {"name": "mariadb", "snapshot": "4f2a", "server": "11.8.2-MariaDB", "gtid": "0-7-12", "claim": CLAIM}
+ENTRY = {
+    "name": "mariadb",
+    "snapshot": "4f2a",
+    "server": "11.8.2-MariaDB",
+    "gtid": "0-7-12",
+    "claim": CLAIM,
+    "image": {},
+}
 MANIFEST = {"format": 1, "backup": "monday", "taken": "2025-12-31T12:00:00Z", "databases": [ENTRY]}
 
 
-async def holds(cluster: Cluster, name: str, data: dict[str, bytes], **labels: str) -> None:
+async def holds(
+    cluster: Cluster, name: str, data: dict[str, bytes], owner: dict[str, Any] | None = None, **labels: str
+) -> None:
     encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    metadata = {**cluster.meta(name), "labels": labels}
+    metadata = {**cluster.meta(name), "labels": labels} | ({"ownerReferences": [owner]} if owner else {})
     await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded})
 
 
@@ -56,8 +65,9 @@ async def begin(cluster: Cluster) -> None:
     content = gzip.compress(json.dumps({"format": 1, "objects": [PASSWORD, SERVER]}).encode())
     labels = {**LABELS, "app.kubernetes.io/instance": "fire", "openstack.k8s.io/kind": "openstackrestore"}
     files = {"contents.json.gz": content, "manifest.json": json.dumps(MANIFEST).encode()}
-    await holds(cluster, "fire-contents", files, **labels)
-    await cluster.create(RESTORE, "fire", repository=REPOSITORY)
+    live = await cluster.create(RESTORE, "fire", repository=REPOSITORY)
+    owner = {"apiVersion": OURS, "kind": "OpenStackRestore", "name": "fire", "uid": live["metadata"]["uid"]}
+    await holds(cluster, "fire-contents", files, owner | {"controller": True}, **labels)
 
 
 async def test_a_restored_cloud_owns_what_was_restored(cluster: Cluster, root: Path) -> None:
@@ -85,6 +95,7 @@ async def test_a_restored_cloud_owns_what_was_restored(cluster: Cluster, root: P
 @pytest.mark.security
 async def test_a_volume_with_data_is_not_restored_over(cluster: Cluster, root: Path) -> None:
     other = {**CLAIM, "metadata": {**CLAIM["metadata"], **cluster.meta("data-mariadb-server-0")}}
+    # A claim with the same spec is refused by the job: its folder is not empty.
     other["spec"] = {**CLAIM["spec"], "resources": {"requests": {"storage": "2Gi"}}}
     await cluster.client.create(VOLUME_CLAIM, other)
     async with operator(cluster, root):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def database(name: str = "mariadb", *pods: Object, **changes: Any) -> dict[str, 
         "workloads": [{"spec": {"serviceName": f"{name}-members", "template": template}}],
         "pods": list(pods) or [member(f"{name}-server-0")],
         "claims": [claim],
-        "published": {"adminSecret": f"{name}-credentials"},
+        "published": {"adminSecret": f"{name}-credentials", "host": f"{name}.openstack.svc.cluster.local"},
     } | changes
 
 
@@ -74,11 +75,16 @@ def ended(job: Object, result: Mapping[str, Any]) -> Object:
 
 def kept(made: Plan, *names: str) -> dict[Any, Object]:
     """Objects of a plan as they are in the cluster."""
-    return {key: obj for key, obj in objects(made).items() if key[1] in names}
+    return {key: owned(obj) for key, obj in objects(made).items() if key[1] in names}
 
 
-def test_a_database_is_read_from_a_member_that_serves_no_client(release: Release) -> None:
-    pods = [member("m-0", role="primary"), member("m-1", role="backup"), member("m-2", role="backup", ready=False)]
+def owned(obj: Object) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [{"controller": True}]}}
+
+
+def test_a_database_is_read_from_its_primary(release: Release) -> None:
+    """The others end connections from outside."""
+    pods = [member("m-0", role="backup"), member("m-1", role="primary"), member("m-2", role="backup", ready=False)]
     job = jobs(planned(release, facts=facts(database("mariadb", *pods))))["monday-database-mariadb"]
     spec = job["spec"]["template"]["spec"]
     (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -142,7 +148,7 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
             {"name": "mariadb", "size": "2Mi", "stored": "1Mi", "gtid": "0-7-12", "server": "11.8.2-MariaDB"}
         ],
         "objects": 1,
-        "notIncluded": ["images, volumes and disks of servers"],
+        "notIncluded": ["images, volumes and disks of servers", "databases of OVN, Ceph and etcd"],
     }
 
 
@@ -169,8 +175,49 @@ def test_a_database_that_others_run_is_named_as_not_included(release: Release) -
 
 def test_a_record_that_somebody_wrote_is_no_record(release: Release) -> None:
     broken = kube.obj(context(BACKUP, SPEC, release=release, owner="monday"), "ConfigMap", "monday-record")
-    for text in ("[]", "no JSON"):
-        children = {("ConfigMap", "monday-record"): {**broken, "data": {"record.json": text}}}
+    for text in ("[]", "no JSON", '{"completed": "x", "began": "y"}', '{"databases": []}', '{"completed": 1}'):
+        children = {("ConfigMap", "monday-record"): owned({**broken, "data": {"record.json": text}})}
         ctx = context(BACKUP, SPEC, release=release, owner="monday", children=children)
         assert record.stored(ctx) == {}
     assert record.stamp(NOW) == "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.security
+def test_a_record_without_an_owner_is_not_believed(release: Release) -> None:
+    record_text = json.dumps({"began": "2026-01-01T00:00:00Z", "completed": "2026-01-01T00:00:30Z"})
+    forged = {"metadata": {"name": "monday-record"}, "data": {"record.json": record_text}}
+    assert planned(release, children={("ConfigMap", "monday-record"): forged}).outcome.details["completed"] is None
+
+
+def test_a_lost_result_makes_its_job_run_again(release: Release) -> None:
+    first = planned(release)
+    job = jobs(first)["monday-database-mariadb"]
+    done = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    children = kept(first, "monday-contents") | {("Job", job["metadata"]["name"]): done}
+    again = planned(release, children=children)
+    assert jobs(again)["monday-database-mariadb"]["metadata"]["name"] != job["metadata"]["name"]
+    children |= kept(again, "monday-record")
+    assert jobs(planned(release, children=children)) == jobs(again)
+
+
+def test_a_stored_database_is_not_stored_again(release: Release) -> None:
+    two = facts(database("mariadb"), database("cells"))
+    first = planned(release, facts=two)
+    children = kept(first, "monday-contents")
+    half = planned(release, children=children, pods=[ended(jobs(first)["monday-database-mariadb"], RESULT)])
+    later = planned(release, children=children | kept(half, "monday-record"))
+    assert jobs(later).keys() == {"monday-database-cells"}
+
+
+def test_a_backup_that_takes_a_day_ends(release: Release) -> None:
+    first = planned(release)
+    late = planned(release, children=kept(first, "monday-contents", "monday-record"), now=NOW + timedelta(days=1))
+    verdicts = [step.verdict for step in late if step.name == "Database mariadb" and step.verdict]
+    assert "create another OpenStackBackup" in verdicts[0].message
+
+
+def test_closed_databases_accept_the_pods_of_a_backup(release: Release) -> None:
+    policy = objects(planned(release))["NetworkPolicy", "monday-uses-mariadb"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == {"openstack.k8s.io/kind": "mariadb", kube.INSTANCE: "mariadb"}
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"podSelector": {"matchLabels": kube.pods_of("OpenStackBackup", "monday")}}]

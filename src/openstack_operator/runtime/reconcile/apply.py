@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from ...kube import LAST_FAILURE, annotated, failure, fitting
+from ...kube import HANDED_OVER, LAST_FAILURE, annotated, failure, fitting
 from ...kube.objects import refused_of_owner
 from ...plan import Object, SpecError, Step, Transient
 from ...plan.steps import WORKLOADS
@@ -341,6 +341,9 @@ class Applier:
             if body.get("data") != child.decode().get("data"):
                 self.rotations.append(f"{kind.kind}/{child.meta.name}")
             live_metadata = {"resourceVersion": child.meta.resource_version, "finalizers": list(child.meta.finalizers)}
+            if mark := child.meta.annotations.get(HANDED_OVER):
+                # By this a restore that is not over recognizes what it created.
+                body = annotated(body, {HANDED_OVER: mark})
             return await client.replace(kind, {**body, "metadata": {**body["metadata"], **live_metadata}})
         try:
             return await client.create(kind, body)

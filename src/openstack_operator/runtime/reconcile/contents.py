@@ -8,15 +8,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...api import Model, Resource, secret_references, whole_secrets
-from ...kube import IRREPLACEABLE, REMEMBERED
+from ...kube import HANDED_OVER, IRREPLACEABLE, REMEMBERED
 from ...plan import CloudContents, Object
 from ..cache.entries import Cached, Request
 from ..cache.world import World
-from ..kubernetes.kinds import SECRET, STATEFUL_SET, Kind
+from ..kubernetes.kinds import SECRET, STATEFUL_SET, VOLUME_CLAIM, Kind
 
 _MARKS = (IRREPLACEABLE, REMEMBERED)
-_FORGOTTEN = ("kubectl.kubernetes.io/last-applied-configuration", "openstack.k8s.io/applied")
-"""Annotations that say how an object was written."""
+_FORGOTTEN = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "openstack.k8s.io/applied",
+        "openstack.k8s.io/force-bootstrap",
+        "tempest.openstack.c5c3.io/run-now",
+        HANDED_OVER,
+    }
+)
+"""Annotations that say how an object was written, and orders that were for once."""
 
 
 async def contents(
@@ -79,11 +87,13 @@ def _claim(live: Object) -> Object:
 def _database(world: World, kind: Kind, item: Cached) -> Object:
     """Return a database with its StatefulSets, its pods, its volume claims and its contract."""
     namespace, name = item.meta.namespace, item.meta.name
-    children = world.children(Request(kind.handle, namespace, name))
+    children = list(world.children(Request(kind.handle, namespace, name)))
+    # Those that the operator enlarged are its own.
+    claims = [*world.volumes.owned(namespace, kind.role, name), *(each for of, each in children if of is VOLUME_CLAIM)]
     return {
         "name": name,
         "workloads": [child.decode() for each, child in children if each is STATEFUL_SET],
         "pods": [pod.decode() for pod in world.pods.owned(namespace, kind.role, name)],
-        "claims": [_claim(claim.decode()) for claim in world.volumes.owned(namespace, kind.role, name)],
+        "claims": [_claim(claim.decode()) for claim in claims],
         "published": dict(world.published(item)),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...kube import HANDED_OVER, annotated
 from ...plan import Object, SpecError
-from ..cache.entries import Cached, Request, entry
+from ..cache.entries import Request
 from ..cache.world import World
 from ..kubernetes.kinds import Kind
 from .compare import covers
@@ -29,16 +29,11 @@ async def hand_over(world: World, request: Request, kind: Kind, desired: Object,
     if live is None:
         return await world.client.create(kind, body)
     content = {field: value for field, value in body.items() if field != "metadata"}
-    if not (_is_marked(live, owner_uid) or _is_adopted(entry(live, kind)) or covers(content, live)):
-        text = "exists already, and is not what the backup holds; delete it, or restore into another namespace"
+    if not (_is_marked(live, owner_uid) or covers(content, live)):
+        text = "exists already, and is not what the backup holds; restore into a namespace without a cloud"
         raise SpecError(f"{kind.kind}/{name}", text)
     return live
 
 
 def _is_marked(live: Object, owner_uid: str) -> bool:
     return (live["metadata"].get("annotations") or {}).get(HANDED_OVER) == owner_uid
-
-
-def _is_adopted(live: Cached) -> bool:
-    """Return True for an object that its later owner took over, which drops annotations of others."""
-    return live.meta.controller is not None

@@ -145,9 +145,9 @@ async def _report(http: httpx.AsyncClient, url: str) -> Any:
 
 async def _served_contents(source: Served) -> Mapping[str, Any]:
     """Return what a pod serves; empty while it does not answer, or answers anything but one JSON object."""
-    trust = ssl.create_default_context(cadata=source.authority)
     headers = {"Authorization": f"Bearer {source.token}"}
     try:
+        trust = ssl.create_default_context(cadata=source.authority)
         async with (
             asyncio.timeout(_CONTENTS_TIMEOUT),
             httpx.AsyncClient(verify=trust, trust_env=False) as client,

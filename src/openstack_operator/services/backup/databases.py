@@ -25,7 +25,7 @@ class Database:
 
     name: str
     pod: str
-    """The member to read from: one that serves no client, if there is one."""
+    """The member to read from: the primary."""
     host: str
     image: Image
     admin_secret: str
@@ -121,7 +121,8 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     return Database(
         name=fact["name"],
         pod=pod,
-        host=f"{pod}.{ctx.host(service)}",
+        # The certificate of a single server has perhaps no other name.
+        host=fact["published"]["host"] if len(fact["pods"]) == 1 else f"{pod}.{ctx.host(service)}",
         image=Image.of(stateful_set["spec"]["template"]["spec"]),
         admin_secret=fact["published"]["adminSecret"],
         trust_secret=fact["published"].get("trustSecret", ""),
@@ -134,10 +135,10 @@ def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
 
 
 def _source(fact: Mapping[str, Any]) -> str:
-    """Return the last member that is ready and not the primary, or else the primary."""
+    """Return the member that clients use: any other one ends connections from outside, to serve no stale data."""
     pods = sorted(_ready_pods(fact), key=lambda pod: pod["metadata"]["name"])
-    backups = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) != PRIMARY]
-    return str((backups or pods)[-1]["metadata"]["name"])
+    primaries = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) == PRIMARY]
+    return str((primaries or pods)[0]["metadata"]["name"])
 
 
 def dump(databases: Sequence[Database]) -> str:

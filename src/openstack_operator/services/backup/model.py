@@ -15,7 +15,6 @@ from ...api import (
     Rule,
     RunSpec,
     SecretKeyRef,
-    Share,
     rule,
     sent,
 )
@@ -42,7 +41,8 @@ class Bucket(Model):
     access_key_ref: SecretKeyRef
     """Secret with the access key."""
     secret_key_ref: SecretKeyRef
-    """Secret with the secret key. Rights to read, list and create objects are enough for backups."""
+    """Secret with the secret key. For backups it needs the rights to read, list and create objects, and to delete those
+    in `locks/`."""
     ca_ref: AuthoritySecretRef | None = None
     """Secret with the authority of the server's certificate (`ca.crt`), if the image does not trust it."""
 
@@ -68,11 +68,12 @@ class Repository(Model):
             "[has(self.s3), has(self.nfs), has(self.volume)].filter(each, each).size() == 1",
             "set exactly one of s3, nfs and volume",
         ),
+        rule("self == oldSelf", "a run keeps its repository; create another resource"),
     )
 
     s3: Bucket | None = None
     """Bucket behind the S3 API."""
-    nfs: Share | None = None
+    nfs: Annotated[str, Field(max_length=512, pattern=r"^[^:/ ]+:/[^ ]*$")] | None = None
     """Folder of an NFS server, as `server:/path`. Kubernetes mounts it."""
     volume: VolumeClaim | None = None
     """Volume in the same namespace. Backups on it are lost together with the cluster."""
@@ -117,7 +118,7 @@ class OpenStackBackupStatus(Model):
     completed: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the backup was complete (RFC 3339). Unset means that there is no backup yet."""
     duration: Annotated[str, Field(max_length=32)] | None = None
-    """Time from the creation of this resource to the complete backup: 45m12s."""
+    """Time from the first look at the cloud to the complete backup: 45m12s."""
     size: Size | None = None
     """Size of all databases."""
     snapshot: Annotated[str, Field(max_length=64)] | None = None
@@ -125,7 +126,7 @@ class OpenStackBackupStatus(Model):
     databases: Annotated[list[DatabaseBackup], Field(max_length=64)] = []
     """Databases in the backup."""
     objects: int | None = None
-    """Number of resources, Secrets and ConfigMaps in the backup."""
+    """Number of resources and Secrets in the backup."""
     not_included: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=64)] = []
     """Parts of the cloud that the backup does not hold."""
 
@@ -151,6 +152,15 @@ class OpenStackRestoreSpec(RunSpec):
     A user who may create it can have the operator create any Secret and any of its kinds in the namespace.
     """
 
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "(has(self.backup) ? self.backup : '') == (has(oldSelf.backup) ? oldSelf.backup : '')"
+            " && (has(self.cloud) ? self.cloud : '') == (has(oldSelf.cloud) ? oldSelf.cloud : '')",
+            "a restore keeps its backup; create another resource",
+            ".backup",
+        ),
+    )
+
     # It runs jobs alone.
     on_change = ""
 
@@ -172,7 +182,7 @@ class OpenStackRestoreStatus(Model):
     completed: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the restored cloud was Ready (RFC 3339)."""
     duration: Annotated[str, Field(max_length=32)] | None = None
-    """Time from the creation of this resource to the Ready cloud: 45m12s."""
+    """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
 
 
 RESTORE = Resource(

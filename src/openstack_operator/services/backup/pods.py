@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import agents, kube
 from ...api import PodSettings
-from ...plan import Context, Object, ReleaseEntry, Step, digest
+from ...plan import Context, Object, ReleaseEntry, Step, digest, key
+from .record import stamp
 from .repository import mounts
 
 RUN_FOLDER = "/etc/backup/run"
@@ -63,9 +64,11 @@ class Run:
     """Pod on whose node it runs; empty for any node."""
     deadline: int | None = None
     """Seconds after which Kubernetes ends it."""
+    attempt: int = 0
+    """Number of earlier runs whose result was lost."""
 
     @property
-    def key(self) -> str:
+    def file(self) -> str:
         """Key of its parameters in the Secret of all runs."""
         return f"{self.component}.json"
 
@@ -78,14 +81,14 @@ class Run:
             ports=self.ports or {},
             mounts=(
                 *mounts(ctx),
-                kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.key}),
+                kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.file}),
                 *kube.scratch("/tmp", large=True),  # noqa: S108
                 *self.mounts,
             ),
             memory=self.memory,
             cpu="50m",
         )
-        notes = {kube.CONFIG_DIGEST: digest(self.parameters)}
+        notes = {kube.CONFIG_DIGEST: self._digest}
         template = kube.pod(ctx, self.component, main, settings=self.settings, annotations=notes, grace=10)
         template["metadata"]["labels"][kube.WATCHED] = "true"
         placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
@@ -93,15 +96,24 @@ class Run:
         spec = {**template["spec"], **placed, **limits}
         return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
 
+    @property
+    def _digest(self) -> str:
+        return digest([self.parameters, self.attempt])
+
     def result(self, ctx: Context[Any]) -> Mapping[str, Any] | None:
         """Return the result of a pod of it that succeeded; None before."""
-        return next((result for pod in ctx.pods if (result := self._result(pod)) is not None), None)
+        return next((result for pod in ctx.pods if (result := self._result(pod))), None)
+
+    def is_lost(self, ctx: Context[Any]) -> bool:
+        """Return True if it has succeeded, and no pod tells its result."""
+        live = ctx.children.get(key(self.job(ctx)))
+        return live is not None and kube.has_succeeded(live) and self.result(ctx) is None
 
     def _result(self, pod: Object) -> Mapping[str, Any] | None:
         labels, notes = pod["metadata"].get("labels") or {}, pod["metadata"].get("annotations") or {}
         if (labels.get(kube.COMPONENT), notes.get(kube.CONFIG_DIGEST)) != (
             kube.fitting(self.component),
-            digest(self.parameters),
+            self._digest,
         ):
             return None
         for status in pod["status"].get("containerStatuses") or ():
@@ -111,6 +123,28 @@ class Run:
         return None
 
 
+def with_results(
+    ctx: Context[Any], stored: Mapping[str, Any], runs: Mapping[str, Run], field: str = "databases"
+) -> tuple[dict[str, Any], dict[str, Run]]:
+    """Return the record with the results of all runs that have ended, in its `field`, and the runs that have not. One
+    whose pod was gone before its result was read runs again.
+    """
+    earlier: Mapping[str, Any] = stored.get(field, {})
+    attempts: dict[str, Any] = dict(stored.get("attempts", {}))
+    results: dict[str, Any] = {}
+    unfinished: dict[str, Run] = {}
+    for name, run in runs.items():
+        tried = replace(run, attempt=attempts.get(run.component, 0))
+        if result := earlier.get(name) or tried.result(ctx):
+            results[name] = dict(result)
+        elif tried.is_lost(ctx):
+            attempts[run.component] = tried.attempt + 1
+            unfinished[name] = replace(run, attempt=tried.attempt + 1)
+        else:
+            unfinished[name] = tried
+    return {"began": stamp(ctx.now), **stored, "attempts": attempts, field: results}, unfinished
+
+
 def runs_secret(ctx: Context[Any]) -> str:
     """Return the name of the Secret with the parameters of all runs."""
     return ctx.name("runs")
@@ -118,7 +152,7 @@ def runs_secret(ctx: Context[Any]) -> str:
 
 def parameters(ctx: Context[Any], runs: Sequence[Run]) -> Step:
     """Return Secret `<owner>-runs`: the parameters of each run."""
-    data = {run.key: json.dumps(run.parameters, sort_keys=True) for run in runs}
+    data = {run.file: json.dumps(run.parameters, sort_keys=True) for run in runs}
     return Step(name="Parameters", objects=(kube.secret(ctx, runs_secret(ctx), data),))
 
 

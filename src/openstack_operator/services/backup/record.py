@@ -8,19 +8,39 @@ from datetime import datetime
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Step, Verdict
+from ...plan import Context, Object, Step, Verdict
+from ...plan.times import valid_time
 
 _FILE = "record.json"
 
 
+def of_plan(ctx: Context[Any], kind: str, name: str) -> Object | None:
+    """Return the object `<owner>-<name>`, None if there is none or if it has no owner: others may write one with our
+    labels.
+    """
+    live = ctx.live(kind, name)
+    owners = (live or {}).get("metadata", {}).get("ownerReferences") or ()
+    return live if any(owner.get("controller") for owner in owners) else None
+
+
 def stored(ctx: Context[Any]) -> dict[str, Any]:
-    """Return the record; empty at first."""
-    data: Mapping[str, str] = (ctx.live("ConfigMap", "record") or {}).get("data") or {}
+    """Return the record; empty at first, and if it is none that a plan wrote."""
+    data: Mapping[str, str] = (of_plan(ctx, "ConfigMap", "record") or {}).get("data") or {}
     try:
         record: Any = json.loads(data.get(_FILE, "{}"))
     except ValueError:
         return {}
-    return record if isinstance(record, dict) else {}
+    return record if isinstance(record, dict) and _is_valid(record) else {}
+
+
+def _is_valid(record: Mapping[str, Any]) -> bool:
+    maps: list[Any] = [record.get(name, {}) for name in ("databases", "attempts")]
+    times = [record[name] for name in ("began", "completed") if name in record]
+    if not all(isinstance(each, dict) for each in maps) or not all(isinstance(at, str) for at in times):
+        return False
+    values = [*maps[0].values()]
+    is_dated = "completed" not in record or "began" in record
+    return is_dated and all(map(valid_time, times)) and all(isinstance(each, dict) for each in values)
 
 
 def step(ctx: Context[Any], record: Mapping[str, Any], *, after: tuple[Step, ...] = (), name: str = "Record") -> Step:

@@ -5,30 +5,36 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from ... import kube, pki
+from ... import kube, parts, pki
 from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
+from ...plan.times import valid_time
 from . import contents, record
 from .databases import restore_run
 from .model import OpenStackRestoreSpec
-from .pods import Image, Run, parameters
+from .pods import Image, Run, parameters, with_results
 from .repository import repository
+from .service import LEFT_OUT
 
 _PORT = 8443
 _COMPONENT = "contents"
 _CONTENTS, _MANIFEST = "contents.json.gz", "manifest.json"
 _STAGES = ("Volumes", "Databases", "Secrets", "Resources")
 _LIFE = timedelta(days=7)
+_SECRETS = ("channel", "contents", "repository", "runs")
+"""Secrets of a restore itself, by the end of their names."""
+_TOKENS = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token")
+"""Types of Secrets by which Kubernetes gives rights."""
 _RETRY = timedelta(seconds=2)
 
 
 def served(ctx: Context[OpenStackRestoreSpec]) -> Served | None:
     """Return where the operator reads the backup; None once it has, and before there is a pod that serves it."""
     channel = ctx.secret("channel")
-    if not channel or ctx.live("Secret", "contents") is not None or not ctx.pods:
+    if not channel or record.of_plan(ctx, "Secret", "contents") or not ctx.pods:
         return None
     url = f"https://{ctx.host(ctx.name(_COMPONENT))}:{_PORT}/contents"
     return Served(url, channel["ca.crt"], channel["token"])
@@ -36,9 +42,9 @@ def served(ctx: Context[OpenStackRestoreSpec]) -> Served | None:
 
 def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     """Return everything that a restore consists of, and what it makes again; published: nothing."""
-    ended = ctx.live("ConfigMap", "end")
+    ended = record.of_plan(ctx, "ConfigMap", "end")
     stored = record.stored(ctx)
-    if ended:
+    if ended and valid_time(ended.get("data", {}).get("at")) and stored.get("began"):
         steps = [record.step(ctx, stored), _end(ctx, ended["data"]["at"])]
         before = record.stages(("Config", "Reader", "Contents", *_STAGES), READY)
         return Plan(*before, Group("Record", steps), details=_details(stored, ended))
@@ -61,7 +67,7 @@ class _Backup:
 def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
     """Return the backup; None until the operator has read it. Raises SpecError for one that it cannot restore."""
     name, values = ctx.name("contents"), dict(ctx.secret("contents"))
-    if values:
+    if values and record.of_plan(ctx, "Secret", "contents"):
         content = json.loads(gzip.decompress(contents.bytes_of(values[_CONTENTS])))
         manifest: Mapping[str, Any] = json.loads(values[_MANIFEST])
     elif ctx.facts.get("contents"):
@@ -71,35 +77,75 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
     else:
         return None
     try:
-        objects = contents.load(content)
-        _check(ctx, objects)
-        _check_manifest(manifest)
-    except (ValueError, LookupError, TypeError) as error:
+        objects = [_rebuilt(ctx, obj) for obj in contents.load(content)]
+        manifest = _rebuilt_manifest(manifest)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise SpecError("spec.backup", f"the operator cannot read the backup: {error!r}; use another one") from None
     secret = kube.secret(ctx, name, values)
     return _Backup(manifest=manifest, objects=objects, step=Step(name="Contents", objects=(secret,), guarded=True))
 
 
-def _check(ctx: Context[OpenStackRestoreSpec], objects: Sequence[Object]) -> None:
-    """Raise SpecError for objects that no backup of this operator holds."""
-    for obj in objects:
-        if (obj["apiVersion"], obj["kind"]) in ctx.kinds and (_is_ours(obj) or obj["kind"] == "Secret"):
-            continue
-        text = f"the backup holds {obj['kind']}/{obj['metadata']['name']} of {obj['apiVersion']}"
+def _rebuilt(ctx: Context[OpenStackRestoreSpec], obj: Object) -> Object:
+    """Return an object with the fields that a backup of ours has, and no others: those who know the password of the
+    repository may have written it. Raise SpecError for one that no backup of this operator holds, other errors for what
+    is no object.
+    """
+    api, kind, name = str(obj["apiVersion"]), str(obj["kind"]), str(obj["metadata"]["name"])
+    is_secret = (api, kind) == ("v1", "Secret")
+    if (api, kind) not in ctx.kinds or not (is_secret or _is_ours(obj)) or kind in LEFT_OUT:
+        text = f"the backup holds {kind}/{name} of {api}"
         raise SpecError("spec.backup", f"{text}, which this operator does not serve; use the operator that took it")
+    if is_secret and (obj.get("type") in _TOKENS or name in {ctx.name(each) for each in _SECRETS}):
+        raise SpecError("spec.backup", f"the backup holds Secret/{name}, which no restore creates; use another backup")
+    fields = ("type", "data", "immutable") if is_secret else ("spec",)
+    return {"apiVersion": api, "kind": kind, **_metadata(obj), **{each: obj[each] for each in fields if each in obj}}
 
 
-def _check_manifest(manifest: Mapping[str, Any]) -> None:
-    """Raise LookupError, TypeError or ValueError for a manifest that lacks something: others may have written it."""
-    for name in ("backup", "taken"):
-        if not isinstance(manifest[name], str):
-            raise TypeError(name)
-    for entry in manifest["databases"]:
-        if entry["claim"]["kind"] != "PersistentVolumeClaim" or entry["claim"]["apiVersion"] != "v1":
-            raise ValueError(f"claim of {entry['name']}")
-        texts = [entry[name] for name in ("name", "snapshot", "server", "gtid")]
-        if not all(isinstance(text, str) for text in [*texts, entry["claim"]["metadata"]["name"]]):
-            raise TypeError(f"database {entry['name']}")
+def _metadata(obj: Object) -> Object:
+    """Return the metadata of an object that belong to its content. Raise an error for what is none."""
+    metadata: Object = {"name": str(obj["metadata"]["name"])}
+    for field in ("labels", "annotations"):
+        texts = obj["metadata"].get(field) or {}
+        metadata[field] = {str(key): str(value) for key, value in texts.items()}
+    return {"metadata": metadata}
+
+
+def _rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a manifest with the fields that are used. Raise LookupError, TypeError or ValueError if it lacks some."""
+    return {
+        "backup": _text(manifest["backup"]),
+        "taken": _time(manifest["taken"]),
+        "databases": [_rebuilt_entry(entry) for entry in manifest["databases"]],
+    }
+
+
+def _rebuilt_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    claim, image = entry["claim"], entry["image"]
+    if (claim["apiVersion"], claim["kind"]) != ("v1", "PersistentVolumeClaim"):
+        raise ValueError(f"claim of {entry['name']}")
+    size = {"requests": {"storage": _text(claim["spec"]["resources"]["requests"]["storage"])}}
+    spec: Object = {"accessModes": [_text(mode) for mode in claim["spec"]["accessModes"]], "resources": size}
+    if "storageClassName" in claim["spec"]:
+        spec["storageClassName"] = _text(claim["spec"]["storageClassName"])
+    selector = {str(key): _text(value) for key, value in image.get("nodeSelector", {}).items()}
+    return {
+        **{name: _text(entry[name]) for name in ("name", "snapshot", "server", "gtid")},
+        "claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **_metadata(claim), "spec": spec},
+        "nodeSelector": selector,
+        "tolerations": [{str(key): value for key, value in each.items()} for each in image.get("tolerations", ())],
+    }
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _time(value: object) -> str:
+    if valid_time(value) is None:
+        raise ValueError(f"{value!r} is no time")
+    return _text(value)
 
 
 def _is_ours(obj: Object) -> bool:
@@ -112,10 +158,11 @@ def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step) -> Plan:
     channel = _channel(ctx)
     run = _reader(ctx)
     inputs = parameters(ctx, [run])
+    policies = parts.policies(ctx)
     service = kube.service(ctx, ctx.name(_COMPONENT), {"https": _PORT}, kube.selector(ctx, _COMPONENT), headless=True)
-    job = Step(name="Reader", objects=(service, run.job(ctx)), after=(channel, storage, inputs))
+    job = Step(name="Reader", objects=(service, run.job(ctx)), after=(channel, storage, inputs, *policies))
     rest = record.stages(("Contents", *_STAGES, "Record"), waiting("waits for the reader"))
-    return Plan(Group("Config", [channel, storage, inputs]), job, *rest, wake=ctx.now + _RETRY)
+    return Plan(Group("Config", [channel, storage, inputs, *policies]), job, *rest, wake=ctx.now + _RETRY)
 
 
 def _reader(ctx: Context[OpenStackRestoreSpec]) -> Run:
@@ -134,7 +181,11 @@ def _reader(ctx: Context[OpenStackRestoreSpec]) -> Run:
 def _channel(ctx: Context[OpenStackRestoreSpec]) -> Step:
     """Return Secret `<owner>-channel`: by what the operator and the reader know each other."""
     values = ctx.secret("channel")
-    if not values:
+    if (
+        not values
+        or pki.read_error(pki.Pair(values.get("tls.key", ""), values.get("tls.crt", "")))
+        or (pki.ends(values["tls.crt"]) < ctx.now + _LIFE / 7)
+    ):
         authority = pki.authority(ctx.draw(), f"{ctx.owner} of {ctx.namespace}", ctx.now, life=_LIFE)
         host = ctx.host(ctx.name(_COMPONENT))
         request = pki.Request(common=ctx.owner, names=frozenset({host}), life=_LIFE)
@@ -148,28 +199,34 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
     """Return the steps that fill volumes, and then write Secrets and resources."""
     manifest = backup.manifest
     stored = {
-        "began": record.stamp(ctx.now),
         **stored,
         "backup": manifest["backup"],
         "backupCompleted": manifest["taken"],
     }
-    runs = [_run(ctx, entry) for entry in manifest["databases"]]
-    inputs = parameters(ctx, runs)
-    before = (storage, inputs, backup.step)
+    all_runs = {entry["name"]: _run(ctx, entry) for entry in manifest["databases"]}
+    stored, runs = with_results(ctx, stored, all_runs)
+    inputs, policies = parameters(ctx, [*runs.values()]), parts.policies(ctx)
+    before = (storage, inputs, *policies, backup.step)
     claims = Step(
         name="Volumes",
         objects=tuple(kube.handed_over(entry["claim"]) for entry in manifest["databases"]),
         after=before,
     )
     jobs = [
-        Step(name=f"Database {run.component}", objects=(kube.reporting(run.job(ctx)),), after=(*before, claims))
-        for run in runs
+        Step(
+            name=f"Database {name}",
+            # One that is filled is never filled again: its server writes to it by then.
+            objects=(kube.reporting(runs[name].job(ctx)),) if name in runs else (),
+            after=(*before, claims),
+            verdict=None if name in runs else READY,
+        )
+        for name in all_runs
     ]
     secrets = Step(name="Secrets", objects=_of(backup.objects, secrets=True), after=tuple(jobs))
     resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
     end = _end(ctx, record.stamp(ctx.now), after=(resources,))
     return Plan(
-        Group("Config", [storage, inputs]),
+        Group("Config", [storage, inputs, *policies]),
         *record.stages(("Reader",), READY),
         backup.step,
         claims,
@@ -191,7 +248,8 @@ def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Run:
     except SpecError:
         text = f"release {ctx.release.name} has no server for MariaDB/{entry['name']}, a backup of {entry['server']}"
         raise SpecError("spec.release", f"{text}; choose a release that has MariaDB {version}") from None
-    return restore_run(entry, image, kube.settings(ctx.spec))
+    scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
+    return restore_run(entry, replace(image, scheduling=scheduling), kube.settings(ctx.spec))
 
 
 def _of(objects: Sequence[Object], *, secrets: bool) -> tuple[Object, ...]:

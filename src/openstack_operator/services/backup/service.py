@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
-from ... import kube
+from ... import kube, parts
 from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
+from ...plan.times import valid_time
 from . import contents, databases, record
 from .databases import Database
 from .model import OpenStackBackupSpec
-from .pods import Run, parameters
+from .pods import Run, parameters, with_results
 from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
 _CONTENTS, _DATABASES, _MISSING = "contents.json.gz", "databases.json", "missing"
+_MANIFEST = "manifest"
+_LONGEST = timedelta(days=1)
 _STAGES = ("Contents", "Config", "Databases", "Manifest")
-_NOT_INCLUDED = "images, volumes and disks of servers"
+_NOT_INCLUDED = ("images, volumes and disks of servers", "databases of OVN, Ceph and etcd")
 
 
 def needs_contents(ctx: Context[OpenStackBackupSpec]) -> bool:
     """Return True until the operator has read what the backup is to hold."""
-    return not record.stored(ctx).get("completed") and ctx.live("Secret", "contents") is None
+    return not record.stored(ctx).get("completed") and record.of_plan(ctx, "Secret", "contents") is None
 
 
 def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
@@ -36,17 +40,26 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         contents_step = Step(name=_STAGES[0], verdict=collected)
         rest = record.stages((*_STAGES[1:], "Record"), waiting("waits for the contents"))
         return Plan(contents_step, *rest)
-    runs = {database.name: database.run(ctx) for database in collected.databases}
-    stored = _with_results(ctx, stored, runs)
-    results: Mapping[str, Any] = stored["databases"]
-    manifest = _manifest(ctx, stored, collected) if results.keys() == runs.keys() else None
-    if manifest and (end := manifest.result(ctx)):
-        stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
+    all_runs = {database.name: database.run(ctx) for database in collected.databases}
+    stored, runs = with_results(ctx, stored, all_runs)
+    manifest = None
+    if not runs:
+        stored, unfinished = with_results(ctx, stored, {_MANIFEST: _manifest(ctx, stored, collected)}, _MANIFEST)
+        manifest = unfinished.get(_MANIFEST)
+        if end := stored.get(_MANIFEST, {}).get(_MANIFEST):
+            stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
     storage = repository(ctx)
     inputs = parameters(ctx, [*runs.values(), *([manifest] if manifest else [])])
+    policies = (*parts.policies(ctx), *_doors(ctx, collected.databases))
+    before = (collected.step, storage, inputs, *policies)
     jobs = [
-        Step(name=f"Database {name}", objects=(kube.reporting(run.job(ctx)),), after=(collected.step, storage, inputs))
-        for name, run in runs.items()
+        Step(
+            name=f"Database {name}",
+            objects=(kube.reporting(runs[name].job(ctx)),) if name in runs else (),
+            after=before,
+            verdict=_too_late(ctx, stored) if name in runs else READY,
+        )
+        for name in all_runs
     ]
     end_step = Step(
         name="Manifest",
@@ -56,7 +69,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     )
     return Plan(
         collected.step,
-        Group("Config", [storage, inputs]),
+        Group("Config", [storage, inputs, *policies]),
         Group("Databases", jobs),
         end_step,
         record.step(ctx, stored),
@@ -79,7 +92,8 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     too large.
     """
     name = ctx.name("contents")
-    if stored := ctx.secret("contents"):
+    if record.of_plan(ctx, "Secret", "contents"):
+        stored = ctx.secret("contents")
         secret = kube.secret(ctx, name, stored)
         return _Collected(
             step=Step(name="Contents", objects=(secret,), guarded=True),
@@ -98,7 +112,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         data = contents.dump(ctx.facts["objects"])
     except ValueError as error:
         raise SpecError("metadata.namespace", str(error)) from None
-    missing = [*foreign, _NOT_INCLUDED]
+    missing = [*foreign, *_NOT_INCLUDED]
     values = {
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
@@ -108,14 +122,24 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     return _Collected(step=step, databases=sources, data=data, missing=missing)
 
 
-def _with_results(
-    ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any], runs: Mapping[str, Run]
-) -> dict[str, Any]:
-    """Return the record with the results of all runs that have ended."""
-    earlier: Mapping[str, Any] = stored.get("databases", {})
-    results = {name: earlier.get(name) or run.result(ctx) for name, run in runs.items()}
-    finished = {name: result for name, result in results.items() if result}
-    return {"began": record.stamp(ctx.now), **stored, "databases": finished}
+def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Verdict | None:
+    """Return a verdict on a backup whose Secrets would be much older than its data; None in time."""
+    began = valid_time(stored.get("began"))
+    if began is None or ctx.now < began + _LONGEST:
+        return None
+    text = "the databases were not stored within a day, so the Secrets read before may not fit them"
+    return failed(f"{text}; create another OpenStackBackup", "TooLate")
+
+
+def _doors(ctx: Context[OpenStackBackupSpec], sources: Sequence[Database]) -> tuple[Step, ...]:
+    """Return the step of the NetworkPolicies: databases that are closed accept the pods of this backup."""
+    pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
+    rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
+    policies = [
+        kube.network_policy(ctx, ctx.name("uses", each.name), kube.pods_of("MariaDB", each.name), [rule])
+        for each in sources
+    ]
+    return (Step(name="Doors", objects=tuple(policies)),)
 
 
 def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collected: _Collected) -> Run:
@@ -123,7 +147,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     results: Mapping[str, Any] = stored["databases"]
     stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
     entries = [
-        {"name": each.name, "claim": each.claim, "image": each.image.dump(), **results[each.name]}
+        {**results[each.name], "name": each.name, "claim": each.claim, "image": each.image.dump()}
         for each in collected.databases
     ]
     manifest = {
