@@ -79,6 +79,8 @@ class CloudContents:
     """Kinds that are no part of a cloud."""
     databases: Sequence[str]
     """Kinds of databases."""
+    orders: Sequence[str]
+    """Annotations by which a user orders something once; they are left out."""
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,10 @@ _FORGOTTEN = frozenset(
     {
         "kubectl.kubernetes.io/last-applied-configuration",
         "openstack.k8s.io/applied",
-        "openstack.k8s.io/force-bootstrap",
-        "tempest.openstack.c5c3.io/run-now",
         HANDED_OVER,
     }
 )
-"""Annotations that say how an object was written, and orders that were for once."""
+"""Annotations that say how an object was written."""
 
 
 async def contents(
@@ -41,9 +39,9 @@ async def contents(
         for item in items:
             names |= _secret_names(definition, item)
             if item.meta.controller is None and item.meta.deletion_timestamp is None:
-                resources.append(_stripped(item.decode()))
+                resources.append(_stripped(item.decode(), order))
     secrets = [
-        _stripped(item.decode())
+        _stripped(item.decode(), order)
         for item in world.stores[SECRET].of_namespace(namespace)
         if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
         and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
@@ -51,7 +49,7 @@ async def contents(
     # Other Secrets of the operator's it makes again.
     for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
         if secret := await world.secret(namespace, name):
-            secrets.append(_stripped(secret.decode()))
+            secrets.append(_stripped(secret.decode(), order))
     kinds = [Kind.of(each) for each in definitions if each.role in order.databases]
     databases = [_database(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
     return {"objects": [*secrets, *resources], "databases": databases}
@@ -66,10 +64,10 @@ def _secret_names(definition: Resource[Any], item: Cached) -> set[str]:
     return {ref.name for _, ref in (*secret_references(spec), *whole_secrets(spec))}
 
 
-def _stripped(live: Object) -> Object:
+def _stripped(live: Object, order: CloudContents) -> Object:
     """Return an object as another cluster can take it: without its identity, its owners and its status."""
-    metadata = live["metadata"]
-    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _FORGOTTEN}
+    metadata, forgotten = live["metadata"], {*_FORGOTTEN, *order.orders}
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in forgotten}
     identity = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
     fields = {name: live[name] for name in ("apiVersion", "kind", "type", "spec", "data", "immutable") if name in live}
     return {**fields, "metadata": {name: value for name, value in identity.items() if value}}

@@ -7,10 +7,11 @@ from . import restore
 from .model import BACKUP, RESTORE
 from .service import LEFT_OUT, needs_contents, plan
 
+_ORDERS = ("openstack.k8s.io/force-bootstrap", "tempest.openstack.c5c3.io/run-now")
 SERVICE = Service(
     resource=BACKUP,
     plan=plan,
-    observes=CloudContents(needs_contents, left_out=LEFT_OUT, databases=("MariaDB",)),
+    observes=CloudContents(needs_contents, left_out=LEFT_OUT, databases=("MariaDB",), orders=_ORDERS),
     has_release_images=False,
 )
 RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))
