@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import socket
 import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -18,6 +20,9 @@ from .run import RunError
 _PUT_TIMEOUT = 60
 _CONFLICTS = (409, 412)
 """Statuses for a file that exists, or that another client is writing."""
+_ERROR_CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
+_MAX_ANSWER = 4096
+"""Bytes of an error in which its code is looked for."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +49,28 @@ class Bucket:
             with urllib.request.urlopen(request, timeout=_PUT_TIMEOUT, context=self._trust()):  # noqa: S310
                 return True
         except urllib.error.HTTPError as error:
-            if error.code in _CONFLICTS:
-                return False
-            text = " ".join(error.read(400).decode(errors="replace").split())
-            raise RunError(f"the bucket refused a new repository at {self.url}: {error.code} {text}") from None
-        except (OSError, ValueError) as error:
+            with error:
+                if error.code in _CONFLICTS:
+                    return False
+                status = f"{error.code} {self._error_code(error)}".strip()
+            raise RunError(f"the bucket refused a new repository at {self.url}: {status}") from None
+        except OSError as error:
             raise RunError(f"the bucket at {self.url} does not answer: {error}") from None
+        except (ValueError, HTTPException) as error:
+            # Their texts have what was sent, such as the account, or what the server answered.
+            advice = "check its address, accessKey and secretKey"
+            raise RunError(f"the bucket at {self.url} cannot be asked: {type(error).__name__}; {advice}") from None
+
+    def _error_code(self, error: urllib.error.HTTPError) -> str:
+        """Return the code of S3 in an answer, nothing else of it: any server inside the cloud may have this address.
+        Empty if there is none.
+        """
+        try:
+            match = _ERROR_CODE.search(error.read(_MAX_ANSWER))
+        except (OSError, HTTPException):
+            return ""
+        code = match[1].decode() if match else ""
+        return "" if self.access_key in code else code
 
     def check_certificate(self) -> None:
         """Raise RunError if the server has a certificate that is not trusted: restic would try again for 15 minutes.
