@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import socket
 import ssl
 import threading
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +22,12 @@ from openstack_operator import pki
 from openstack_operator.agents.backup.contents import Backup, ContentsServer, load, select
 from openstack_operator.agents.backup.run import RunError
 from tests.unit.agents.backup_programs import Programs
+from tests.unit.polling import TIMEOUT
 
 NOW = datetime.now(UTC)
 AUTHORITY, OTHER = pki.authority("ours", "pki", NOW), pki.authority("theirs", "pki", NOW)
 TOKEN = "token of this restore"
+LIMIT = 16 * 1024 * 1024
 ANSWER = {"manifest": {"databases": []}, "contents": {"resources": [{"kind": "Nova"}]}}
 
 
@@ -98,18 +102,29 @@ def test_contents_that_are_not_those_of_the_manifest_are_refused(programs: Progr
 
 @pytest.mark.security
 def test_contents_that_would_fill_the_memory_are_refused(programs: Programs) -> None:
-    store(programs, gzip.compress(b" " * (64 * 1024 * 1024 + 1), compresslevel=1))
-    with pytest.raises(RunError, match="have more than 64 MiB"):
+    store(programs, gzip.compress(b" " * (LIMIT + 1), compresslevel=1))
+    with pytest.raises(RunError, match="more than 16 MiB unpacked, and the operator reads at most 16 MiB"):
         load(programs.config)
 
 
-@contextmanager
-def serving(tmp_path: Path) -> Generator[str]:
+def test_contents_and_manifest_together_fit_into_the_operator_s_limit(programs: Programs) -> None:
+    # Each of them alone would fit.
+    store(programs, gzip.compress(json.dumps("x" * (LIMIT - 2)).encode(), compresslevel=1))
+    with pytest.raises(RunError, match="more than 16 MiB unpacked, and the operator reads at most 16 MiB"):
+        load(programs.config)
+
+
+def contents_server(tmp_path: Path) -> ContentsServer:
     pair = pki.issue(AUTHORITY, pki.Request(common="contents", names=frozenset({"localhost"})), "drawn", NOW)
     for name, text in {"tls.crt": pair.cert, "tls.key": pair.key, "token": f"{TOKEN}\n"}.items():
         (tmp_path / name).write_text(text)
     body = gzip.compress(json.dumps(ANSWER).encode())
-    with ContentsServer(Backup("id", "first", "a", body), tmp_path, port=0) as server:
+    return ContentsServer(Backup("id", "first", "a", body), tmp_path, port=0)
+
+
+@contextmanager
+def serving(tmp_path: Path) -> Generator[str]:
+    with contents_server(tmp_path) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -144,6 +159,34 @@ def test_the_contents_are_not_sent_without_a_trusted_certificate(tmp_path: Path)
             session.get(f"{url.replace('https', 'http')}/contents")
         with client() as session:
             assert session.get(f"{url}/contents", headers={"Authorization": f"Bearer {TOKEN}"}).json() == ANSWER
+
+
+def test_a_backup_that_nobody_read_is_an_error(tmp_path: Path) -> None:
+    with contents_server(tmp_path) as server, pytest.raises(RunError) as error:
+        server.serve_reader(seconds=0.001, grace=TIMEOUT)
+    assert str(error.value) == (
+        "the operator did not read the backup within ten minutes; see that it reaches port 8443 of this pod"
+    )
+
+
+def test_a_server_ends_once_its_backup_was_read(tmp_path: Path) -> None:
+    with contents_server(tmp_path) as server, ThreadPoolExecutor(1) as pool, client() as session:
+        end = pool.submit(server.serve_reader, seconds=TIMEOUT, grace=0.001)
+        url = f"https://localhost:{server.server_address[1]}/contents"
+        assert session.get(url).status_code == 401
+        assert not server.was_read.is_set()
+        assert session.get(url, headers={"Authorization": f"Bearer {TOKEN}"}).json() == ANSWER
+        end.result(TIMEOUT)
+
+
+def test_an_answer_that_breaks_off_does_not_count_as_read(tmp_path: Path) -> None:
+    reader, connection = socket.socketpair()
+    with contents_server(tmp_path) as server, connection:
+        reader.sendall(f"GET /contents HTTP/1.0\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+        reader.close()
+        with pytest.raises(BrokenPipeError):
+            server.RequestHandlerClass(connection, ("reader", 0), server)
+        assert not server.was_read.is_set()
 
 
 def test_a_token_must_not_be_empty(tmp_path: Path) -> None:

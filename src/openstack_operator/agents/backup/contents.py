@@ -1,4 +1,4 @@
-"""Serve manifest and contents of a backup to the operator, by HTTPS with a token, for ten minutes."""
+"""Serve manifest and contents of a backup to the operator, by HTTPS with a token, until it has read them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import json
 import socket
 import ssl
 import threading
+import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,8 +25,12 @@ from .run import RunError, main, say, settings
 PORT = 8443
 PATH = "/contents"
 _SERVE_SECONDS = 600.0
-_MAX_CONTENTS = 64 * MIB
-"""Bytes of the contents, also once they are unpacked: a cloud has some MiB of resources."""
+_GRACE_SECONDS = 30.0
+"""Seconds in which the operator may read the backup again: it may have failed with what it read."""
+_LONGEST_WAIT = 0.5
+"""Seconds between looks at whether the backup was read."""
+_MAX_CONTENTS = 16 * MIB
+"""Bytes of JSON that the operator reads; a cloud has some MiB of resources."""
 _CLIENT_TIMEOUT = 30.0
 """Seconds in which a client sends or takes something."""
 _MAX_NAMES = 20
@@ -91,23 +96,33 @@ def read_backup(repository: Repository, snapshot: Mapping[str, Any]) -> Backup:
         raise RunError(f"backup {name!r} cannot be read: {error!r}; use another backup") from None
     manifest = {**manifest, "taken": rfc3339(str(snapshot["time"]))}
     body = json.dumps({"manifest": manifest, "contents": contents}).encode()
+    refuse_large(len(body))
     return Backup(identifier, name, str(snapshot["hostname"]), gzip.compress(body))
 
 
 def unpack(packed: bytes) -> bytes:
-    """Return what gzip packed. Raise RunError if it is too much for this program's memory."""
+    """Return what gzip packed. Raise RunError if the operator does not read so much."""
     with gzip.open(io.BytesIO(packed)) as file:
         body = file.read(_MAX_CONTENTS + 1)
-    if len(body) > _MAX_CONTENTS:
-        raise RunError(f"the contents of the backup have more than {_MAX_CONTENTS // MIB} MiB")
+    refuse_large(len(body))
     return body
+
+
+def refuse_large(size: int) -> None:
+    """Raise RunError if this is more bytes of a backup than the operator reads."""
+    if size > _MAX_CONTENTS:
+        limit = f"{_MAX_CONTENTS // MIB} MiB"
+        raise RunError(
+            f"the contents of the backup have more than {limit} unpacked, and the operator reads at most {limit};"
+            " use another backup"
+        )
 
 
 class _ContentsHandler(BaseHTTPRequestHandler):
     timeout = _CLIENT_TIMEOUT
 
-    def __init__(self, body: bytes, token: bytes, *words: Any) -> None:
-        self._body, self._expected = body, b"Bearer " + token
+    def __init__(self, body: bytes, token: bytes, note_read: Callable[[], None], *words: Any) -> None:
+        self._body, self._expected, self._note_read = body, b"Bearer " + token, note_read
         super().__init__(*words)
 
     def do_GET(self) -> None:
@@ -123,6 +138,7 @@ class _ContentsHandler(BaseHTTPRequestHandler):
                 self.send_header(f"Content-{header}", str(value))
             self.end_headers()
             self.wfile.write(self._body)
+            self._note_read()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (its name in the class below)
         """Write who asked, without the token."""
@@ -143,7 +159,9 @@ class ContentsServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         self._trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._trust.load_cert_chain(channel / "tls.crt", channel / "tls.key")
-        super().__init__(("", port), partial(_ContentsHandler, backup.body, token))
+        self.was_read = threading.Event()
+        """Set once the backup was sent as a whole."""
+        super().__init__(("", port), partial(_ContentsHandler, backup.body, token, self.was_read.set))
 
     def server_bind(self) -> None:
         """Bind to all addresses."""
@@ -160,16 +178,28 @@ class ContentsServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Write nothing: an error of a connection is the client's, which went away or knows no TLS."""
 
+    def serve_reader(self, seconds: float, grace: float) -> None:
+        """Serve until the backup was read, and `grace` seconds more. Raise RunError if it is not read in `seconds`."""
+        end, is_ending = time.monotonic() + seconds, False
+        while (remaining := end - time.monotonic()) > 0:
+            self.timeout = min(remaining, _LONGEST_WAIT)
+            self.handle_request()
+            if self.was_read.is_set() and not is_ending:
+                end, is_ending = time.monotonic() + grace, True
+        if not self.was_read.is_set():
+            raise RunError(
+                f"the operator did not read the backup within ten minutes; see that it reaches port {PORT} of this pod"
+            )
+
 
 def serve(config: Path) -> dict[str, Any]:
-    """Serve a backup for ten minutes; return its `backup`, `cloud` and `snapshot`. Raise RunError."""
+    """Serve a backup until the operator has read it; return its `backup`, `cloud` and `snapshot`. Raise RunError, also
+    if the operator does not read it within ten minutes.
+    """
     backup = load(config)
     with ContentsServer(backup, config / "channel") as server:
         say(f"serving backup {backup.name!r} of cloud {backup.cloud!r}")
-        timer = threading.Timer(_SERVE_SECONDS, server.shutdown)
-        timer.daemon = True
-        timer.start()
-        server.serve_forever()
+        server.serve_reader(_SERVE_SECONDS, _GRACE_SECONDS)
     return {"backup": backup.name, "cloud": backup.cloud, "snapshot": backup.snapshot}
 
 
