@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -80,6 +81,25 @@ def test_a_program_leaves_its_error_as_one_line(program: str, tmp_path: Path) ->
     assert line.startswith("/etc/backup/run/run.json cannot be read")
 
 
+@pytest.mark.parametrize(
+    ("work", "reason"),
+    [
+        ("int('no number')", "cannot be used: invalid literal for int() with base 10: 'no number'"),
+        ("'text'['key']", "cannot be used: string indices must be integers, not 'str'"),
+        ("subprocess.run(['sleep', '3600'], timeout=0.001)", "sleep did not end in time; try again"),
+    ],
+)
+def test_an_unforeseen_value_is_a_plain_reason(work: str, reason: str, tmp_path: Path) -> None:
+    _, option, program = agents.python("backup/run.py")
+    command = [sys.executable, option, f"{program}\nmain(lambda config: {work})"]
+    env = {**os.environ, "TERMINATION_LOG": str(tmp_path / "message")}
+    result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    [line] = (tmp_path / "message").read_text().splitlines()
+    assert line.endswith(reason)
+
+
 def test_a_result_with_many_schemas_fits_into_a_message() -> None:
     line = message({"schemas": ["x" * 100] * 50, "gtid": "0-1-3"})
     assert len(line) < MAX_MESSAGE
@@ -149,6 +169,12 @@ def test_stale_locks_are_removed_before_a_backup(programs: Programs) -> None:
     database.back_up(programs.config)
     verbs = [next(word for word in call.split() if not word.startswith("-")) for call in programs.calls()]
     assert verbs == ["cat", "unlock", "backup"]
+
+
+def test_an_account_that_cannot_delete_makes_backups(programs: Programs, capsys: pytest.CaptureFixture[str]) -> None:
+    programs.fail("unlock", 1, "Fatal: unable to remove the lock: Access Denied")
+    assert database.back_up(programs.config)["snapshot"] == "s1"
+    assert "stale locks stay: the bucket of" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -256,6 +282,30 @@ def test_files_that_an_earlier_try_left_are_removed(data: Path) -> None:
     (data / "mysql/global_priv.frm").touch()
     restore.clear(data)
     assert sorted(path.name for path in data.iterdir()) == [".restoring", "lost+found"]
+
+
+_LOCK = """import fcntl, sys
+with open(sys.argv[1], "r+b") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("name", ["ibdata1", "aria_log_control"])
+def test_files_that_a_server_uses_are_not_removed(data: Path, name: str) -> None:
+    (data / ".restoring").touch()
+    (data / name).touch()
+    command = [sys.executable, "-c", _LOCK, str(data / name)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout
+        server.stdout.readline()
+        with pytest.raises(RunError, match=r"a server uses this volume .*; delete the cloud's MariaDB first"):
+            restore.clear(data)
+        assert (data / name).exists()
+        server.communicate()
+    restore.clear(data)
+    assert not (data / name).exists()
 
 
 @pytest.mark.parametrize(

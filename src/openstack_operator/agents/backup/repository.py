@@ -155,8 +155,13 @@ class Repository:
         raise RunError(f"{self.failure(_WRONG_PASSWORD, '')}. If it has no keys, delete it: it was not completed")
 
     def unlock(self) -> None:
-        """Remove locks of programs that no longer run: restic takes a lock that is half an hour old for one."""
-        self.ask("unlock", "--quiet")
+        """Remove locks of programs that no longer run: restic takes a lock that is half an hour old for one. A failure
+        is left to the log: an account that may not delete can make backups.
+        """
+        with self.restic("unlock", "--quiet") as child:
+            child.output()
+            if status := child.wait():
+                say(f"stale locks stay: {self.failure(status, child.reason())}")
 
     def snapshots(self, *tags: str, host: str = "") -> list[dict[str, Any]]:
         """Return the snapshots that have all of these tags, and this host if it is named, the oldest first: `id`,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ _LOST_AND_FOUND = "lost+found"
 _BINLOG_INFO = ("mariadb_backup_binlog_info", "xtrabackup_binlog_info")
 _GALERA = ("grastate.dat", "gvwstate.dat", "galera.cache", "mariadb_backup_galera_info", "xtrabackup_galera_info")
 """Files about a cluster of the past: with them, a server would look for its members."""
+_SERVER_LOCKS = ("ibdata1", "aria_log_control")
+"""Files that a server locks while it runs: those of InnoDB and of Aria."""
 _OWN_SCHEMAS = ("information_schema", "performance_schema")
 _MAX_SCHEMAS = 50
 _START_SECONDS = 600.0
@@ -71,18 +74,33 @@ def refuse_older_server(backup: str, program: str) -> None:
 
 def clear(data: Path) -> None:
     """Mark an empty data directory, and remove what an earlier try left in it. Raise RunError if there is anything
-    else.
+    else, or if a server uses it.
     """
     entries = [path for path in data.iterdir() if path.name not in (_LOST_AND_FOUND, MARK)]
     mark = data / MARK
     if entries and not mark.exists():
         names = ", ".join(sorted(path.name for path in entries)[:5])
         raise RunError(f"the data directory {data} is not empty ({names}); restore into a new volume")
+    refuse_server(data)
     # While the mark is there, all that is beside it counts as left.
     mark.touch()
     os.sync()
     for path in entries:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def refuse_server(data: Path) -> None:
+    """Raise RunError if a server uses the files of a data directory."""
+    for path in (data / name for name in _SERVER_LOCKS):
+        if path.exists():
+            # An exclusive lock is granted only for a file that is open for writing; it ends with the file.
+            with path.open("r+b") as file:
+                try:
+                    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except (BlockingIOError, PermissionError):
+                    raise RunError(
+                        f"a server uses this volume ({path} is locked); delete the cloud's MariaDB first"
+                    ) from None
 
 
 def unpack_stream(repository: Repository, run: Mapping[str, Any], data: Path) -> int:

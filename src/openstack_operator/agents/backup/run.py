@@ -45,7 +45,7 @@ def settings(config: Path) -> dict[str, Any]:
 
 def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
     """Leave what `work` returns as one line of JSON in $TERMINATION_LOG, and exit: with status 1, and its reason as
-    plain text, if it raises RunError, an error of a file, or that of a missing value.
+    plain text, if it raises RunError, an error of a file, of a value or its type, or of a program that does not end.
     """
     # The first process of a container has no default action for it.
     signal.signal(signal.SIGTERM, _end)
@@ -54,15 +54,29 @@ def main(work: Callable[[Path], Mapping[str, Any]]) -> None:
     reason = ""
     try:
         line = message(work(CONFIG))
-    except RunError as error:
-        line = reason = str(error)[:_MAX_ERROR]
-    except OSError as error:
-        line = reason = f"a file or connection failed: {error}"[:_MAX_ERROR]
-    except LookupError as error:
-        line = reason = f"the settings of the run, or what a program says, have no {error}"[:_MAX_ERROR]
+    except (RunError, OSError, LookupError, ValueError, TypeError, subprocess.TimeoutExpired) as error:
+        line = reason = reason_of(error)
     say(line)
     Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log")).write_text(f"{line}\n", encoding="utf-8")
     sys.exit(bool(reason))
+
+
+def reason_of(error: Exception) -> str:
+    """Return one line that says why a run failed."""
+    match error:
+        case OSError():
+            text = f"a file or connection failed: {error}"
+        case LookupError():
+            text = f"the settings of the run, or what a program says, have no {error}"
+        case ValueError() | TypeError():
+            text = f"the settings of the run, or what a program says, cannot be used: {error}"
+        case subprocess.TimeoutExpired():
+            # Its own text has the whole command.
+            name = error.cmd if isinstance(error.cmd, str) else error.cmd[0]
+            text = f"{name} did not end in time; try again"
+        case _:
+            text = str(error)
+    return " ".join(text.split())[:_MAX_ERROR]
 
 
 def message(result: Mapping[str, Any]) -> str:
