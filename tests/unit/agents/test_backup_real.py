@@ -260,6 +260,12 @@ def test_a_restore_that_is_killed_begins_again(pod: Pod) -> None:
     assert not (data / ".restoring").exists()
     assert not (data / "left").exists()
     assert "is not empty" in pod.run("restore", restoration(result, "/twice"))["error"]
+    with Pod(pod.root).server("/twice"):
+        # As if the mark of an earlier try came back.
+        (data / ".restoring").touch()
+        error = pod.run("restore", restoration(result, "/twice"))["error"]
+    assert "a server uses this volume" in error
+    assert (data / "ibdata1").exists()
 
 
 def test_data_that_were_changed_in_the_repository_are_refused(pod: Pod) -> None:
