@@ -99,6 +99,24 @@ def test_an_entry_stands_for_no_more_than_it_says(host: str, entries: str, is_on
 
 LOGIN = {"secretRef": {"name": "s"}}
 SENT: list[tuple[str, dict[str, Any], list[Destination]]] = [
+    (
+        "OpenStackBackup",
+        {
+            "repository": {
+                "s3": {
+                    "endpoint": "https://s3.org",
+                    "bucket": "own",
+                    "accessKeyRef": {"name": "a"},
+                    "secretKeyRef": {"name": "s"},
+                },
+                "passwordRef": {"name": "p"},
+            }
+        },
+        [
+            Destination("spec.repository.s3.accessKeyRef", "a", ("https://s3.org",)),
+            Destination("spec.repository.s3.secretKeyRef", "s", ("https://s3.org",)),
+        ],
+    ),
     *(
         (
             kind,
@@ -284,6 +302,7 @@ STAY = {
     "OtherKeystone": "authorities are no secret",
     "PKISpec": "authorities are no secret",
     "RabbitMQVhostSpec": "permits.account_refusals",
+    "Repository": "it encrypts, and is sent to nobody",
     "SAML2": "metadata and certificates are no secrets",
     "ServiceProvider": "private keys are sent to nobody",
     "Source": "to another Secret, without its annotations",

@@ -234,6 +234,24 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
         {"external": {"servers": [{"address": "192.0.2.1", "pdns4": {**PDNS, "tokenRef": STOLEN}}]}},
         "spec.external.servers[0].pdns4.tokenRef.name",
     ),
+    *(
+        (
+            kind,
+            {
+                "repository": {
+                    "s3": {"endpoint": "https://a", "bucket": "own", **LOGIN_OF_BUCKET},
+                    "passwordRef": {"name": "mine"},
+                }
+            },
+            "spec.repository.s3.secretKeyRef.name",
+        )
+        for kind in ("OpenStackBackup", "OpenStackRestore")
+    ),
+    (
+        "OpenStackBackup",
+        {"repository": {"volume": {"claimName": "a"}, "passwordRef": STOLEN}},
+        "spec.repository.passwordRef.name",
+    ),
     ("Neutron", {"messaging": {"secretRef": STOLEN}}, "spec.messaging.secretRef.name"),
     ("OVNCluster", {"tls": {"certSecretRef": STOLEN}}, "spec.tls.certSecretRef.name"),
     ("OVNNetwork", {"external": {"secretRef": STOLEN}}, "spec.external.secretRef.name"),
