@@ -23,7 +23,10 @@ del KINDS["HypervisorCluster"]
 NAMES = ["short", "a" * 40, "long-" * 12 + "abc"]
 ROTATED = {"target": "database", "serviceRef": {"kind": "Placement", "name": "placement"}}
 COPIED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "copied"}, "stringData": {"key": "value"}}
+STORED = {"repository": {"nfs": "a:/b", "passwordRef": {"name": "copied", "key": "key"}}}
 LEAST: dict[str, dict[str, Any]] = {
+    "OpenStackBackup": STORED,
+    "OpenStackRestore": STORED,
     "CredentialRotation": ROTATED,
     "CredentialRotation.c5c3.io": ROTATED,
     "SecretAggregate.c5c3.io": {"sources": [{"secretRef": {"name": "copied"}}]},
