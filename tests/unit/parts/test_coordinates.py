@@ -371,11 +371,13 @@ def test_a_condition_is_looked_for_where_it_is_reported(status: dict[str, str], 
 
 
 def test_a_service_may_depend_on_any_kind_but_clouds() -> None:
-    """Hypervisors of another cluster stand beside no service."""
+    """Hypervisors of another cluster stand beside no service; a backup is of a cloud that runs."""
     kinds = {service.resource.role for service in SERVICES} - {
         "OpenStackControlPlane",
         "CredentialRotation",
         "HypervisorCluster",
+        "OpenStackBackup",
+        "OpenStackRestore",
     }
     assert set(get_args(Dependency.model_fields["kind"].annotation)) == kinds
 

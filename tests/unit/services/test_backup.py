@@ -12,7 +12,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release, conditions
+from openstack_operator.plan import Object, Plan, Release
 from openstack_operator.services.backup import contents, record
 from openstack_operator.services.backup.model import BACKUP
 from openstack_operator.services.backup.service import needs_contents, plan
@@ -162,7 +162,8 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
 )
 def test_a_cloud_that_cannot_be_backed_up_is_named(release: Release, seen: dict[str, Any], text: str) -> None:
     made = planned(release, facts=seen)
-    verdict = conditions(made, {step: step.verdict for step in made if step.verdict})["Ready"]
+    (verdict,) = [step.verdict for step in made if step.name == "Contents"]
+    assert verdict is not None
     assert text in verdict.message
     assert not jobs(made)
 
@@ -221,3 +222,18 @@ def test_closed_databases_accept_the_pods_of_a_backup(release: Release) -> None:
     assert policy["podSelector"]["matchLabels"] == {"openstack.k8s.io/kind": "mariadb", kube.INSTANCE: "mariadb"}
     (rule,) = policy["ingress"]
     assert rule["from"] == [{"podSelector": {"matchLabels": kube.pods_of("OpenStackBackup", "monday")}}]
+
+
+def test_the_storage_of_a_repository_is_mounted(release: Release) -> None:
+    password = {"passwordRef": {"name": "repository"}}
+    storage: dict[str, dict[str, Any]] = {
+        "persistentVolumeClaim": {"volume": {"claimName": "backups"}},
+        "nfs": {"nfs": "files.example.org:/srv/backups"},
+    }
+    sources: list[Object] = []
+    for kind, repository in storage.items():
+        fields: dict[str, Any] = {"owner": "monday", "secrets": SECRETS, "facts": facts()}
+        made = plan(context(BACKUP, {"repository": {**repository, **password}}, release=release, **fields))
+        volumes = jobs(made)["monday-database-mariadb"]["spec"]["template"]["spec"]["volumes"]
+        sources += [volume[kind] for volume in volumes if volume["name"] == "storage"]
+    assert sources == [{"claimName": "backups"}, {"server": "files.example.org", "path": "/srv/backups"}]

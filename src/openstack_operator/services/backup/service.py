@@ -38,8 +38,8 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     collected = _collected(ctx)
     if isinstance(collected, Verdict):
         contents_step = Step(name=_STAGES[0], verdict=collected)
-        rest = record.stages((*_STAGES[1:], "Record"), waiting("waits for the contents"))
-        return Plan(contents_step, *rest)
+        rest = record.stages((*_STAGES[2:], "Record"), waiting("waits for the contents"))
+        return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *rest)
     all_runs = {database.name: database.run(ctx) for database in collected.databases}
     stored, runs = with_results(ctx, stored, all_runs)
     manifest = None
