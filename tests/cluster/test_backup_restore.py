@@ -34,7 +34,7 @@ PASSWORD = {
     "data": {"root": base64.b64encode(b"of the data").decode()},
 }
 SERVER = {"apiVersion": OURS, "kind": "MariaDB", "metadata": {"name": "mariadb"}, "spec": {}}
-CLAIM = {
+CLAIM: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
     "metadata": {"name": "data-mariadb-server-0", "labels": LABELS},

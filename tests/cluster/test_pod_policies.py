@@ -118,7 +118,7 @@ async def test_the_operator_labels_members_alone(writer: Writer, cluster: Cluste
         assert "pods without the labels" in await operator.refusal(labels(**{ROLE: "primary"}), "stranger")
         live = await cluster.get(POD, "server-db-0")
         assert live
-        annotations = dict.fromkeys((APPLIED, *POD_ANNOTATIONS), "1")
+        annotations: dict[str, str] = dict.fromkeys((APPLIED, *POD_ANNOTATIONS), "1")
         member = kube.labeled_pod(live, {ROLE: "primary"}, annotations)
         assert (await client.apply(POD, member))["metadata"]["labels"][ROLE] == "primary"
         # As a plan that has no role for it anymore.
