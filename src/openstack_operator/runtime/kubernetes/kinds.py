@@ -65,6 +65,7 @@ class Catalog:
         definitions = tuple(resources)
         self.external = tuple(external)
         self.definitions = definitions
+        """Our own resources, as the operator serves them."""
         self.resources = tuple(Kind.of(resource) for resource in definitions)
         self.on_nodes = tuple(Kind.of(resource) for resource in definitions if resource.nodes)
         """Kinds whose resources look at Nodes."""

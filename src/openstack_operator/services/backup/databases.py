@@ -117,7 +117,7 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     stateful_set: Object = fact["workloads"][0]
     pod = _source(fact)
     service = stateful_set["spec"]["serviceName"]
-    first = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
+    first_claim = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
     return Database(
         name=fact["name"],
         pod=pod,
@@ -126,7 +126,7 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         image=Image.of(stateful_set["spec"]["template"]["spec"]),
         admin_secret=fact["published"]["adminSecret"],
         trust_secret=fact["published"].get("trustSecret", ""),
-        claim=first,
+        claim=first_claim,
     )
 
 
