@@ -176,7 +176,14 @@ def test_a_database_that_others_run_is_named_as_not_included(release: Release) -
 
 def test_a_record_that_somebody_wrote_is_no_record(release: Release) -> None:
     broken = kube.obj(context(BACKUP, SPEC, release=release, owner="monday"), "ConfigMap", "monday-record")
-    for text in ("[]", "no JSON", '{"completed": "x", "began": "y"}', '{"databases": []}', '{"completed": 1}'):
+    for text in (
+        "[]",
+        "no JSON",
+        '{"completed": "x", "began": "y"}',
+        '{"databases": []}',
+        '{"completed": 1}',
+        '{"manifest": {"manifest": 1}}',
+    ):
         children = {("ConfigMap", "monday-record"): owned({**broken, "data": {"record.json": text}})}
         ctx = context(BACKUP, SPEC, release=release, owner="monday", children=children)
         assert record.stored(ctx) == {}
@@ -213,8 +220,9 @@ def test_a_stored_database_is_not_stored_again(release: Release) -> None:
 def test_a_backup_that_takes_a_day_ends(release: Release) -> None:
     first = planned(release)
     late = planned(release, children=kept(first, "monday-contents", "monday-record"), now=NOW + timedelta(days=1))
-    verdicts = [step.verdict for step in late if step.name == "Database mariadb" and step.verdict]
+    verdicts = [step.verdict for step in late if step.name == "Databases" and step.verdict]
     assert "create another OpenStackBackup" in verdicts[0].message
+    assert objects(late).keys() == {("ConfigMap", "monday-record")}
 
 
 def test_closed_databases_accept_the_pods_of_a_backup(release: Release) -> None:

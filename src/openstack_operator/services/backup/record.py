@@ -34,13 +34,14 @@ def stored(ctx: Context[Any]) -> dict[str, Any]:
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
-    maps: list[Any] = [record.get(name, {}) for name in ("databases", "attempts")]
+    maps: list[Any] = [record.get(name, {}) for name in ("databases", "manifest", "attempts")]
     times = [record[name] for name in ("began", "completed") if name in record]
     if not all(isinstance(each, dict) for each in maps) or not all(isinstance(at, str) for at in times):
         return False
-    values = [*maps[0].values()]
+    results, attempts = [*maps[0].values(), *maps[1].values()], [*maps[2].values()]
+    are_typed = all(isinstance(each, dict) for each in results) and all(isinstance(each, int) for each in attempts)
     is_dated = "completed" not in record or "began" in record
-    return is_dated and all(map(valid_time, times)) and all(isinstance(each, dict) for each in values)
+    return are_typed and is_dated and all(map(valid_time, times))
 
 
 def step(ctx: Context[Any], record: Mapping[str, Any], *, after: tuple[Step, ...] = (), name: str = "Record") -> Step:
