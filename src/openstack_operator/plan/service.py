@@ -69,8 +69,8 @@ class TrustInUse:
 
 @dataclass(frozen=True)
 class CloudContents:
-    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, each with its `name`,
-    `workloads`, `pods`, `claims` and what it `published`.
+    """An observation: the `objects` of the namespace that a backup holds, its `databases` and its `networks`, each with
+    its `name`, `workloads`, `pods`, `claims` and what it `published`.
     """
 
     needed: Callable[[Context[Any]], bool]
@@ -79,6 +79,8 @@ class CloudContents:
     """Kinds that are no part of a cloud."""
     databases: Sequence[str]
     """Kinds of databases."""
+    networks: Sequence[str]
+    """Kinds with a northbound database of OVN."""
     orders: Sequence[str]
     """Annotations by which a user orders something once; they are left out."""
 

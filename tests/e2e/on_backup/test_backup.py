@@ -120,13 +120,17 @@ def test_a_cloud_is_backed_up_while_it_serves(
     proof.flavor(conn)
     proof.networks(conn)
     _before["objects"] = described(conn)
+    _before["northbound"] = northbound(cluster, cloud)
     _before["passwords"] = passwords(cluster, cloud.namespace)
     cluster.apply(*secrets(s3, cloud.namespace))
     cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, {"repository": repository(s3)}))
     status = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 300)
     report.add(backup=status)
-    assert [each["name"] for each in status["databases"]] == ["mariadb"]
-    assert status["notIncluded"] == ["images, volumes and disks of servers", "databases of OVN, Ceph and etcd"]
+    assert [(each["kind"], each["name"]) for each in status["databases"]] == [
+        ("MariaDB", "mariadb"),
+        ("OVNNetwork", "ovn"),
+    ]
+    assert status["notIncluded"] == ["images, volumes and disks of servers", "databases of Ceph and etcd"]
     assert ready(cluster.get(ours("openstackbackup"), BACKUP, "-n", cloud.namespace))
 
 
@@ -178,14 +182,32 @@ def test_the_apis_tell_what_they_told_before(cluster: Kubernetes, cloud: Cloud) 
     assert digest(now) == digest(before)
 
 
+def northbound(cluster: Kubernetes, cloud: Cloud) -> dict[str, list[str]]:
+    """Return the rows of the northbound database by which OVN knows networks, with their identities."""
+    tables = {
+        "Logical_Switch": "_uuid,name",
+        "Logical_Switch_Port": "_uuid,name,addresses",
+        "Logical_Router": "_uuid,name",
+        "Logical_Router_Port": "_uuid,name,networks",
+        "NAT": "_uuid,type,external_ip,logical_ip",
+        "Port_Group": "_uuid,name",
+    }
+    program = ("exec", "-n", cloud.namespace, "ovn-nb-0", "--", "ovsdb-client", "dump", "--no-headings")
+    server = "unix:/run/ovn/ovnnb_db.sock"
+    return {
+        table: sorted(cluster.kubectl(*program, server, "OVN_Northbound", table, *columns.split(",")).splitlines())
+        for table, columns in tables.items()
+    }
+
+
+def test_ovn_has_the_rows_that_it_had(cluster: Kubernetes, cloud: Cloud) -> None:
+    assert _before["northbound"]["Logical_Switch"]
+    assert northbound(cluster, cloud) == _before["northbound"]
+
+
 def test_a_server_boots_in_the_restored_cloud(stood: tuple[Session, Cloud], report: Report) -> None:
-    """Data of images are not in the backup: the image is uploaded again. Nor is OVN's database: Neutron writes it."""
+    """Data of images are not in the backup: the image is uploaded again."""
     session, cloud = stood
-    files = ("/etc/neutron/neutron.conf", "/etc/neutron/plugins/ml2/ml2_conf.ini")
-    options = [word for file in files for word in ("--config-file", file)]
-    command = ("neutron-ovn-db-sync-util", *options, "--ovn-neutron_sync_mode", "repair")
-    program = ("exec", "-n", cloud.namespace, "deploy/neutron-ovn-maintenance-worker", "--")
-    session.cluster.kubectl(*program, *command, timeout=300)
     api: Any = proof.connect(session.cluster, cloud.namespace)
     for image in api.image.images():
         api.image.delete_image(image.id)

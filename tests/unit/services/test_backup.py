@@ -53,7 +53,7 @@ def database(name: str = "mariadb", *pods: Object, **changes: Any) -> dict[str, 
 
 
 def facts(*databases: Mapping[str, Any]) -> dict[str, Any]:
-    return {"objects": [KEYSTONE], "databases": list(databases) or [database()]}
+    return {"objects": [KEYSTONE], "databases": list(databases) or [database()], "networks": []}
 
 
 def planned(release: Release, **changes: Any) -> Plan:
@@ -145,10 +145,17 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
         "size": "2Mi",
         "snapshot": "99aa",
         "databases": [
-            {"name": "mariadb", "size": "2Mi", "stored": "1Mi", "gtid": "0-7-12", "server": "11.8.2-MariaDB"}
+            {
+                "kind": "MariaDB",
+                "name": "mariadb",
+                "size": "2Mi",
+                "stored": "1Mi",
+                "gtid": "0-7-12",
+                "server": "11.8.2-MariaDB",
+            }
         ],
         "objects": 1,
-        "notIncluded": ["images, volumes and disks of servers", "databases of OVN, Ceph and etcd"],
+        "notIncluded": ["images, volumes and disks of servers", "databases of Ceph and etcd"],
     }
 
 

@@ -28,8 +28,8 @@ _FORGOTTEN = frozenset(
 async def contents(
     world: World, definitions: Sequence[Resource[Any]], namespace: str, order: CloudContents
 ) -> Mapping[str, Any]:
-    """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status, and
-    `databases`. Raises Transient.
+    """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
+    `databases` and `networks`. Raises Transient.
     """
     resources: list[Object] = []
     names: set[str] = set()
@@ -50,9 +50,16 @@ async def contents(
     for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
         if secret := await world.secret(namespace, name):
             secrets.append(_stripped(secret.decode(), order))
-    kinds = [Kind.of(each) for each in definitions if each.role in order.databases]
-    databases = [_database(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
-    return {"objects": [*secrets, *resources], "databases": databases}
+
+    def servers(roles: Sequence[str]) -> list[Object]:
+        kinds = [Kind.of(each) for each in definitions if each.role in roles]
+        return [_server(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
+
+    return {
+        "objects": [*secrets, *resources],
+        "databases": servers(order.databases),
+        "networks": servers(order.networks),
+    }
 
 
 def _secret_names(definition: Resource[Any], item: Cached) -> set[str]:
@@ -82,8 +89,8 @@ def _claim(live: Object) -> Object:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def _database(world: World, kind: Kind, item: Cached) -> Object:
-    """Return a database with its StatefulSets, its pods, its volume claims and its contract."""
+def _server(world: World, kind: Kind, item: Cached) -> Object:
+    """Return a database, or a network, with its StatefulSets, its pods, its volume claims and its contract."""
     namespace, name = item.meta.namespace, item.meta.name
     children = list(world.children(Request(kind.handle, namespace, name)))
     # Those that the operator enlarged are its own.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudContents, ServedContents, Service
-from . import restore
+from . import networks, restore
 from .model import BACKUP, RESTORE
 from .service import LEFT_OUT, needs_contents, plan
 
@@ -11,7 +11,9 @@ _ORDERS = ("openstack.k8s.io/force-bootstrap", "tempest.openstack.c5c3.io/run-no
 SERVICE = Service(
     resource=BACKUP,
     plan=plan,
-    observes=CloudContents(needs_contents, left_out=LEFT_OUT, databases=("MariaDB",), orders=_ORDERS),
+    observes=CloudContents(
+        needs_contents, left_out=LEFT_OUT, databases=("MariaDB",), networks=(networks.KIND,), orders=_ORDERS
+    ),
     has_release_images=False,
 )
 RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))

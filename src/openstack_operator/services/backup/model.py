@@ -87,10 +87,10 @@ class Repository(Model):
 
 
 class OpenStackBackupSpec(Model):
-    """OpenStackBackup: one backup of the cloud in its namespace. It holds the data of each MariaDB, the Secrets that
-    cannot be made again, the Secrets that specs name, and the resources that you wrote. It does not hold images,
-    volumes and disks of servers. The operator takes it once; deleting this resource keeps the backup. A user who may
-    create it can read all Secrets of the cloud, from a repository of their own.
+    """OpenStackBackup: one backup of the cloud in its namespace. It holds the data of each MariaDB, OVN's northbound
+    database, the Secrets that cannot be made again, the Secrets that specs name, and the resources that you wrote. It
+    does not hold images, volumes and disks of servers. The operator takes it once; deleting this resource keeps the
+    backup. A user who may create it can read all Secrets of the cloud, from a repository of their own.
     """
 
     repository: Repository
@@ -98,10 +98,12 @@ class OpenStackBackupSpec(Model):
 
 
 class DatabaseBackup(Model):
-    """Backup of one MariaDB."""
+    """Backup of one database."""
 
+    kind: Annotated[str, Field(max_length=32)] = "MariaDB"
+    """`MariaDB`, or `OVNNetwork` for the northbound database of an OVN."""
     name: Name
-    """Name of the MariaDB."""
+    """Name of the MariaDB or OVNNetwork."""
     size: Size | None = None
     """Size of its data."""
     stored: Size | None = None
@@ -109,7 +111,7 @@ class DatabaseBackup(Model):
     gtid: Annotated[str, Field(max_length=1024)] | None = None
     """Position in its binary log; unset without one."""
     server: Annotated[str, Field(max_length=64)] | None = None
-    """Version of its server."""
+    """Version of its server; of a northbound database, that of its schema."""
 
 
 class OpenStackBackupStatus(Model):

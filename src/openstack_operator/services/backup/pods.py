@@ -9,14 +9,16 @@ from typing import Any
 
 from ... import agents, kube
 from ...api import PodSettings
-from ...plan import Context, Object, ReleaseEntry, Step, digest, key
+from ...plan import READY, Context, Object, ReleaseEntry, Step, digest, key
 from .record import stamp
 from .repository import mounts
 
 RUN_FOLDER = "/etc/backup/run"
 DATA_FOLDER = "/var/lib/mysql"
-_MODULES = ("run", "bucket", "repository")
-"""Modules that all programs import, those that others import first."""
+_MODULES = ("run",)
+"""Modules that all programs import."""
+_REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
+"""Modules that programs of the repository import, those that others import first."""
 _SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
 
 
@@ -48,6 +50,16 @@ class Image:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program in another image than that of the main one, without the repository unless it says so."""
+
+    name: str
+    entry: ReleaseEntry
+    mounts: Sequence[kube.Mount] = ()
+    uses_repository: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """One run of a program."""
 
@@ -60,6 +72,9 @@ class Run:
     mounts: Sequence[kube.Mount] = ()
     memory: str = "256Mi"
     ports: Mapping[str, int] | None = None
+    before: Program | None = None
+    """Program that runs first, in the same pod."""
+    uses_repository: bool = True
     beside: str = ""
     """Pod on whose node it runs; empty for any node."""
     deadline: int | None = None
@@ -74,27 +89,36 @@ class Run:
 
     def job(self, ctx: Context[Any]) -> Object:
         """Return the Job `<owner>-<component>-<digest>`."""
-        main = kube.Container(
-            entry=self.image.entry,
-            command=agents.python(*(f"backup/{module}.py" for module in (*_MODULES, self.program))),
-            env={"HOME": "/tmp", "RESTIC_CACHE_DIR": "/tmp/cache"},  # noqa: S108
-            ports=self.ports or {},
-            mounts=(
-                *mounts(ctx),
-                kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.file}),
-                *kube.scratch("/tmp", large=True),  # noqa: S108
-                *self.mounts,
-            ),
-            memory=self.memory,
-            cpu="50m",
+        main_program = Program(
+            name=self.program, entry=self.image.entry, mounts=self.mounts, uses_repository=self.uses_repository
         )
+        main = self._container(ctx, main_program, ports=self.ports or {})
+        init = [self._container(ctx, self.before, name=self.before.name)] if self.before else []
         notes = {kube.CONFIG_DIGEST: self._digest}
-        template = kube.pod(ctx, self.component, main, settings=self.settings, annotations=notes, grace=10)
+        template = kube.pod(ctx, self.component, main, settings=self.settings, init=init, annotations=notes, grace=10)
         template["metadata"]["labels"][kube.WATCHED] = "true"
         placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
         limits = {"activeDeadlineSeconds": self.deadline} if self.deadline else {}
         spec = {**template["spec"], **placed, **limits}
         return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
+
+    def _container(self, ctx: Context[Any], program: Program, **fields: Any) -> kube.Container:
+        modules = _REPOSITORY_MODULES if program.uses_repository else _MODULES
+        cache = {"RESTIC_CACHE_DIR": "/tmp/cache"} if program.uses_repository else {}  # noqa: S108
+        return kube.Container(
+            entry=program.entry,
+            command=agents.python(*(f"backup/{module}.py" for module in (*modules, program.name))),
+            env={"HOME": "/tmp", **cache},  # noqa: S108
+            mounts=(
+                *(mounts(ctx) if program.uses_repository else ()),
+                kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.file}),
+                *kube.scratch("/tmp", large=True),  # noqa: S108
+                *program.mounts,
+            ),
+            memory=self.memory,
+            cpu="50m",
+            **fields,
+        )
 
     @property
     def _digest(self) -> str:
@@ -143,6 +167,21 @@ def with_results(
         else:
             unfinished[name] = tried
     return {"began": stamp(ctx.now), **stored, "attempts": attempts, field: results}, unfinished
+
+
+def job_steps(
+    ctx: Context[Any], label: str, runs: Mapping[str, Run], unfinished: Mapping[str, Run], after: Sequence[Step]
+) -> list[Step]:
+    """Return a step for each run; one that has ended is ready, without its job."""
+    return [
+        Step(
+            name=f"{label} {name}",
+            objects=(kube.reporting(unfinished[name].job(ctx)),) if name in unfinished else (),
+            after=tuple(after),
+            verdict=None if name in unfinished else READY,
+        )
+        for name in runs
+    ]
 
 
 def runs_secret(ctx: Context[Any]) -> str:

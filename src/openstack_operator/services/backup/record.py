@@ -34,11 +34,11 @@ def stored(ctx: Context[Any]) -> dict[str, Any]:
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
-    maps: list[Any] = [record.get(name, {}) for name in ("databases", "manifest", "attempts")]
+    maps: list[Any] = [record.get(name, {}) for name in ("databases", "networks", "manifest", "attempts")]
     times = [record[name] for name in ("began", "completed") if name in record]
     if not all(isinstance(each, dict) for each in maps) or not all(isinstance(at, str) for at in times):
         return False
-    results, attempts = [*maps[0].values(), *maps[1].values()], [*maps[2].values()]
+    results, attempts = [result for each in maps[:-1] for result in each.values()], [*maps[-1].values()]
     are_typed = all(isinstance(each, dict) for each in results) and all(isinstance(each, int) for each in attempts)
     is_dated = "completed" not in record or "began" in record
     return are_typed and is_dated and all(map(valid_time, times))

@@ -12,10 +12,10 @@ from typing import Any
 from ... import kube, parts, pki
 from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
 from ...plan.times import valid_time
-from . import contents, record
+from . import contents, networks, record
 from .databases import restore_run
 from .model import OpenStackRestoreSpec
-from .pods import Image, Run, parameters, with_results
+from .pods import Image, Run, job_steps, parameters, with_results
 from .repository import repository
 from .service import LEFT_OUT
 
@@ -115,11 +115,18 @@ def _rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "backup": _text(manifest["backup"]),
         "taken": _time(manifest["taken"]),
-        "databases": [_rebuilt_entry(entry) for entry in manifest["databases"]],
+        "databases": [_rebuilt_entry(entry, "server", "gtid") for entry in manifest["databases"]],
+        # Backups of earlier operators have none.
+        "networks": [_rebuilt_network(entry) for entry in manifest.get("networks", ())],
     }
 
 
-def _rebuilt_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {str(name): _text(text) for name, text in entry["labels"].items()}
+    return {**_rebuilt_entry(entry, "schema"), "labels": labels}
+
+
+def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
     claim, image = entry["claim"], entry["image"]
     if (claim["apiVersion"], claim["kind"]) != ("v1", "PersistentVolumeClaim"):
         raise ValueError(f"claim of {entry['name']}")
@@ -129,7 +136,7 @@ def _rebuilt_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
         spec["storageClassName"] = _text(claim["spec"]["storageClassName"])
     selector = {str(key): _text(value) for key, value in image.get("nodeSelector", {}).items()}
     return {
-        **{name: _text(entry[name]) for name in ("name", "snapshot", "server", "gtid")},
+        **{name: _text(entry[name]) for name in ("name", "snapshot", *fields)},
         "claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **_metadata(claim), "spec": spec},
         "nodeSelector": selector,
         "tolerations": [{str(key): value for key, value in each.items()} for each in image.get("tolerations", ())],
@@ -204,25 +211,29 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         "backupCompleted": manifest["taken"],
     }
     all_runs = {entry["name"]: _run(ctx, entry) for entry in manifest["databases"]}
+    network_runs = {
+        entry["name"]: networks.restore_run(ctx, entry, kube.settings(ctx.spec)) for entry in manifest["networks"]
+    }
     stored, runs = with_results(ctx, stored, all_runs)
-    inputs, policies = parameters(ctx, [*runs.values()]), parts.policies(ctx)
+    stored, unfinished_networks = with_results(ctx, stored, network_runs, "networks")
+    inputs, policies = parameters(ctx, [*runs.values(), *unfinished_networks.values()]), parts.policies(ctx)
     before = (storage, inputs, *policies, backup.step)
     claims = Step(
         name="Volumes",
-        objects=tuple(kube.handed_over(entry["claim"]) for entry in manifest["databases"]),
+        objects=tuple(kube.handed_over(entry["claim"]) for entry in (*manifest["databases"], *manifest["networks"])),
         after=before,
     )
+    # A volume that is filled is never filled again: its server writes to it by then.
     jobs = [
-        Step(
-            name=f"Database {name}",
-            # One that is filled is never filled again: its server writes to it by then.
-            objects=(kube.reporting(runs[name].job(ctx)),) if name in runs else (),
-            after=(*before, claims),
-            verdict=None if name in runs else READY,
-        )
-        for name in all_runs
+        *job_steps(ctx, "Database", all_runs, runs, (*before, claims)),
+        *job_steps(ctx, "Network", network_runs, unfinished_networks, (*before, claims)),
     ]
-    secrets = Step(name="Secrets", objects=_of(backup.objects, secrets=True), after=tuple(jobs))
+    marks = tuple(
+        kube.handed_over(networks.mark(entry, stored["networks"][entry["name"]]))
+        for entry in manifest["networks"]
+        if entry["name"] in stored["networks"]
+    )
+    secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=tuple(jobs))
     resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
     end = _end(ctx, record.stamp(ctx.now), after=(resources,))
     return Plan(

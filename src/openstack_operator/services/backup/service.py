@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -10,19 +10,20 @@ from typing import Any
 from ... import kube, parts
 from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import contents, databases, record
+from . import contents, databases, networks, record
 from .databases import Database
 from .model import OpenStackBackupSpec
-from .pods import Run, parameters, with_results
+from .networks import Northbound
+from .pods import Run, job_steps, parameters, with_results
 from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
-_CONTENTS, _DATABASES, _MISSING = "contents.json.gz", "databases.json", "missing"
+_CONTENTS, _DATABASES, _NETWORKS, _MISSING = "contents.json.gz", "databases.json", "networks.json", "missing"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
 _STAGES = ("Contents", "Config", "Databases", "Manifest")
-_NOT_INCLUDED = ("images, volumes and disks of servers", "databases of OVN, Ceph and etcd")
+_NOT_INCLUDED = ("images, volumes and disks of servers", "databases of Ceph and etcd")
 
 
 def needs_contents(ctx: Context[OpenStackBackupSpec]) -> bool:
@@ -47,26 +48,24 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         contents_step = Step(name=_STAGES[0], verdict=collected)
         rest = record.stages((*_STAGES[2:], "Record"), waiting("waits for the contents"))
         return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *rest)
+    storage_image = collected.databases[0].image
     all_runs = {database.name: database.run(ctx) for database in collected.databases}
+    network_runs = {network.name: network.run(ctx, storage_image) for network in collected.networks}
     stored, runs = with_results(ctx, stored, all_runs)
+    stored, unfinished_networks = with_results(ctx, stored, network_runs, "networks")
     manifest = None
-    if not runs:
+    if not runs and not unfinished_networks:
         stored, unfinished = with_results(ctx, stored, {_MANIFEST: _manifest(ctx, stored, collected)}, _MANIFEST)
         manifest = unfinished.get(_MANIFEST)
         if end := stored.get(_MANIFEST, {}).get(_MANIFEST):
             stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
     storage = repository(ctx)
-    inputs = parameters(ctx, [*runs.values(), *([manifest] if manifest else [])])
-    policies = (*parts.policies(ctx), *_doors(ctx, collected.databases))
+    inputs = parameters(ctx, [*runs.values(), *unfinished_networks.values(), *([manifest] if manifest else [])])
+    policies = (*parts.policies(ctx), *_doors(ctx, collected))
     before = (collected.step, storage, inputs, *policies)
     jobs = [
-        Step(
-            name=f"Database {name}",
-            objects=(kube.reporting(runs[name].job(ctx)),) if name in runs else (),
-            after=before,
-            verdict=None if name in runs else READY,
-        )
-        for name in all_runs
+        *job_steps(ctx, "Database", all_runs, runs, before),
+        *job_steps(ctx, "Network", network_runs, unfinished_networks, before),
     ]
     end_step = Step(
         name="Manifest",
@@ -90,6 +89,7 @@ class _Collected:
 
     step: Step
     databases: list[Database] = field(default_factory=list[Database])
+    networks: list[Northbound] = field(default_factory=list[Northbound])
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
 
@@ -105,28 +105,32 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         return _Collected(
             step=Step(name="Contents", objects=(secret,), guarded=True),
             databases=databases.load(stored[_DATABASES]),
+            networks=networks.load(stored.get(_NETWORKS, "[]")),
             data=contents.bytes_of(stored[_CONTENTS]),
             missing=stored[_MISSING].splitlines(),
         )
     if not ctx.facts.get("objects"):
         return failed("there is no cloud in this namespace; create this resource beside one", "NoCloud")
-    if late := sorted(databases.not_ready(ctx.facts["databases"])):
-        return waiting(f"waiting for a ready member of {', '.join(late)}")
+    late = [*databases.not_ready(ctx.facts["databases"]), *networks.not_ready(ctx.facts["networks"])]
+    if late:
+        return waiting(f"waiting for a ready member of {', '.join(sorted(late))}")
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
+    network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
     try:
         data = contents.dump(ctx.facts["objects"])
     except ValueError as error:
         raise SpecError("metadata.namespace", str(error)) from None
-    missing = [*foreign, *_NOT_INCLUDED]
+    missing = [*foreign, *foreign_networks, *_NOT_INCLUDED]
     values = {
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
+        _NETWORKS: networks.dump(network_sources),
         _MISSING: "\n".join(missing),
     }
     step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
-    return _Collected(step=step, databases=sources, data=data, missing=missing)
+    return _Collected(step=step, databases=sources, networks=network_sources, data=data, missing=missing)
 
 
 def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Verdict | None:
@@ -138,20 +142,22 @@ def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> V
     return failed(f"{text}; create another OpenStackBackup", "TooLate")
 
 
-def _doors(ctx: Context[OpenStackBackupSpec], sources: Sequence[Database]) -> tuple[Step, ...]:
+def _doors(ctx: Context[OpenStackBackupSpec], collected: _Collected) -> tuple[Step, ...]:
     """Return the step of the NetworkPolicies: databases that are closed accept the pods of this backup."""
     pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
     rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
     policies = [
         kube.network_policy(ctx, ctx.name("uses", each.name), kube.pods_of("MariaDB", each.name), [rule])
-        for each in sources
+        for each in collected.databases
     ]
+    policies += [each.door(ctx, [pods]) for each in collected.networks]
     return (Step(name="Doors", objects=tuple(policies)),)
 
 
 def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collected: _Collected) -> Run:
     """Return the run that makes the backup whole."""
     results: Mapping[str, Any] = stored["databases"]
+    network_results: Mapping[str, Any] = stored["networks"]
     stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
     entries = [
         {**results[each.name], "name": each.name, "claim": each.claim, "image": each.image.dump()}
@@ -163,6 +169,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
         "backup": ctx.owner,
         "began": stored["began"],
         "databases": entries,
+        "networks": [each.entry(network_results[each.name]) for each in collected.networks],
         "missing": collected.missing,
     }
     folder = kube.folder("contents", ctx.name("contents"), "/etc/backup/contents", files={_CONTENTS: _CONTENTS})
@@ -177,22 +184,30 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
 
 def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the status."""
-    results: Mapping[str, Mapping[str, Any]] = stored.get("databases", {})
+    databases_, networks_ = stored.get("databases", {}), stored.get("networks", {})
+    results: list[Mapping[str, Any]] = [
+        *({"kind": "MariaDB", "name": name, **result} for name, result in databases_.items()),
+        *(
+            {"kind": networks.KIND, "name": name, "server": result.get("schema"), **result}
+            for name, result in networks_.items()
+        ),
+    ]
     completed = stored.get("completed")
     rows = [
         {
-            "name": name,
+            "kind": result["kind"],
+            "name": result["name"],
             "size": _quantity(result.get("bytes")),
             "stored": _quantity(result.get("stored")),
             "gtid": result.get("gtid") or None,
             "server": result.get("server"),
         }
-        for name, result in results.items()
+        for result in results
     ]
     return {
         "completed": completed,
         "duration": record.duration(stored["began"], completed) if completed else None,
-        "size": _quantity(sum(result.get("bytes") or 0 for result in results.values())) if completed else None,
+        "size": _quantity(sum(result.get("bytes") or 0 for result in results)) if completed else None,
         "snapshot": stored.get("snapshot"),
         "databases": rows,
         "objects": stored.get("objects"),

@@ -48,10 +48,13 @@ class DatabaseGroup(Group):
     members_step: Step
     """The step that is ready when every member is."""
 
+    restored_id: str
+    """Identity of the cluster that a restore has made; empty without one."""
+
     @property
     def rebuilt_id(self) -> str:
         """Return the identity of its cluster, or an empty string for the first cluster."""
-        return self.record.rebuilt_id if self.record else ""
+        return (self.record.rebuilt_id if self.record else "") or self.restored_id
 
 
 def pods(ctx: Context[OVNNetworkSpec]) -> list[str]:
@@ -100,7 +103,12 @@ def members(
     if record:
         step = replace(step, verdict=record.verdict_of_members)
     connection = tls.connection(cluster.hosts(ctx.spec.members(name)), database.client_port, database.tls_port)
-    return DatabaseGroup(database.condition, [record, step] if record else [step], connection, record, step)
+    restored_id = recovery.identity(cluster.ctx.secret(f"{name}-restored"))
+    steps = [*([record] if record else []), step]
+    if restored_id:
+        secret = cluster.lasting_secret(f"{name}-restored", {"cluster": restored_id})
+        steps.insert(0, Step(name="Restored", objects=(secret,)))
+    return DatabaseGroup(database.condition, steps, connection, record, step, restored_id)
 
 
 def open_ports(database: Database, tls: TLS) -> dict[str, int]:

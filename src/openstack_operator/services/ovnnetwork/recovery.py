@@ -6,6 +6,7 @@ they need one, and stores which cluster to trust and whether it was ever rebuilt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +20,7 @@ FORCE = "openstack.k8s.io/force-rebuild"
 """Annotation: the pod that rebuilds its database's cluster from its data, whatever the other members have."""
 PORTS: Mapping[str, int] = {"nb": 6661, "sb": 6662}
 """Ports at which members answer."""
+_IDENTITY = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SOON = timedelta(seconds=2)
 """Time until the next look at a cluster that recovers."""
 
@@ -96,6 +98,12 @@ def cluster(ctx: Context[OVNNetworkSpec], pods: Sequence[str]) -> Cluster | None
     """Return the members with these pods; None before any was queried, as offline or before pods exist."""
     facts = {pod: ctx.facts[pod] for pod in pods if pod in ctx.facts}
     return Cluster({pod: facts.get(pod) for pod in pods}) if facts else None
+
+
+def identity(stored: Mapping[str, str]) -> str:
+    """Return the identity of a cluster that a restore has stored; empty if it is none."""
+    text = stored.get("cluster", "")
+    return text if _IDENTITY.fullmatch(text) else ""
 
 
 def _role(fact: Mapping[str, Any] | None) -> str:
