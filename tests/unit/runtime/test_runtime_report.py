@@ -12,7 +12,7 @@ from openstack_operator.plan import progressing
 from openstack_operator.runtime.cache.entries import Cached, Meta, Request
 from openstack_operator.runtime.cache.store import Store
 from openstack_operator.runtime.kubernetes.kinds import Kind
-from openstack_operator.runtime.reconcile.report import Report, Reporter
+from openstack_operator.runtime.reconcile.report import Report, Reporter, status
 
 USER = Request("Neutron", "openstack", "neutron")
 
@@ -107,3 +107,12 @@ async def test_a_message_of_a_program_gives_a_terminal_no_orders():
     found = Report(conditions={"Ready": progressing(text)}, published={"port": "1"})
     await reporter.report(Request("Nova", "openstack", "nova"), held, found)
     assert world.conditions["Ready"]["message"] == "job failed; its log ends: ?a\nb"
+
+
+def test_a_status_has_no_null():
+    """The API server refuses the whole status for one that is deep in a list."""
+    rows = [{"name": "mariadb", "gtid": None, "size": 0}]
+    report = Report(conditions={"Ready": progressing("")}, published={}, details={"databases": rows, "completed": None})
+    written = status(report, {}, 1)
+    assert written["databases"] == [{"name": "mariadb", "size": 0}]
+    assert "completed" not in written

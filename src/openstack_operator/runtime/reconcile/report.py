@@ -11,7 +11,7 @@ import structlog
 
 from ... import __version__
 from ...api.refs import OPTIONAL_KINDS
-from ...kube import conditions, plain
+from ...kube import conditions, drop_none, plain
 from ...plan import COMPLETE, PAUSED, PROGRESSING, Object, SpecError, State, Transient, Verdict, failed
 from ...plan.times import past_stamp
 from ..cache.entries import Cached, Request, entry
@@ -269,8 +269,8 @@ def status(report: Report, old: Object, generation: int, version: str = __versio
             "phase": report.phase,
             "members": [_member(member) for member in report.members],
         }
-    # Zero is a value too, and stays.
-    return new | {name: value for name, value in fields.items() if value or isinstance(value, int)}
+    # Zero is a value too, and stays. None is no value at any depth: the API server refuses the whole status for one.
+    return new | {name: drop_none(value) for name, value in fields.items() if value or isinstance(value, int)}
 
 
 def _progress(report: Report) -> Verdict:
