@@ -29,11 +29,13 @@ def shell(*names: str, words: Sequence[str] = (), options: str = "-euc") -> list
 
 
 _IMPORT = re.compile(r"^from (?:__future__|\.\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
+_MAIN = "\nif __name__ == "
 
 
 def python(*names: str, words: Sequence[str] = ()) -> list[str]:
     """Return the command that runs modules of one folder as one program, with `words` as its arguments: each after
-    those that it imports. Their names must differ.
+    those that it imports. Their names must differ. The last one is the program: what others do as one is left out.
     """
-    program = "".join(_IMPORT.sub("", text(name)) for name in names)
+    *modules, main = (_IMPORT.sub("", text(name)) for name in names)
+    program = "".join([*(module.partition(_MAIN)[0] for module in modules), main])
     return ["python3", "-c", f"from __future__ import annotations\n{program}", *words]

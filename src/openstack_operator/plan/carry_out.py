@@ -145,7 +145,7 @@ def condition_type(name: str) -> str:
     """Return the condition of a group: `Database` reports as DatabaseReady; a name that already says what is true stays
     as it is.
     """
-    return name if name.endswith(("Cached", "Connected", "Ready")) else f"{name}Ready"
+    return name if name.endswith(("Cached", "Connected", "Ready", "Verified")) else f"{name}Ready"
 
 
 def ready(summary: Mapping[str, Verdict]) -> Verdict:

@@ -69,8 +69,9 @@ class TrustInUse:
 
 @dataclass(frozen=True)
 class CloudContents:
-    """An observation: the `objects` of the namespace that a backup holds, its `databases` and its `networks`, each with
-    its `name`, `workloads`, `pods`, `claims` and what it `published`.
+    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, `networks` and
+    `identities`, each with its `name`, `workloads` (StatefulSets), `deployments`, `pods`, `claims` and what it
+    `published`.
     """
 
     needed: Callable[[Context[Any]], bool]
@@ -81,6 +82,8 @@ class CloudContents:
     """Kinds of databases."""
     networks: Sequence[str]
     """Kinds with a northbound database of OVN."""
+    identities: Sequence[str]
+    """Kinds of services by which users log in."""
     orders: Sequence[str]
     """Annotations by which a user orders something once; they are left out."""
 

@@ -67,7 +67,8 @@ class Pod:
     @contextmanager
     def start(self, name: str) -> Generator[Any]:
         """Start one of the programs."""
-        modules = [f"backup/{module}.py" for module in ("run", "bucket", "repository", name)]
+        further = ("contents", "restore") if name == "verify" else ()
+        modules = [f"backup/{module}.py" for module in ("run", "bucket", "repository", *further, name)]
         env = {"TERMINATION_LOG": "/tmp/message", "RESTIC_CACHE_DIR": "/tmp/cache", "HOME": "/nonexistent"}
         (self.root / "tmp/message").unlink(missing_ok=True)
         command = agents.python(*modules)

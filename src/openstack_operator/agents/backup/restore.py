@@ -140,7 +140,20 @@ def prove(data: Path, work: Path) -> list[str]:
     does not start, or knows no accounts.
     """
     socket = work / "proof.sock"
-    options = [
+    with Child("mariadbd", *server_options(data, socket, work)) as server:
+        await_start(server, socket)
+        if int(ask_server(socket, _ACCOUNTS)) < 1:
+            raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
+        schemas = ask_server(socket, _SCHEMAS).splitlines()
+        server.end()
+        if status := server.wait():
+            raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
+    return [name for name in schemas if name not in _OWN_SCHEMAS]
+
+
+def server_options(data: Path, socket: Path, work: Path) -> list[str]:
+    """Return the options of a server of the data that is reached at its socket alone, and writes nothing of its own."""
+    return [
         f"--datadir={data}",
         f"--socket={socket}",
         f"--pid-file={work / 'proof.pid'}",
@@ -153,15 +166,6 @@ def prove(data: Path, work: Path) -> list[str]:
         "--wsrep-on=OFF",
         "--wsrep-provider=none",
     ]
-    with Child("mariadbd", *options) as server:
-        await_start(server, socket)
-        if int(ask_server(socket, _ACCOUNTS)) < 1:
-            raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
-        schemas = ask_server(socket, _SCHEMAS).splitlines()
-        server.end()
-        if status := server.wait():
-            raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
-    return [name for name in schemas if name not in _OWN_SCHEMAS]
 
 
 def await_start(server: Child, socket: Path) -> None:

@@ -12,7 +12,7 @@ from ...kube import HANDED_OVER, IRREPLACEABLE, REMEMBERED
 from ...plan import CloudContents, Object
 from ..cache.entries import Cached, Request
 from ..cache.world import World
-from ..kubernetes.kinds import SECRET, STATEFUL_SET, VOLUME_CLAIM, Kind
+from ..kubernetes.kinds import DEPLOYMENT, SECRET, STATEFUL_SET, VOLUME_CLAIM, Kind
 
 _MARKS = (IRREPLACEABLE, REMEMBERED)
 _FORGOTTEN = frozenset(
@@ -29,7 +29,7 @@ async def contents(
     world: World, definitions: Sequence[Resource[Any]], namespace: str, order: CloudContents
 ) -> Mapping[str, Any]:
     """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
-    `databases` and `networks`. Raises Transient.
+    `databases`, `networks` and `identities`. Raises Transient.
     """
     resources: list[Object] = []
     names: set[str] = set()
@@ -59,6 +59,7 @@ async def contents(
         "objects": [*secrets, *resources],
         "databases": servers(order.databases),
         "networks": servers(order.networks),
+        "identities": servers(order.identities),
     }
 
 
@@ -90,7 +91,7 @@ def _claim(live: Object) -> Object:
 
 
 def _server(world: World, kind: Kind, item: Cached) -> Object:
-    """Return a database, or a network, with its StatefulSets, its pods, its volume claims and its contract."""
+    """Return a server with its StatefulSets, its Deployments, its pods, its volume claims and its contract."""
     namespace, name = item.meta.namespace, item.meta.name
     children = list(world.children(Request(kind.handle, namespace, name)))
     # Those that the operator enlarged are its own.
@@ -98,6 +99,7 @@ def _server(world: World, kind: Kind, item: Cached) -> Object:
     return {
         "name": name,
         "workloads": [child.decode() for each, child in children if each is STATEFUL_SET],
+        "deployments": [child.decode() for each, child in children if each is DEPLOYMENT],
         "pods": [pod.decode() for pod in world.pods.owned(namespace, kind.role, name)],
         "claims": [_claim(claim.decode()) for claim in claims],
         "published": dict(world.published(item)),

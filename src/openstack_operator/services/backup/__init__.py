@@ -12,7 +12,12 @@ SERVICE = Service(
     resource=BACKUP,
     plan=plan,
     observes=CloudContents(
-        needs_contents, left_out=LEFT_OUT, databases=("MariaDB",), networks=(networks.KIND,), orders=_ORDERS
+        needs_contents,
+        left_out=LEFT_OUT,
+        databases=("MariaDB",),
+        networks=(networks.KIND,),
+        identities=("Keystone",),
+        orders=_ORDERS,
     ),
     has_release_images=False,
 )

@@ -95,6 +95,9 @@ class OpenStackBackupSpec(Model):
 
     repository: Repository
     """Storage of the backup."""
+    verify: bool = False
+    """Restore the backup once it is complete, on the disk of a node, and log in with the restored Keystone. Nothing of
+    it reaches the cloud. The node needs free disk space for the largest database."""
 
 
 class DatabaseBackup(Model):
@@ -123,6 +126,10 @@ class OpenStackBackupStatus(Model):
     """Time from the first look at the cloud to the complete backup: 45m12s."""
     size: Size | None = None
     """Size of all databases."""
+    verified: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was restored and used (RFC 3339)."""
+    restore_duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time that this took: 1m12s."""
     snapshot: Annotated[str, Field(max_length=64)] | None = None
     """Snapshot of restic with the list of what belongs to the backup."""
     databases: Annotated[list[DatabaseBackup], Field(max_length=64)] = []
@@ -142,6 +149,7 @@ BACKUP = Resource(
     privileged=True,
     columns=(
         Column("Completed", ".status.completed", "date"),
+        Column("Verified", ".status.verified", "date"),
         Column("Duration", ".status.duration"),
         Column("Size", ".status.size"),
     ),

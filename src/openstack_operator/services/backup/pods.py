@@ -19,6 +19,8 @@ _MODULES = ("run",)
 """Modules that all programs import."""
 _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 """Modules that programs of the repository import, those that others import first."""
+_ALSO: Mapping[str, Sequence[str]] = {"verify": ("contents", "restore")}
+"""Further modules that a program imports."""
 _SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
 
 
@@ -74,6 +76,8 @@ class Run:
     ports: Mapping[str, int] | None = None
     before: Program | None = None
     """Program that runs first, in the same pod."""
+    companion: Program | None = None
+    """Program that runs at the same time, in the same pod, as the user of the main one."""
     uses_repository: bool = True
     beside: str = ""
     """Pod on whose node it runs; empty for any node."""
@@ -94,8 +98,11 @@ class Run:
         )
         main = self._container(ctx, main_program, ports=self.ports or {})
         init = [self._container(ctx, self.before, name=self.before.name)] if self.before else []
+        others = [self._container(ctx, self.companion, name=self.companion.name)] if self.companion else []
         notes = {kube.CONFIG_DIGEST: self._digest}
-        template = kube.pod(ctx, self.component, main, settings=self.settings, init=init, annotations=notes, grace=10)
+        template = kube.pod(
+            ctx, self.component, main, *others, settings=self.settings, init=init, annotations=notes, grace=10
+        )
         template["metadata"]["labels"][kube.WATCHED] = "true"
         placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
         limits = {"activeDeadlineSeconds": self.deadline} if self.deadline else {}
@@ -103,7 +110,7 @@ class Run:
         return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
 
     def _container(self, ctx: Context[Any], program: Program, **fields: Any) -> kube.Container:
-        modules = _REPOSITORY_MODULES if program.uses_repository else _MODULES
+        modules = [*(_REPOSITORY_MODULES if program.uses_repository else _MODULES), *_ALSO.get(program.name, ())]
         cache = {"RESTIC_CACHE_DIR": "/tmp/cache"} if program.uses_repository else {}  # noqa: S108
         return kube.Container(
             entry=program.entry,

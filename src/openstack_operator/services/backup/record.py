@@ -12,6 +12,7 @@ from ...plan import Context, Object, Step, Verdict
 from ...plan.times import valid_time
 
 _FILE = "record.json"
+_RESULTS = ("databases", "networks", "manifest", "verifications")
 
 
 def of_plan(ctx: Context[Any], kind: str, name: str) -> Object | None:
@@ -34,11 +35,12 @@ def stored(ctx: Context[Any]) -> dict[str, Any]:
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
-    maps: list[Any] = [record.get(name, {}) for name in ("databases", "networks", "manifest", "attempts")]
-    times = [record[name] for name in ("began", "completed") if name in record]
+    maps: list[Any] = [record.get(name, {}) for name in (*_RESULTS, "verification", "attempts")]
+    times = [record[name] for name in ("began", "completed", "verified") if name in record]
     if not all(isinstance(each, dict) for each in maps) or not all(isinstance(at, str) for at in times):
         return False
-    results, attempts = [result for each in maps[:-1] for result in each.values()], [*maps[-1].values()]
+    results = [result for name in _RESULTS for result in record.get(name, {}).values()]
+    attempts = [*record.get("attempts", {}).values()]
     are_typed = all(isinstance(each, dict) for each in results) and all(isinstance(each, int) for each in attempts)
     is_dated = "completed" not in record or "began" in record
     return are_typed and is_dated and all(map(valid_time, times))

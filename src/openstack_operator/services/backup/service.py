@@ -10,16 +10,17 @@ from typing import Any
 from ... import kube, parts
 from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import contents, databases, networks, record
+from . import contents, databases, networks, record, verification
 from .databases import Database
 from .model import OpenStackBackupSpec
 from .networks import Northbound
-from .pods import Run, job_steps, parameters, with_results
+from .pods import Image, Run, job_steps, parameters, with_results
 from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
 _CONTENTS, _DATABASES, _NETWORKS, _MISSING = "contents.json.gz", "databases.json", "networks.json", "missing"
+_IDENTITY = "identity.json"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
 _STAGES = ("Contents", "Config", "Databases", "Manifest")
@@ -35,7 +36,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     """Return everything that a backup consists of; published: nothing."""
     stored = record.stored(ctx)
     if stored.get("completed"):
-        return Plan(*record.stages(_STAGES, READY), record.step(ctx, stored), details=_details(stored))
+        return _after_completion(ctx, stored)
     if late := _too_late(ctx, stored):
         # Without its jobs: one that ends later would make a backup of parts that do not fit.
         before, after = (
@@ -59,6 +60,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         manifest = unfinished.get(_MANIFEST)
         if end := stored.get(_MANIFEST, {}).get(_MANIFEST):
             stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
+            stored |= {"verification": verification.images(storage_image, collected.identity)}
     storage = repository(ctx)
     inputs = parameters(ctx, [*runs.values(), *unfinished_networks.values(), *([manifest] if manifest else [])])
     policies = (*parts.policies(ctx), *_doors(ctx, collected))
@@ -67,6 +69,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         *job_steps(ctx, "Database", all_runs, runs, before),
         *job_steps(ctx, "Network", network_runs, unfinished_networks, before),
     ]
+    last = record.stages([verification.STAGE], waiting("waits for the manifest")) if ctx.spec.verify else []
     end_step = Step(
         name="Manifest",
         objects=(kube.reporting(manifest.job(ctx)),) if manifest else (),
@@ -78,6 +81,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         Group("Config", [storage, inputs, *policies]),
         Group("Databases", jobs),
         end_step,
+        *last,
         record.step(ctx, stored),
         details=_details(stored),
     )
@@ -90,6 +94,8 @@ class _Collected:
     step: Step
     databases: list[Database] = field(default_factory=list[Database])
     networks: list[Northbound] = field(default_factory=list[Northbound])
+    identity: Image | None = None
+    """Image of Keystone."""
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
 
@@ -106,6 +112,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
             step=Step(name="Contents", objects=(secret,), guarded=True),
             databases=databases.load(stored[_DATABASES]),
             networks=networks.load(stored.get(_NETWORKS, "[]")),
+            identity=verification.load(stored.get(_IDENTITY, "")),
             data=contents.bytes_of(stored[_CONTENTS]),
             missing=stored[_MISSING].splitlines(),
         )
@@ -116,6 +123,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         return waiting(f"waiting for a ready member of {', '.join(sorted(late))}")
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
     network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
+    identity = verification.observed(ctx.facts["identities"])
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
     try:
@@ -127,10 +135,34 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
         _NETWORKS: networks.dump(network_sources),
+        _IDENTITY: verification.dump(identity),
         _MISSING: "\n".join(missing),
     }
     step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
-    return _Collected(step=step, databases=sources, networks=network_sources, data=data, missing=missing)
+    return _Collected(
+        step=step, databases=sources, networks=network_sources, identity=identity, data=data, missing=missing
+    )
+
+
+def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Plan:
+    """Return the steps that verify the backup, if the spec says so and it was not done; else its record alone."""
+    before = record.stages(_STAGES, READY)
+    if not ctx.spec.verify:
+        return Plan(*before, record.step(ctx, stored), details=_details(stored))
+    if "storage" not in stored.get("verification", {}):
+        verdict = failed("an earlier operator took this backup; create another one to verify it", "NotSupported")
+        steps = [Step(name=verification.STAGE, verdict=verdict), record.step(ctx, stored)]
+        return Plan(*before, *steps, details=_details(stored))
+    stored, runs = with_results(ctx, stored, verification.runs(ctx, stored["verification"]), verification.FIELD)
+    if not runs:
+        stored = {"verified": record.stamp(ctx.now), **stored}
+        steps = record.stages([verification.STAGE], READY)
+        return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
+    storage, inputs, policies = repository(ctx), parameters(ctx, [*runs.values()]), parts.policies(ctx)
+    jobs = tuple(kube.reporting(run.job(ctx)) for run in runs.values())
+    rehearsal = Step(name=verification.STAGE, objects=jobs, after=(storage, inputs, *policies))
+    config = Group("Config", [storage, inputs, *policies])
+    return Plan(before[0], config, *before[2:], rehearsal, record.step(ctx, stored), details=_details(stored))
 
 
 def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Verdict | None:
@@ -208,6 +240,8 @@ def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
         "completed": completed,
         "duration": record.duration(stored["began"], completed) if completed else None,
         "size": _quantity(sum(result.get("bytes") or 0 for result in results)) if completed else None,
+        "verified": stored.get("verified"),
+        "restoreDuration": verification.duration(stored),
         "snapshot": stored.get("snapshot"),
         "databases": rows,
         "objects": stored.get("objects"),

@@ -1,0 +1,179 @@
+"""Restore a backup into a scratch folder and use it: nothing of it reaches the cloud, nor a volume that stays."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from .contents import read_backup, select
+from .repository import MIB, Repository, open_repository
+from .restore import ask_server, await_start, gtid_of, refuse_older_server, server_options, unpack_stream
+from .run import Child, RunError, main, run_child, say, settings
+
+_ASKED, _ANSWER, _ENDED = "identity.json", "identity.answer", "ended"
+_ANSWER_SECONDS = 600.0
+_PAUSE = 0.2
+_RINGS = ("fernet", "credential")
+"""Keys without which Keystone's tables are worth nothing, by the middle of the names of their Secrets."""
+_IDENTITY_SCHEMAS = "SELECT table_schema FROM information_schema.tables WHERE table_name = 'local_user'"
+_BROKEN = (
+    "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_comment LIKE '%error%'"
+)
+_VERSIONED = (
+    "SELECT table_schema FROM information_schema.tables"
+    " WHERE table_name = 'alembic_version' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
+)
+_RECORD = re.compile(rb"OVSDB JSON (\d+) ([0-9a-f]{40})\n")
+_MAX_HEADER = 100
+
+
+def verify(config: Path) -> dict[str, Any]:
+    """Restore the backup that run.json names, and use it. Return `seconds` that it took, `bytes` of databases,
+    `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`. Raise RunError with
+    the first part that cannot be used.
+    """
+    run, began = settings(config), time.monotonic()
+    folder = Path(run["folder"])
+    try:
+        with open_repository(config) as repository:
+            result = use(repository, run, folder)
+    finally:
+        # The other program of the pod waits no longer.
+        (folder / _ENDED).touch()
+    return {**result, "seconds": round(time.monotonic() - began, 1)}
+
+
+def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the result of `verify` besides its time."""
+    backup = read_backup(repository, select(repository.snapshots("kind=manifest"), run["backup"], run["cloud"]))
+    body = json.loads(gzip.decompress(backup.body))
+    manifest, objects = body["manifest"], body["contents"]["objects"]
+    keys = write_keys(objects, folder / "keys") if run["identity"] else False
+    result: dict[str, Any] = {"objects": len(objects), "bytes": 0, "revisions": {}}
+    for entry in manifest["databases"]:
+        size, facts = use_database(repository, entry, folder, asks_identity=keys)
+        result["bytes"] += size
+        result["revisions"] |= facts.pop("revisions")
+        result |= facts
+    if run["identity"] and "users" not in result:
+        raise RunError("no restored database has the tables of Keystone; the backup is of an empty database")
+    for entry in manifest.get("networks", ()):
+        with repository.dump(entry["snapshot"], f"{entry['name']}.ovsdb") as source:
+            refuse_damaged(source.stdout, entry["name"])
+            repository.check(source)
+    return result
+
+
+def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
+    """Write the rings of keys of the one Keystone of a backup; return False if there are several. Raise RunError if
+    it lacks one.
+    """
+    for ring in _RINGS:
+        rings = [
+            each
+            for each in objects
+            if each["kind"] == "Secret" and str(each["metadata"]["name"]).endswith(f"-{ring}-keys")
+        ]
+        if not rings:
+            raise RunError(f"the backup has no Secret with Keystone's {ring} keys; its tables cannot be used without")
+        if len(rings) > 1:
+            say(f"the backup has several Secrets with {ring} keys: no login is tried")
+            return False
+        files = {str(name): text for name, text in (rings[0].get("data") or {}).items() if str(name).isdecimal()}
+        if not files:
+            raise RunError(f"Secret {rings[0]['metadata']['name']} of the backup has no keys")
+        path = folder / ring
+        path.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (path / name).write_bytes(base64.b64decode(text))
+    return True
+
+
+def use_database(
+    repository: Repository, entry: Mapping[str, Any], folder: Path, *, asks_identity: bool
+) -> tuple[int, dict[str, Any]]:
+    """Return the bytes of a database, and what its server and Keystone say. Raise RunError."""
+    data = repository.work / "data"
+    data.mkdir()
+    refuse_older_server(entry["server"], run_child("mariadbd", "--version"))
+    size = unpack_stream(repository, {"database": entry["name"], "snapshot": entry["snapshot"]}, data)
+    run_child("mariadb-backup", "--prepare", f"--target-dir={data}")
+    if (gtid := gtid_of(data)) != entry["gtid"]:
+        raise RunError(f"the data of {entry['name']} end at change {gtid!r}, the backup says {entry['gtid']!r}")
+    with served(data, folder) as socket:
+        facts: dict[str, Any] = {"revisions": revisions(socket)}
+        if broken := ask_server(socket, _BROKEN).split():
+            raise RunError(f"tables of {entry['name']} cannot be read: {', '.join(broken[:10])}")
+        schemas = ask_server(socket, _IDENTITY_SCHEMAS).split()
+        if asks_identity and schemas:
+            facts |= ask_identity(folder, schemas[0], socket)
+    shutil.rmtree(data)
+    return size, facts
+
+
+def revisions(socket: Path) -> dict[str, str]:
+    """Return the revision of each schema that has one. Raise RunError for a schema that lost its own."""
+    result: dict[str, str] = {}
+    for schema in ask_server(socket, _VERSIONED).split():
+        statement = f"SELECT version_num FROM {schema}.alembic_version"  # noqa: S608  (a plain name, see above)
+        if not (lines := ask_server(socket, statement).split()):
+            raise RunError(f"the restored schema {schema} has no revision; the backup is of an empty database")
+        result[schema] = ",".join(sorted(lines))
+    return result
+
+
+@contextmanager
+def served(data: Path, folder: Path) -> Generator[Path]:
+    """Yield the socket of a server of the data, which others reach by their files alone. Raise RunError."""
+    socket = folder / "server.sock"
+    with Child("mariadbd", *server_options(data, socket, folder)) as server:
+        await_start(server, socket)
+        yield socket
+        server.end()
+        server.wait()
+
+
+def ask_identity(folder: Path, schema: str, socket: Path) -> dict[str, Any]:
+    """Return what Keystone found, in the other container of the pod. Raise RunError if it cannot use what it got."""
+    asked = {"schema": schema, "socket": str(socket), "keys": str(folder / "keys")}
+    fresh = folder / f"{_ASKED}.new"
+    fresh.write_text(json.dumps(asked), encoding="utf-8")
+    fresh.rename(folder / _ASKED)
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while not (folder / _ANSWER).exists():
+        if time.monotonic() > deadline:
+            raise RunError("Keystone did not answer within ten minutes; see the container 'identity' of this pod")
+        time.sleep(_PAUSE)
+    answer: dict[str, Any] = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+    if error := answer.get("error"):
+        raise RunError(f"Keystone cannot use the restored database and keys: {error}")
+    return {name: answer[name] for name in ("users", "projects", "credentials")}
+
+
+def refuse_damaged(source: IO[bytes], name: str) -> None:
+    """Raise RunError if a record of a database of OVN is not what its header says (ovsdb(5))."""
+    count = 0
+    while line := source.readline(_MAX_HEADER):
+        header, digest = _RECORD.fullmatch(line), hashlib.sha1(usedforsecurity=False)
+        remaining = int(header[1]) if header else 0
+        while remaining and (piece := source.read(min(remaining, MIB))):
+            digest.update(piece)
+            remaining -= len(piece)
+        count += 1
+        if not header or remaining or digest.hexdigest().encode() != header[2]:
+            raise RunError(f"record {count} of the northbound database of {name} is damaged; use another backup")
+    if not count:
+        raise RunError(f"the northbound database of {name} is empty; use another backup")
+
+
+if __name__ == "__main__":
+    main(verify)
