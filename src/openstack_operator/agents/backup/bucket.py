@@ -11,18 +11,30 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from .run import RunError
 
-_PUT_TIMEOUT = 60
+_TIMEOUT = 60
 _CONFLICTS = (409, 412)
 """Statuses for a file that exists, or that another client is writing."""
 _ERROR_CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
 _MAX_ANSWER = 4096
 """Bytes of an error in which its code is looked for."""
+_KEY = re.compile(r"<Key>([^<]*)</Key>")
+_FOLDER = re.compile(r"<CommonPrefixes>\s*<Prefix>([^<]*)</Prefix>")
+_MAX_FOLDERS = 1000
+
+
+class _RefusedError(Exception):
+    """Error that a server of S3 answered."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(f"{status} {code}".strip())
+        self.status, self.code = status, code
 
 
 @dataclass(frozen=True)
@@ -42,18 +54,63 @@ class Bucket:
         Raise RunError if it cannot be written.
         """
         headers = {"If-None-Match": "*", "Content-Type": "application/octet-stream"}
-        url = self.address(name)
-        headers |= self.signature(url, body, now or datetime.now(UTC))
-        request = urllib.request.Request(url, body, headers, method="PUT")  # noqa: S310  (http, if the URL says so)
         try:
-            with urllib.request.urlopen(request, timeout=_PUT_TIMEOUT, context=self._trust()):  # noqa: S310
-                return True
+            self._send("PUT", self.address(name), body, headers, now)
+        except _RefusedError as error:
+            if error.status in _CONFLICTS:
+                return False
+            raise RunError(f"the bucket refused a new {_kind(name)} at {self.url}: {error}") from None
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file below the prefix; None if there is none. Raise RunError."""
+        try:
+            return self._send("GET", self.address(name))
+        except _RefusedError as error:
+            if error.status == HTTPStatus.NOT_FOUND and error.code != "NoSuchBucket":
+                return None
+            raise RunError(f"the bucket refused to read {name} at {self.url}: {error}") from None
+
+    def names(self, folder: str, after: str, limit: int) -> list[str]:
+        """Return at most `limit` names of the files in a folder, which ends in a slash, that come after the path of
+        another file below the prefix. Raise RunError.
+        """
+        return [name for name in self._list(folder, after, limit, _KEY) if "/" not in name]
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders in a folder, which ends in a slash. Raise RunError."""
+        return [name.rstrip("/") for name in self._list(folder, "", _MAX_FOLDERS, _FOLDER)]
+
+    def _list(self, folder: str, after: str, limit: int, pattern: re.Pattern[str]) -> list[str]:
+        server, path, prefix = self._place()
+        prefix = f"{prefix}/" if prefix else ""
+        words = {"delimiter": "/", "list-type": "2", "max-keys": str(limit), "prefix": prefix + folder}
+        words |= {"start-after": prefix + after} if after else {}
+        query = "&".join(f"{name}={quote(words[name], safe='-_.~')}" for name in sorted(words))
+        try:
+            answer = self._send("GET", f"{server}{path or '/'}?{query}").decode(errors="replace")
+        except _RefusedError as error:
+            raise RunError(f"the bucket refused to list {folder} at {self.url}: {error}") from None
+        begin = prefix + folder
+        return sorted(name.removeprefix(begin) for name in pattern.findall(answer) if name.startswith(begin))
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        body: bytes = b"",
+        headers: dict[str, str] | None = None,
+        now: datetime | None = None,
+    ) -> bytes:
+        """Return what the server answers. Raise _RefusedError for its errors, RunError if there is no answer."""
+        headers = (headers or {}) | self.signature(url, body, now or datetime.now(UTC), method)
+        request = urllib.request.Request(url, body or None, headers, method=method)  # noqa: S310  (http, if the URL says so)
+        try:
+            with urllib.request.urlopen(request, timeout=_TIMEOUT, context=self._trust()) as answer:  # noqa: S310
+                return bytes(answer.read())
         except urllib.error.HTTPError as error:
             with error:
-                if error.code in _CONFLICTS:
-                    return False
-                status = f"{error.code} {self._error_code(error)}".strip()
-            raise RunError(f"the bucket refused a new repository at {self.url}: {status}") from None
+                raise _RefusedError(error.code, self._error_code(error)) from None
         except OSError as error:
             raise RunError(f"the bucket at {self.url} does not answer: {error}") from None
         except (ValueError, HTTPException) as error:
@@ -81,7 +138,7 @@ class Bucket:
             return
         trust = self._trust()
         try:
-            with socket.create_connection((parts.hostname, parts.port or 443), _PUT_TIMEOUT) as connection:
+            with socket.create_connection((parts.hostname, parts.port or 443), _TIMEOUT) as connection:
                 trust.wrap_socket(connection, server_hostname=parts.hostname).close()
         except ssl.SSLCertVerificationError as error:
             advice = "put the certificate of its authority into ca.crt of the repository's Secret"
@@ -97,19 +154,23 @@ class Bucket:
 
     def address(self, name: str) -> str:
         """Return the URL of a file."""
+        server, path, prefix = self._place()
+        return server + quote("/".join([path, *(part for part in (prefix, name) if part)]))
+
+    def _place(self) -> tuple[str, str, str]:
+        """Return the URL of the server, the path of the bucket there, and the prefix in the bucket."""
         parts = urlsplit(self.url)
         bucket, _, prefix = parts.path.strip("/").partition("/")
         host = parts.netloc if self.is_path_style else f"{bucket}.{parts.netloc}"
-        path = [bucket] * self.is_path_style + [part for part in (prefix, name) if part]
-        return f"{parts.scheme}://{host}/{quote('/'.join(path))}"
+        return f"{parts.scheme}://{host}", f"/{bucket}" if self.is_path_style else "", prefix
 
-    def signature(self, url: str, body: bytes, now: datetime) -> dict[str, str]:
+    def signature(self, url: str, body: bytes, now: datetime, method: str = "PUT") -> dict[str, str]:
         """Return the headers by which S3 knows who sends a file: Signature Version 4, in one chunk."""
         parts, time, sha256 = urlsplit(url), now.strftime("%Y%m%dT%H%M%SZ"), hashlib.sha256(body).hexdigest()
         scope = f"{time[:8]}/{self.region}/s3/aws4_request"
         signed = {"host": parts.netloc, "x-amz-content-sha256": sha256, "x-amz-date": time}
         lines = "".join(f"{header}:{value}\n" for header, value in signed.items())
-        request = f"PUT\n{parts.path}\n\n{lines}\n{';'.join(signed)}\n{sha256}"
+        request = f"{method}\n{parts.path}\n{parts.query}\n{lines}\n{';'.join(signed)}\n{sha256}"
         text = f"AWS4-HMAC-SHA256\n{time}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
         key = f"AWS4{self.secret_key}".encode()
         for part in scope.split("/"):
@@ -121,3 +182,8 @@ class Bucket:
             "X-Amz-Date": time,
             "Authorization": f"AWS4-HMAC-SHA256 {credential}, SignedHeaders={';'.join(signed)}, Signature={digest}",
         }
+
+
+def _kind(name: str) -> str:
+    """Return what a file belongs to: the two that restic cannot write are those of a new repository."""
+    return "object of the archive" if "/" in name and not name.startswith("keys/") else "repository"

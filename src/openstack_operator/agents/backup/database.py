@@ -53,8 +53,8 @@ def back_up(config: Path) -> dict[str, Any]:
     }
 
 
-def login_options(run: Mapping[str, Any], config: Path) -> str:
-    """Return the file of options by which mariadb-backup logs in. Raise RunError without a password."""
+def login_options(run: Mapping[str, Any], config: Path, group: str = "mariadb-backup") -> str:
+    """Return the file of options by which programs that read a group log in. Raise RunError without a password."""
     try:
         password = (config / "credentials" / "root").read_text(encoding="utf-8").rstrip("\n")
     except OSError as error:
@@ -62,7 +62,7 @@ def login_options(run: Mapping[str, Any], config: Path) -> str:
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     tls = ["ssl=1", f"ssl-ca={config}/trust/ca.crt", "ssl-verify-server-cert=1"] if run["tls"] else ["ssl=0"]
     account = [f"host={run['host']}", f"port={run['port']}", f"user={run['user']}", f'password="{quoted}"']
-    return "\n".join(["[mariadb-backup]", *account, *tls])
+    return "\n".join([f"[{group}]", *account, *tls])
 
 
 def position(folder: Path) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import json
 import os
@@ -42,11 +43,11 @@ class Repository:
             options: dict[str, Any] = json.loads((folder / "repository.json").read_text(encoding="utf-8"))
             self.url: str = options["url"]
             self._password = folder / "password"
-            self._bucket = _bucket(folder, options) if self.url.startswith(_S3) else None
+            self.bucket = _bucket(folder, options) if self.url.startswith(_S3) else None
         except (OSError, ValueError, KeyError) as error:
             raise RunError(f"the settings of the repository are not complete: {error!r}") from None
         self.work = work
-        self._options = _restic_options(self._bucket, options)
+        self._options = _restic_options(self.bucket, options)
 
     def _env(self) -> dict[str, str]:
         variables = {
@@ -54,22 +55,29 @@ class Repository:
             "RESTIC_CACHE_DIR": os.environ.get("RESTIC_CACHE_DIR", "/tmp/cache"),  # noqa: S108  (an emptyDir)
             "HOME": str(self.work),
         }
-        if self._bucket:
+        if self.bucket:
             # Not in the environment, which programs that restic starts have, too.
             path = self.work / "credentials"
             lines = (
                 "[default]",
-                f"aws_access_key_id={self._bucket.access_key}",
-                f"aws_secret_access_key={self._bucket.secret_key}",
+                f"aws_access_key_id={self.bucket.access_key}",
+                f"aws_secret_access_key={self.bucket.secret_key}",
             )
             write_private(path, "\n".join(lines))
             variables["AWS_SHARED_CREDENTIALS_FILE"] = str(path)
         return {**os.environ, **variables}
 
+    def master_key(self) -> bytes:
+        """Return the key that the password opens, and that no change of the password changes. Raise RunError."""
+        try:
+            return base64.b64decode(json.loads(self.ask("cat", "masterkey", "--no-lock", "--quiet"))["encrypt"])
+        except (ValueError, LookupError):
+            raise RunError(f"restic does not say the key of the repository {self.url}") from None
+
     def check_certificate(self) -> None:
         """Raise RunError if the server of a bucket has a certificate that is not trusted."""
-        if self._bucket:
-            self._bucket.check_certificate()
+        if self.bucket:
+            self.bucket.check_certificate()
 
     def restic(self, *words: str, cwd: Path | None = None, url: str = "") -> Child:
         """Start restic."""
@@ -109,8 +117,8 @@ class Repository:
         if self._exists():
             return
         say(f"creating the repository {self.url}")
-        if self._bucket:
-            self._create_in_bucket(self._bucket)
+        if self.bucket:
+            self._create_in_bucket(self.bucket)
         else:
             self._create_in_folder(Path(self.url))
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,15 @@ _MAX_SCHEMAS = 50
 _START_SECONDS = 600.0
 _SCHEMAS = "SELECT schema_name FROM information_schema.schemata ORDER BY schema_name"
 _ACCOUNTS = "SELECT COUNT(*) FROM mysql.global_priv"
+_CHAIN_TABLES = """SELECT COUNT(*) FROM information_schema.tables
+    WHERE table_schema = 'openstack_operator' AND table_name = 'archive'"""
+_LEAVE_CHAIN = "DELETE FROM openstack_operator.archive"
+"""Statement for a restored database: the archive has its changes until now, and not those from now on."""
 
 
-def restore(config: Path) -> dict[str, Any]:
-    """Restore one database. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, and `gtid` of the last
+def restore(config: Path, finish: Callable[[Path, Path], list[str]] | None = None) -> dict[str, Any]:
+    """Restore one database. `finish` gets the data directory and a private folder, and returns the schemas; `prove` if
+    unset. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, and `gtid` of the last
     change. Raise RunError: the directory has the mark then, and the next run begins again.
     """
     run, began = settings(config), time.monotonic()
@@ -46,7 +51,7 @@ def restore(config: Path) -> dict[str, Any]:
         gtid = gtid_of(data)
         if gtid != run["gtid"]:
             raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
-        schemas = prove(data, repository.work)
+        schemas = (finish or prove)(data, repository.work)
     # The data before the mark: a power cut in between must not leave half of them without it.
     os.sync()
     (data / MARK).unlink()
@@ -145,6 +150,8 @@ def prove(data: Path, work: Path) -> list[str]:
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
         schemas = ask_server(socket, _SCHEMAS).splitlines()
+        if int(ask_server(socket, _CHAIN_TABLES)):
+            ask_server(socket, _LEAVE_CHAIN)
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
@@ -168,8 +175,8 @@ def server_options(data: Path, socket: Path, work: Path) -> list[str]:
     ]
 
 
-def await_start(server: Child, socket: Path) -> None:
-    """Wait until a server answers. Raise RunError if it ends, or takes too long."""
+def await_start(server: Child, socket: Path, login: Sequence[str] = ()) -> None:
+    """Wait until a server answers, to these options of a login. Raise RunError if it ends, or takes too long."""
     deadline = time.monotonic() + _START_SECONDS
     while True:
         if server.has_ended or time.monotonic() > deadline:
@@ -177,7 +184,7 @@ def await_start(server: Child, socket: Path) -> None:
             raise RunError(f"no server starts with the restored data: {'; '.join(lines[-3:])}")
         if socket.exists():
             try:
-                ask_server(socket, "SELECT 1")
+                ask_server(socket, "SELECT 1", login)
             except RunError:
                 pass
             else:
@@ -185,9 +192,9 @@ def await_start(server: Child, socket: Path) -> None:
         time.sleep(0.2)
 
 
-def ask_server(socket: Path, statement: str) -> str:
+def ask_server(socket: Path, statement: str, login: Sequence[str] = ()) -> str:
     """Return what a server answers, a line for each row. Raise RunError."""
-    options = ["--no-defaults", f"--socket={socket}", "--batch", "--skip-column-names"]
+    options = [*(login or ["--no-defaults"]), f"--socket={socket}", "--batch", "--skip-column-names"]
     return run_child("mariadb", *options, f"--execute={statement}")
 
 

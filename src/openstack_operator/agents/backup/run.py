@@ -156,7 +156,11 @@ class Child:
 
     def end(self) -> None:
         """Tell it to end in order."""
-        self._process.terminate()
+        self.send(signal.SIGTERM)
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def wait(self) -> int:
         """Return its status once it has ended: negative for a signal."""

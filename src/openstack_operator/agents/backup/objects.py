@@ -1,0 +1,121 @@
+"""Objects of an archive in a folder or a bucket: written once, whole or not at all, and listed by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from .bucket import Bucket
+from .run import RunError
+
+_FOLDER_MODE = 0o700
+
+
+class Objects(Protocol):
+    """Objects below a folder."""
+
+    def put_new(self, name: str, body: bytes) -> bool:
+        """Write an object; return False if there is one. Raise RunError: it is perhaps there then, never in part."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object; None if there is none. Raise RunError."""
+        ...
+
+    def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
+        """Return at most `limit` names of a folder that come after a name, in their order. Raise RunError."""
+        ...
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """Return the names of the folders in a folder, in their order. Raise RunError."""
+        ...
+
+
+class FolderObjects:
+    """Objects in a folder of a volume."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put_new(self, name: str, body: bytes) -> bool:
+        """Write an object, and wait until it is on the disk."""
+        path = self._root / name
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=_FOLDER_MODE)
+            with part.open("wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(part, path)
+            except FileExistsError:
+                return False
+            finally:
+                part.unlink()
+            self._sync(path.parent)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise RunError(f"the archive in {self._root} cannot be written: {error.strerror}") from None
+        return True
+
+    def _sync(self, folder: Path) -> None:
+        """Write the names of new files and folders to the disk."""
+        for path in (folder, *folder.parents):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            if path == self._root:
+                return
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object; None if there is none."""
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RunError(f"the archive in {self._root} cannot be read: {error.strerror}") from None
+
+    def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
+        """Return names of a folder."""
+        return sorted(name for name in self._entries(folder) if name > after and not name.startswith("."))[:limit]
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """Return the names of the folders in a folder."""
+        return sorted(name for name in self._entries(folder) if (self._root / folder / name).is_dir())
+
+    def _entries(self, folder: str) -> Sequence[str]:
+        try:
+            return [entry.name for entry in os.scandir(self._root / folder)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise RunError(f"the archive in {self._root} cannot be read: {error.strerror}") from None
+
+
+class BucketObjects:
+    """Objects below a prefix of a bucket."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def put_new(self, name: str, body: bytes) -> bool:
+        """Write an object."""
+        return self._bucket.put_new(name, body)
+
+    def read(self, name: str) -> bytes | None:
+        """Return an object; None if there is none."""
+        return self._bucket.read(name)
+
+    def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
+        """Return names of a folder."""
+        return self._bucket.names(f"{folder}/", f"{folder}/{after}" if after else "", limit)
+
+    def folders(self, folder: str) -> Sequence[str]:
+        """Return the names of the folders in a folder."""
+        return self._bucket.folders(f"{folder}/")
