@@ -53,7 +53,7 @@ def database(name: str = "mariadb", *pods: Object, **changes: Any) -> dict[str, 
 
 
 def facts(*databases: Mapping[str, Any]) -> dict[str, Any]:
-    return {"objects": [KEYSTONE], "databases": list(databases) or [database()], "networks": []}
+    return {"objects": [KEYSTONE], "databases": list(databases) or [database()], "networks": [], "identities": []}
 
 
 def planned(release: Release, **changes: Any) -> Plan:
@@ -143,6 +143,8 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
         "completed": "2026-01-01T00:00:30Z",
         "duration": "30s",
         "size": "2Mi",
+        "verified": None,
+        "restoreDuration": None,
         "snapshot": "99aa",
         "databases": [
             {

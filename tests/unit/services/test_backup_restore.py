@@ -109,6 +109,7 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
         "backup": "monday",
         "backupCompleted": "2025-12-31T12:00:00Z",
         "completed": "2026-01-01T00:01:05Z",
+        "restored": [],
         "duration": "1m5s",
     }
 
@@ -215,3 +216,29 @@ def test_a_server_runs_where_that_of_the_backup_could(release: Release) -> None:
     (job,) = [obj for (kind, _), obj in made.items() if kind == "Job"]
     assert job["spec"]["template"]["spec"]["nodeSelector"] == {"tier": "control"}
     assert job["spec"]["template"]["spec"]["containers"][0]["image"] != "x"
+
+
+def test_a_restore_to_a_second_takes_a_backup_of_before(release: Release) -> None:
+    second = SPEC | {"pointInTime": "2025-12-31T23:59:59Z", "cloud": "production"}
+    made = objects(plan(context(RESTORE, second, release=release, owner="fire", secrets=SECRETS)))
+    run = json.loads(secret_data(made["Secret", "fire-runs"])["contents.json"])
+    assert run == {"backup": "", "cloud": "production", "until": "2025-12-31T23:59:59Z"}
+    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS, "facts": FACTS}
+    made = objects(plan(context(RESTORE, second, release=release, **fields)))
+    run = json.loads(secret_data(made["Secret", "fire-runs"])["restore-mariadb.json"])
+    assert run.items() >= {"cloud": "production", "pointInTime": "2025-12-31T23:59:59Z", "gtid": "0-7-12"}.items()
+
+
+@pytest.mark.parametrize(
+    ("second", "gtid", "error"),
+    [
+        ("2025-12-31T23:59:59Z", "", "has no position in a binary log; remove pointInTime"),
+        ("2025-02-30T23:59:59Z", "0-7-12", "there is no time 2025-02-30"),
+    ],
+)
+def test_a_second_that_cannot_be_reached_is_refused(release: Release, second: str, gtid: str, error: str) -> None:
+    manifest = {**MANIFEST, "databases": [{**ENTRY, "gtid": gtid}]}
+    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS}
+    with pytest.raises(SpecError, match=error):
+        facts = FACTS | {"manifest": manifest}
+        plan(context(RESTORE, SPEC | {"pointInTime": second}, release=release, facts=facts, **fields))

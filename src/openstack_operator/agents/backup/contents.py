@@ -53,17 +53,21 @@ def load(config: Path) -> Backup:
     """
     run = settings(config)
     with open_repository(config) as repository:
-        return read_backup(repository, select(repository.snapshots("kind=manifest"), run["backup"], run["cloud"]))
+        snapshots = repository.snapshots("kind=manifest")
+        return read_backup(repository, select(snapshots, run["backup"], run["cloud"], run.get("until", "")))
 
 
-def select(snapshots: Sequence[Mapping[str, Any]], name: str, cloud: str) -> Mapping[str, Any]:
+def select(snapshots: Sequence[Mapping[str, Any]], name: str, cloud: str, until: str = "") -> Mapping[str, Any]:
     """Return the newest snapshot, the oldest of which comes first, of a backup's manifest; an empty name or cloud is
-    any. Raise RunError with what there is if none fits, or if backups of several clouds have the name.
+    any, and an empty time (RFC 3339, in UTC) is now. Raise RunError with what there is if none fits, or if backups of
+    several clouds have the name.
     """
     fitting = [
         each
         for each in snapshots
-        if (not name or backup_name(each) == name) and (not cloud or each["hostname"] == cloud)
+        if (not name or backup_name(each) == name)
+        and (not cloud or each["hostname"] == cloud)
+        and (not until or rfc3339(str(each["time"])) <= until)
     ]
     clouds = sorted({str(each["hostname"]) for each in fitting})
     if name and len(clouds) > 1:
@@ -74,7 +78,8 @@ def select(snapshots: Sequence[Mapping[str, Any]], name: str, cloud: str) -> Map
     backup = f"backup {name!r}" if name else "backup"
     of_cloud = f" of cloud {cloud!r}" if cloud else ""
     existing = f"there are: {', '.join(dict.fromkeys(names[:_MAX_NAMES]))}" if names else "the repository has none"
-    raise RunError(f"there is no {backup}{of_cloud}; {existing}")
+    before = f" that was complete at {until}" if until else ""
+    raise RunError(f"there is no {backup}{of_cloud}{before}; {existing}")
 
 
 def backup_name(snapshot: Mapping[str, Any]) -> str:

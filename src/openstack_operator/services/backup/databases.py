@@ -72,14 +72,17 @@ class Database:
         return cls(**fields)
 
 
-def restore_run(entry: Mapping[str, Any], image: Image, settings: PodSettings) -> Run:
-    """Return the run that fills the volume of a database from its entry in a manifest."""
+def restore_run(entry: Mapping[str, Any], image: Image, settings: PodSettings, archive: Mapping[str, str]) -> Run:
+    """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
+    changes since.
+    """
     name = entry["name"]
     claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
     return Run(
         component=f"restore-{name}",
-        program="restore",
+        program="replay" if archive else "restore",
         parameters={
+            **archive,
             "database": name,
             "snapshot": entry["snapshot"],
             "datadir": DATA_FOLDER,

@@ -25,6 +25,10 @@ Size = Annotated[str, Field(max_length=32)]
 Rate = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
+Second = Annotated[str, Field(max_length=20, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+"""A time in UTC (RFC 3339)."""
+
+
 class Bucket(Model):
     """A folder of a bucket behind the S3 API."""
 
@@ -165,8 +169,10 @@ class OpenStackRestoreSpec(RunSpec):
     rules: ClassVar[tuple[Rule, ...]] = (
         rule(
             "(has(self.backup) ? self.backup : '') == (has(oldSelf.backup) ? oldSelf.backup : '')"
-            " && (has(self.cloud) ? self.cloud : '') == (has(oldSelf.cloud) ? oldSelf.cloud : '')",
-            "a restore keeps its backup; create another resource",
+            " && (has(self.cloud) ? self.cloud : '') == (has(oldSelf.cloud) ? oldSelf.cloud : '')"
+            " && (has(self.pointInTime) ? self.pointInTime : '')"
+            " == (has(oldSelf.pointInTime) ? oldSelf.pointInTime : '')",
+            "a restore keeps its backup and its time; create another resource",
             ".backup",
         ),
     )
@@ -180,6 +186,20 @@ class OpenStackRestoreSpec(RunSpec):
     """Name of the OpenStackBackup, the newest one of the cloud if unset."""
     cloud: Name | None = None
     """Namespace that the cloud had, if it was another one than this."""
+    point_in_time: Second | None = None
+    """Restore the databases to the end of this second, in UTC: 2026-11-30T08:15:00Z. It takes a backup of before, by
+    default the newest, and the changes since from the archive, which must have them all."""
+
+
+class RestoredDatabase(Model):
+    """A MariaDB that was restored."""
+
+    name: Name
+    """Name of the MariaDB."""
+    gtid: Annotated[str, Field(max_length=1024)] | None = None
+    """Last change that it has; unset without a binary log."""
+    changes: int | None = None
+    """Number of changes from the archive; unset for a restore of the backup alone."""
 
 
 class OpenStackRestoreStatus(Model):
@@ -191,6 +211,8 @@ class OpenStackRestoreStatus(Model):
     """Time at which the backup was complete (RFC 3339)."""
     completed: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the restored cloud was Ready (RFC 3339)."""
+    restored: Annotated[list[RestoredDatabase], Field(max_length=64)] = []
+    """Databases that have their data again."""
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
 

@@ -19,7 +19,12 @@ _MODULES = ("run",)
 """Modules that all programs import."""
 _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 """Modules that programs of the repository import, those that others import first."""
-_ALSO: Mapping[str, Sequence[str]] = {"verify": ("contents", "restore")}
+_ARCHIVE_MODULES = ("sql", "sealed", "binlog", "objects", "chain")
+_ALSO: Mapping[str, Sequence[str]] = {
+    "verify": ("contents", "restore"),
+    "archive": (*_ARCHIVE_MODULES, "database", "stream"),
+    "replay": (*_ARCHIVE_MODULES, "restore"),
+}
 """Further modules that a program imports."""
 _SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
 

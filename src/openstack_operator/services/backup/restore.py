@@ -176,7 +176,11 @@ def _reader(ctx: Context[OpenStackRestoreSpec]) -> Run:
     return Run(
         component=_COMPONENT,
         program="contents",
-        parameters={"backup": ctx.spec.backup or "", "cloud": ctx.spec.cloud or ctx.namespace},
+        parameters={
+            "backup": ctx.spec.backup or "",
+            "cloud": ctx.spec.cloud or ctx.namespace,
+            "until": ctx.spec.point_in_time or "",
+        },
         image=Image(entry=ctx.release["mariadb"]),
         settings=kube.settings(ctx.spec),
         mounts=(kube.folder("channel", ctx.name("channel"), "/etc/backup/channel"),),
@@ -259,8 +263,21 @@ def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Run:
     except SpecError:
         text = f"release {ctx.release.name} has no server for MariaDB/{entry['name']}, a backup of {entry['server']}"
         raise SpecError("spec.release", f"{text}; choose a release that has MariaDB {version}") from None
+    archive = _archive(ctx, entry)
     scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
-    return restore_run(entry, replace(image, scheduling=scheduling), kube.settings(ctx.spec))
+    return restore_run(entry, replace(image, scheduling=scheduling), kube.settings(ctx.spec), archive)
+
+
+def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what a restore to a second knows of the archive; nothing for one to the backup. Raises SpecError."""
+    if not ctx.spec.point_in_time:
+        return {}
+    if valid_time(ctx.spec.point_in_time) is None:
+        raise SpecError("spec.pointInTime", f"there is no time {ctx.spec.point_in_time}")
+    if not entry["gtid"]:
+        text = f"the backup of MariaDB/{entry['name']} has no position in a binary log; remove pointInTime"
+        raise SpecError("spec.pointInTime", text)
+    return {"cloud": ctx.spec.cloud or ctx.namespace, "pointInTime": ctx.spec.point_in_time}
 
 
 def _of(objects: Sequence[Object], *, secrets: bool) -> tuple[Object, ...]:
@@ -273,11 +290,21 @@ def _end(ctx: Context[OpenStackRestoreSpec], at: str, *, after: Sequence[Step] =
     return Step(name="End", objects=(end,), after=tuple(after))
 
 
+def _positions(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return how far each database was restored."""
+    results: Mapping[str, Mapping[str, Any]] = stored.get("databases", {})
+    return [
+        {"name": name, "gtid": result.get("gtid") or None, "changes": result.get("changes")}
+        for name, result in results.items()
+    ]
+
+
 def _details(stored: Mapping[str, Any], ended: Object | None) -> dict[str, Any]:
     completed = ended["data"]["at"] if ended else None
     return {
         "backup": stored.get("backup"),
         "backupCompleted": stored.get("backupCompleted"),
         "completed": completed,
+        "restored": _positions(stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }
