@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ class FolderObjects:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self._lists: dict[str, tuple[int, list[str]]] = {}
+        """Names in each folder, and the time of its last change then: a chain has a million after some weeks."""
 
     def put_new(self, name: str, body: bytes) -> bool:
         """Write an object, and wait until it is on the disk."""
@@ -56,6 +59,7 @@ class FolderObjects:
             finally:
                 part.unlink()
             self._sync(path.parent)
+            self._lists.clear()
         except OSError as error:
             part.unlink(missing_ok=True)
             raise RunError(f"the archive in {self._root} cannot be written: {error.strerror}") from None
@@ -83,7 +87,16 @@ class FolderObjects:
 
     def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
         """Return names of a folder."""
-        return sorted(name for name in self._entries(folder) if name > after and not name.startswith("."))[:limit]
+        try:
+            changed_at = (self._root / folder).stat().st_mtime_ns
+        except OSError:
+            changed_at = 0
+        known_at, names = self._lists.get(folder, (-1, []))
+        if known_at != changed_at:
+            names = sorted(name for name in self._entries(folder) if not name.startswith("."))
+            self._lists[folder] = (changed_at, names)
+        begin = bisect.bisect_right(names, after)
+        return names[begin : begin + limit]
 
     def folders(self, folder: str) -> Sequence[str]:
         """Return the names of the folders in a folder."""

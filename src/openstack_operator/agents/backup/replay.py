@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,11 +53,11 @@ def recover(config: Path) -> dict[str, Any]:
     until = int(datetime.fromisoformat(run["pointInTime"]).astimezone(UTC).timestamp())
     with open_repository(config) as repository:
         archive = open_archive(repository, run["cloud"], run["database"])
-        goals = plan_replay(archive, run["gtid"], until)
+        goals, reasons = plan_replay(archive, run["gtid"], until)
         reached: list[Goal] = []
 
         def finish(data: Path, work: Path) -> list[str]:
-            reached.append(apply(goals, data, work))
+            reached.append(apply(goals, reasons, data, work))
             return prove(data, work)
 
         result = restore(config, finish)
@@ -65,13 +65,13 @@ def recover(config: Path) -> dict[str, Any]:
     return {**result, "gtid": goal.end, "chain": goal.chain, "changes": goal.changes}
 
 
-def plan_replay(archive: Archive, base: str, until: int) -> list[Goal]:
-    """Return what can be done from a backup on, for each chain that may have its changes; the backup itself says later
-    which one has. Raise RunError with the reason if none can.
+def plan_replay(archive: Archive, base: str, until: int) -> tuple[list[Goal], dict[str, str]]:
+    """Return what can be done from a backup on, for each chain that may have its changes, and why other chains cannot;
+    the backup itself says later which one has them. Raise RunError with the reasons if none has.
     """
     number = sequence(base)
     goals: list[Goal] = []
-    reasons: list[str] = []
+    reasons: dict[str, str] = {}
     for chain in archive.chains():
         reach = archive.reach(chain)
         if reach is None:
@@ -81,10 +81,11 @@ def plan_replay(archive: Archive, base: str, until: int) -> list[Goal]:
         except RunError as error:
             # What lies after the backup is perhaps in no other chain.
             if reach[1] > number:
-                reasons.append(str(error))
+                reasons[chain] = str(error)
     if not goals:
-        raise RunError("; ".join(reasons) or f"the archive has no change after {base}, where the backup ends")
-    return goals
+        text = "; ".join(dict.fromkeys(reasons.values()))
+        raise RunError(text or f"the archive has no change after {base}, where the backup ends")
+    return goals, reasons
 
 
 def _plan_chain(archive: Archive, chain: str, base: str, until: int) -> Goal:
@@ -178,7 +179,7 @@ def _ancestors(archive: Archive, link: Link) -> tuple[str, ...]:
     return tuple(chains)
 
 
-def apply(goals: list[Goal], data: Path, work: Path) -> Goal:
+def apply(goals: Sequence[Goal], reasons: Mapping[str, str], data: Path, work: Path) -> Goal:
     """Make the changes of the goal that a restored database belongs to; return that. Raise RunError."""
     account, password = f"replay-{secrets.token_hex(8)}", secrets.token_urlsafe(24)
     socket, login, init = work / "replay.sock", work / "replay.cnf", work / "replay.sql"
@@ -194,7 +195,7 @@ def apply(goals: list[Goal], data: Path, work: Path) -> Goal:
         options = (f"--defaults-file={login}", f"--socket={socket}")
         await_start(server, socket, options[:1])
         with Session(*options) as session:
-            goal = _choose(session, goals)
+            goal = _choose(session, goals, reasons)
             expected = _canaries(session) | goal.canaries
             session.ask(f"RESET MASTER; SET GLOBAL gtid_binlog_state = '{goal.base}'")
             _pump(session, goal, work)
@@ -233,13 +234,15 @@ def _server_options(data: Path, work: Path, socket: Path, init: Path) -> list[st
     ]
 
 
-def _choose(session: Session, goals: list[Goal]) -> Goal:
+def _choose(session: Session, goals: Sequence[Goal], reasons: Mapping[str, str]) -> Goal:
     """Return the goal whose chain the database names, or a chain before that. Raise RunError."""
     rows = session.ask(CHAIN) if session.ask(COUNT_TABLES) == [["2"]] else []
     if not rows:
         raise RunError("the backup was made before the archive of its database began; restore a later one")
     chain = rows[0][0]
     fitting = [goal for goal in goals if chain in goal.ancestors]
+    if not fitting and chain in reasons:
+        raise RunError(reasons[chain])
     if not fitting:
         names = ", ".join(goal.chain for goal in goals)
         raise RunError(f"the backup is of chain {chain}, and what the archive has for this time is of {names}")
