@@ -114,7 +114,7 @@ def test_a_backup_is_restored_and_used(pod: Pod, database: Mapping[str, Any]) ->
     assert not list((pod.root / "tmp").rglob("ibdata1"))
 
 
-def test_what_keystone_cannot_use_is_named(pod: Pod, database: Mapping[str, Any]) -> None:
+def test_keystone_cannot_use_what_was_restored(pod: Pod, database: Mapping[str, Any]) -> None:
     run = backed_up(pod, "undecryptable", database)
     with keystone(pod, {"error": "CredentialEncryptionError: no key"}):
         result = pod.run("verify", run)

@@ -16,7 +16,7 @@ from oslo_db.exception import DBError  # pyright: ignore[reportMissingImports]
 
 from .run import RunError, main, settings
 
-_ASKED, _ANSWER, _ENDED = "identity.json", "identity.answer", "ended"
+_REQUEST_FILE, _ANSWER_FILE, _END_FILE = "identity.json", "identity.answer", "ended"
 _PAUSE = 0.5
 _CONFIG = """\
 [database]
@@ -37,18 +37,18 @@ def check(config: Path) -> dict[str, Any]:
     has the result. Raise RunError if Keystone cannot use what was restored.
     """
     folder = Path(settings(config)["folder"])
-    asked = await_question(folder)
-    if asked is None:
+    question = await_question(folder)
+    if question is None:
         return {}
     answer: Mapping[str, Any] = {"error": "its program failed; see the log of the container 'identity'"}
     try:
-        answer = identity(asked, folder)
+        answer = identity(question, folder)
     except (exception.Error, DBError, RunError) as error:
         answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     finally:
-        fresh = folder / f"{_ANSWER}.new"
+        fresh = folder / f"{_ANSWER_FILE}.new"
         fresh.write_text(json.dumps(answer), encoding="utf-8")
-        fresh.rename(folder / _ANSWER)
+        fresh.rename(folder / _ANSWER_FILE)
     if error := answer.get("error"):
         raise RunError(f"Keystone cannot use the restored database and keys: {error}")
     return {}
@@ -56,19 +56,19 @@ def check(config: Path) -> dict[str, Any]:
 
 def await_question(folder: Path) -> Mapping[str, str] | None:
     """Return the `schema`, `socket` and `keys` that `verify` tells once its server runs; None if it ends before."""
-    while not (folder / _ENDED).exists():
-        if (folder / _ASKED).exists():
-            return dict(json.loads((folder / _ASKED).read_text(encoding="utf-8")))
+    while not (folder / _END_FILE).exists():
+        if (folder / _REQUEST_FILE).exists():
+            return dict(json.loads((folder / _REQUEST_FILE).read_text(encoding="utf-8")))
         time.sleep(_PAUSE)
     return None
 
 
-def identity(asked: Mapping[str, str], folder: Path) -> dict[str, Any]:
+def identity(question: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Return the numbers of `users`, `projects` and `credentials`, after a token was issued and validated, and all
     credentials were decrypted. Raise what Keystone raises, and RunError.
     """
     path = folder / "keystone.conf"
-    path.write_text(_CONFIG.format(**asked), encoding="utf-8")
+    path.write_text(_CONFIG.format(**question), encoding="utf-8")
     keystone.conf.configure()
     keystone.conf.CONF([], project="keystone", default_config_files=[str(path)])
     sql.initialize()

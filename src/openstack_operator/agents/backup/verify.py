@@ -19,7 +19,7 @@ from .repository import MIB, Repository, open_repository
 from .restore import ask_server, await_start, gtid_of, refuse_older_server, server_options, unpack_stream
 from .run import Child, RunError, main, run_child, say, settings
 
-_ASKED, _ANSWER, _ENDED = "identity.json", "identity.answer", "ended"
+_REQUEST_FILE, _ANSWER_FILE, _END_FILE = "identity.json", "identity.answer", "ended"
 _ANSWER_SECONDS = 600.0
 _PAUSE = 0.2
 _RINGS = ("fernet", "credential")
@@ -48,7 +48,7 @@ def verify(config: Path) -> dict[str, Any]:
             result = use(repository, run, folder)
     finally:
         # The other program of the pod waits no longer.
-        (folder / _ENDED).touch()
+        (folder / _END_FILE).touch()
     return {**result, "seconds": round(time.monotonic() - began, 1)}
 
 
@@ -144,16 +144,16 @@ def served(data: Path, folder: Path) -> Generator[Path]:
 
 def ask_identity(folder: Path, schema: str, socket: Path) -> dict[str, Any]:
     """Return what Keystone found, in the other container of the pod. Raise RunError if it cannot use what it got."""
-    asked = {"schema": schema, "socket": str(socket), "keys": str(folder / "keys")}
-    fresh = folder / f"{_ASKED}.new"
-    fresh.write_text(json.dumps(asked), encoding="utf-8")
-    fresh.rename(folder / _ASKED)
+    question = {"schema": schema, "socket": str(socket), "keys": str(folder / "keys")}
+    fresh = folder / f"{_REQUEST_FILE}.new"
+    fresh.write_text(json.dumps(question), encoding="utf-8")
+    fresh.rename(folder / _REQUEST_FILE)
     deadline = time.monotonic() + _ANSWER_SECONDS
-    while not (folder / _ANSWER).exists():
+    while not (folder / _ANSWER_FILE).exists():
         if time.monotonic() > deadline:
             raise RunError("Keystone did not answer within ten minutes; see the container 'identity' of this pod")
         time.sleep(_PAUSE)
-    answer: dict[str, Any] = json.loads((folder / _ANSWER).read_text(encoding="utf-8"))
+    answer: dict[str, Any] = json.loads((folder / _ANSWER_FILE).read_text(encoding="utf-8"))
     if error := answer.get("error"):
         raise RunError(f"Keystone cannot use the restored database and keys: {error}")
     return {name: answer[name] for name in ("users", "projects", "credentials")}

@@ -29,6 +29,12 @@ _ALSO: Mapping[str, Sequence[str]] = {
 _SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
 
 
+def modules(program: str, *, uses_repository: bool = True) -> list[str]:
+    """Return the files of a program, those that others import first."""
+    shared = _REPOSITORY_MODULES if uses_repository else _MODULES
+    return [f"backup/{module}.py" for module in (*shared, *_ALSO.get(program, ()), program)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Image:
     """The image of a database's server, and where its pods may run."""
@@ -103,10 +109,10 @@ class Run:
         )
         main = self._container(ctx, main_program, ports=self.ports or {})
         init = [self._container(ctx, self.before, name=self.before.name)] if self.before else []
-        others = [self._container(ctx, self.companion, name=self.companion.name)] if self.companion else []
+        companions = [self._container(ctx, self.companion, name=self.companion.name)] if self.companion else []
         notes = {kube.CONFIG_DIGEST: self._digest}
         template = kube.pod(
-            ctx, self.component, main, *others, settings=self.settings, init=init, annotations=notes, grace=10
+            ctx, self.component, main, *companions, settings=self.settings, init=init, annotations=notes, grace=10
         )
         template["metadata"]["labels"][kube.WATCHED] = "true"
         placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
@@ -115,11 +121,10 @@ class Run:
         return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
 
     def _container(self, ctx: Context[Any], program: Program, **fields: Any) -> kube.Container:
-        modules = [*(_REPOSITORY_MODULES if program.uses_repository else _MODULES), *_ALSO.get(program.name, ())]
         cache = {"RESTIC_CACHE_DIR": "/tmp/cache"} if program.uses_repository else {}  # noqa: S108
         return kube.Container(
             entry=program.entry,
-            command=agents.python(*(f"backup/{module}.py" for module in (*modules, program.name))),
+            command=agents.python(*modules(program.name, uses_repository=program.uses_repository)),
             env={"HOME": "/tmp", **cache},  # noqa: S108
             mounts=(
                 *(mounts(ctx) if program.uses_repository else ()),

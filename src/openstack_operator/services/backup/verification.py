@@ -41,14 +41,14 @@ def images(storage: Image, identity: Image | None) -> dict[str, Any]:
     return {"storage": storage.dump(), **({"identity": identity.dump()} if identity else {})}
 
 
-def runs(ctx: Context[OpenStackBackupSpec], known: Mapping[str, Any]) -> dict[str, Run]:
+def runs(ctx: Context[OpenStackBackupSpec], recorded: Mapping[str, Any]) -> dict[str, Run]:
     """Return the run that verifies a backup, with the images of its record."""
-    storage = Image.load(known["storage"])
+    storage = Image.load(recorded["storage"])
     shared = kube.scratch(_FOLDER, large=True)
     companion = None
-    if "identity" in known:
+    if "identity" in recorded:
         # As the user of the other program: they share files that nobody else reads, and the socket of the server.
-        image = Image.load(known["identity"]).entry.image
+        image = Image.load(recorded["identity"]).entry.image
         entry = ReleaseEntry(image, storage.entry.uid, storage.entry.gid)
         companion = Program(name="identity", entry=entry, mounts=shared)
     parameters = {
