@@ -89,6 +89,20 @@ class CloudContents:
 
 
 @dataclass(frozen=True)
+class CloudDatabases:
+    """An observation: the `databases` of the namespace, each as `CloudContents` has it, and the `reports` of pods that
+    archive them: the JSON object that each answers, by name; None for one that does not answer.
+    """
+
+    needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use them."""
+    databases: Sequence[str]
+    """Kinds of databases."""
+    urls: Callable[[Context[Any]], Mapping[str, str]]
+    """Function that returns the URL of each pod, by name."""
+
+
+@dataclass(frozen=True)
 class Served:
     """Address at which a pod serves a JSON object to the operator, by TLS."""
 
@@ -107,7 +121,7 @@ class ServedContents:
     """Function that returns where to read it; None if the next plan does not use it."""
 
 
-Observation = MemberReports | SecretReaders | TrustInUse | CloudContents | ServedContents
+Observation = MemberReports | SecretReaders | TrustInUse | CloudContents | CloudDatabases | ServedContents
 """An order to read the live world before planning; the result becomes `ctx.facts`."""
 
 

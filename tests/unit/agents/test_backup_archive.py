@@ -152,7 +152,7 @@ def test_a_change_has_one_fingerprint_on_all_members() -> None:
         (logs.file([struct.pack("<IBIIIH", 0, 2, 0, 3, 0, 0)]), "says that it has 3 bytes"),
     ],
 )
-def test_what_is_no_log_of_domain_0_is_refused(data: bytes, message: str) -> None:
+def test_another_text_than_a_log_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(RunError, match=message):
         parsed(data)
 
@@ -255,7 +255,7 @@ def test_a_backup_from_before_the_archive_is_refused(chain: Chain, tmp_path: Pat
     assert "the archive has no change after 0-7-99" in refusal(chain, "0-7-99", 5)
 
 
-def test_a_gap_is_refused_by_name_and_what_lies_after_it_is_not(chain: Chain) -> None:
+def test_a_gap_is_refused_by_name_and_later_changes_are_not(chain: Chain) -> None:
     gap = new_chain(datetime.now(UTC), "0-7-30", chain.link.chain, "0-7-20")
     after = Chain(chain.folder.parents[3], link=gap)
     for offset in range(15, 20):

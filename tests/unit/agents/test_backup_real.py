@@ -135,6 +135,11 @@ def children(pid: int) -> list[int]:
 
 @pytest.fixture(name="pod", scope="module")
 def _pod() -> Generator[Pod]:
+    yield from with_server()
+
+
+def with_server() -> Generator[Pod]:
+    """Yield a pod whose server has some data."""
     with image_root("mariadb") as root:
         if not (root / "usr/bin/restic").exists():
             pytest.skip("the image has no restic yet; python -m images build mariadb")

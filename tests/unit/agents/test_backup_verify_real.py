@@ -26,7 +26,7 @@ OVSDB = b"OVSDB JSON 2 bf21a9e8fbc5a3846fb05b4fa0859e0917b2202f\n{}"
 
 @pytest.fixture(name="pod", scope="module")
 def _pod() -> Generator[Pod]:
-    yield from real._pod.__wrapped__()
+    yield from real.with_server()
 
 
 @pytest.fixture(name="database", scope="module")

@@ -50,17 +50,18 @@ async def contents(
     for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
         if secret := await world.secret(namespace, name):
             secrets.append(_stripped(secret.decode(), order))
-
-    def servers(roles: Sequence[str]) -> list[Object]:
-        kinds = [Kind.of(each) for each in definitions if each.role in roles]
-        return [_server(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
-
     return {
         "objects": [*secrets, *resources],
-        "databases": servers(order.databases),
-        "networks": servers(order.networks),
-        "identities": servers(order.identities),
+        "databases": servers(world, definitions, namespace, order.databases),
+        "networks": servers(world, definitions, namespace, order.networks),
+        "identities": servers(world, definitions, namespace, order.identities),
     }
+
+
+def servers(world: World, definitions: Sequence[Resource[Any]], namespace: str, roles: Sequence[str]) -> list[Object]:
+    """Return the servers of these roles in a namespace, as `CloudContents` has them."""
+    kinds = [Kind.of(each) for each in definitions if each.role in roles]
+    return [_server(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
 
 
 def _secret_names(definition: Resource[Any], item: Cached) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ import msgspec
 from ...kube import MANAGED_BY
 from ...plan import (
     CloudContents,
+    CloudDatabases,
     Context,
     MemberReports,
     Object,
@@ -43,6 +44,8 @@ _CONTENTS_TIMEOUT = 10.0
 
 ReadContents = Callable[[str, CloudContents], Awaitable[Mapping[str, Any]]]
 """A function from a namespace, and what is to be read of it, to the facts."""
+ReadDatabases = Callable[[str, Sequence[str]], Sequence[Object]]
+"""A function from a namespace and kinds of databases to these."""
 Target = tuple[Kind, str | None, str]
 """An object by its kind, namespace (none for one of the whole cluster) and name."""
 
@@ -51,14 +54,18 @@ class Observer:
     """Reads what a service looks at."""
 
     def __init__(
-        self, client: Client, start_tls: Mapping[str, StartTLS], read_contents: ReadContents | None = None
+        self,
+        client: Client,
+        start_tls: Mapping[str, StartTLS],
+        read_contents: ReadContents | None = None,
+        read_databases: ReadDatabases | None = None,
     ) -> None:
         """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name; as
-        `read_contents` the function for `CloudContents`, if a service orders that.
+        `read_contents` and `read_databases` those for `CloudContents` and `CloudDatabases`, if a service orders these.
         """
         self._client = client
         self._start_tls = start_tls
-        self._read_contents = read_contents
+        self._read_contents, self._read_databases = read_contents, read_databases
         self._looks = asyncio.Semaphore(_AT_ONCE)
 
     async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
@@ -71,15 +78,21 @@ class Observer:
             case TrustInUse():
                 trust = await self._trust(observation, ctx) if observation.needed(ctx) else {}
                 return {**trust, **await self._issuer(observation.issuer(ctx))}
-            case CloudContents():
-                if self._read_contents is None or not observation.needed(ctx):
-                    return {}
-                return await self._read_contents(ctx.namespace, observation)
+            case CloudContents() | CloudDatabases():
+                return await self._cloud(observation, ctx) if observation.needed(ctx) else {}
             case ServedContents():
                 source = observation.source(ctx)
                 return await _served_contents(source) if source else {}
 
-    async def _reports(self, observation: MemberReports, ctx: Context[Any]) -> Mapping[str, Any]:
+    async def _cloud(self, observation: CloudContents | CloudDatabases, ctx: Context[Any]) -> Mapping[str, Any]:
+        if isinstance(observation, CloudContents):
+            return await self._read_contents(ctx.namespace, observation) if self._read_contents else {}
+        if self._read_databases is None:
+            return {}
+        databases = self._read_databases(ctx.namespace, observation.databases)
+        return {"databases": databases, "reports": await self._reports(observation, ctx)}
+
+    async def _reports(self, observation: MemberReports | CloudDatabases, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = observation.urls(ctx)
         answers = await asyncio.gather(*(_report(self._client.members, url) for url in urls.values()))
         return dict(zip(urls, answers, strict=True))

@@ -25,7 +25,7 @@ from ..kubernetes.discovery import PERIOD
 from ..kubernetes.kinds import Catalog, Kind
 from ..process import any_of, until_stopped
 from ..reconcile.actuate import ActuatorReconciler
-from ..reconcile.contents import contents
+from ..reconcile.contents import contents, servers
 from ..reconcile.events import Recorder
 from ..reconcile.finalizers import is_deletion_pending
 from ..reconcile.gather import Gatherer
@@ -110,7 +110,8 @@ class Manager:
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         start_tls = {name: each for service in services for name, each in service.start_tls.items()}
-        observer = Observer(client, start_tls, partial(contents, self.world, self.world.catalog.definitions))
+        known = self.world, self.world.catalog.definitions
+        observer = Observer(client, start_tls, partial(contents, *known), partial(servers, *known))
         self._passes: dict[str, Pass] = {
             **{Kind.of(service.resource).handle: Reconciler(service, engine, observer) for service in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},

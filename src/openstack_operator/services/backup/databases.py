@@ -33,21 +33,31 @@ class Database:
     """Secret with the authority of its certificate; empty without TLS."""
     claim: Object
     """Volume claim of the first member, as another cluster can take it."""
+    primary_host: str = ""
+    """Name by which clients reach the primary."""
+    members: Sequence[str] = ()
+    """Names of the members, if there are several."""
+
+    def login(self, ctx: Context[Any], host: str = "") -> dict[str, Any]:
+        """Return the parameters by which a program logs in, at the primary unless another host is named."""
+        return {
+            "cloud": ctx.namespace,
+            "database": self.name,
+            "host": host or self.primary_host,
+            "port": 3306,
+            "user": "root",
+            "tls": bool(self.trust_secret),
+        }
+
+    def login_mounts(self) -> list[kube.Mount]:
+        """Return the mounts of a program that logs in."""
+        trust = [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
+        return [kube.folder("credentials", self.admin_secret, "/etc/backup/credentials"), *trust]
 
     def run(self, ctx: Context[Any]) -> Run:
         """Return the run that backs it up."""
-        parameters = {
-            "backup": ctx.owner,
-            "cloud": ctx.namespace,
-            "database": self.name,
-            "host": self.host,
-            "port": 3306,
-            "user": "root",
-            "datadir": DATA_FOLDER,
-            "tls": bool(self.trust_secret),
-        }
+        parameters = {**self.login(ctx, self.host), "backup": ctx.owner, "datadir": DATA_FOLDER}
         claim = {"persistentVolumeClaim": {"claimName": f"{_TEMPLATE}-{self.pod}", "readOnly": True}}
-        trust = [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
         return Run(
             component=f"database-{self.name}",
             program="database",
@@ -55,8 +65,7 @@ class Database:
             image=self.image,
             mounts=(
                 kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=_FOLDER, read_only=True),
-                kube.folder("credentials", self.admin_secret, "/etc/backup/credentials"),
-                *trust,
+                *self.login_mounts(),
             ),
             beside=self.pod,
         )
@@ -118,7 +127,7 @@ def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     stateful_set: Object = fact["workloads"][0]
-    pod = _source(fact)
+    pod, pods = _source(fact), sorted(each["metadata"]["name"] for each in fact["pods"])
     service = stateful_set["spec"]["serviceName"]
     first_claim = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
     return Database(
@@ -130,6 +139,8 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         admin_secret=fact["published"]["adminSecret"],
         trust_secret=fact["published"].get("trustSecret", ""),
         claim=first_claim,
+        primary_host=fact["published"]["host"],
+        members=[f"{each}.{ctx.host(service)}" for each in pods] if len(pods) > 1 else (),
     )
 
 

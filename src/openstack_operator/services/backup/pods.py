@@ -104,6 +104,15 @@ class Run:
 
     def job(self, ctx: Context[Any]) -> Object:
         """Return the Job `<owner>-<component>-<digest>`."""
+        return kube.job(ctx, self.component, self._template(ctx), retries=3)
+
+    def deployment(self, ctx: Context[Any]) -> Object:
+        """Return Deployment `<owner>-<component>` of one pod, for a program that does not end."""
+        template = self._template(ctx)
+        strategy = {"strategy": {"type": "Recreate"}}
+        return kube.workload(ctx, "Deployment", self.component, template, replicas=1, **strategy)
+
+    def _template(self, ctx: Context[Any]) -> Object:
         main_program = Program(
             name=self.program, entry=self.image.entry, mounts=self.mounts, uses_repository=self.uses_repository
         )
@@ -118,7 +127,7 @@ class Run:
         placed = {**self.image.scheduling, **({"affinity": _beside(self.beside)} if self.beside else {})}
         limits = {"activeDeadlineSeconds": self.deadline} if self.deadline else {}
         spec = {**template["spec"], **placed, **limits}
-        return kube.job(ctx, self.component, {**template, "spec": spec}, retries=3)
+        return {**template, "spec": spec}
 
     def _container(self, ctx: Context[Any], program: Program, **fields: Any) -> kube.Container:
         cache = {"RESTIC_CACHE_DIR": "/tmp/cache"} if program.uses_repository else {}  # noqa: S108

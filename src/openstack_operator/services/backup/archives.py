@@ -1,0 +1,144 @@
+"""Archives of binary logs: a program for each database, and how far a restore can go by what it has stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ... import kube
+from ...plan import READY, Context, Object, Step, Verdict, failed, url_host, waiting
+from ...plan.times import valid_time
+from . import record
+from .databases import Database
+from .pods import Run
+
+FACTS_PORT = 6670
+"""Port at which a program that archives answers, as JSON over HTTP."""
+SOON = timedelta(seconds=10)
+"""Time until the next look."""
+_LATE = timedelta(seconds=60)
+"""Time behind now from which on an archive stands still."""
+_SHOWN = timedelta(minutes=5)
+"""The status says no later time than this one's last multiple: each write of it would be one at rest."""
+_COMPONENT = "archive"
+
+
+def questions(ctx: Context[Any]) -> Mapping[str, str]:
+    """Return the URL at which each program that archives answers, by the name of its pod."""
+    return {
+        pod["metadata"]["name"]: f"http://{url_host(pod['status']['podIP'])}:{FACTS_PORT}/"
+        for pod in ctx.pods
+        if str(pod["metadata"]["labels"].get(kube.COMPONENT)).startswith(_COMPONENT)
+        and (pod.get("status") or {}).get("podIP")
+    }
+
+
+@dataclass(frozen=True)
+class Archives:
+    """The archives of all databases."""
+
+    runs: Sequence[Run]
+    steps: Sequence[Step]
+    state: Mapping[str, Any]
+    """What the record keeps: for each database its `chain`, and `since`, the time from which on it has all changes."""
+    recoverable: datetime | None
+    """Last second that a restore of all databases reaches, as far as the status says it."""
+
+    def since(self) -> datetime | None:
+        """Return the time from which on all archives have all changes; None if one has none."""
+        times = [valid_time(each.get("since")) for each in self.state.values()]
+        return max(filter(None, times), default=None) if times and all(times) else None
+
+
+def archives(
+    ctx: Context[Any],
+    databases: Sequence[Database],
+    reports: Mapping[str, Mapping[str, Any] | None],
+    stored: Mapping[str, Any],
+    after: Sequence[Step],
+) -> Archives:
+    """Return the archives of these databases, from what their programs report, and from what was `state` before."""
+    runs = {database.name: _run(ctx, database) for database in databases}
+    facts = {name: _fact(ctx, run, reports) for name, run in runs.items()}
+    state = {name: _state(ctx, stored.get(name, {}), fact) for name, fact in facts.items()}
+    steps = [
+        Step(
+            name=f"Archive {name}",
+            objects=(run.deployment(ctx),),
+            after=tuple(after),
+            verdict=_verdict(ctx, name, facts[name]),
+        )
+        for name, run in runs.items()
+    ]
+    times = [_recoverable(fact) for fact in facts.values()]
+    recoverable = min(filter(None, times), default=None) if times and all(times) else None
+    return Archives([*runs.values()], steps, state, _shown(ctx, recoverable))
+
+
+def _run(ctx: Context[Any], database: Database) -> Run:
+    return Run(
+        component=f"{_COMPONENT}-{database.name}",
+        program="archive",
+        parameters={
+            **database.login(ctx),
+            "members": list(database.members),
+            "port_of_status": FACTS_PORT,
+        },
+        image=database.image,
+        mounts=database.login_mounts(),
+        memory="128Mi",
+        ports={"facts": FACTS_PORT},
+    )
+
+
+def _fact(ctx: Context[Any], run: Run, reports: Mapping[str, Mapping[str, Any] | None]) -> Mapping[str, Any] | None:
+    """Return what the program says; None while it does not answer."""
+    pods = [
+        pod["metadata"]["name"]
+        for pod in ctx.pods
+        if pod["metadata"]["labels"].get(kube.COMPONENT) == kube.fitting(run.component)
+    ]
+    answers = [answer for pod in pods if isinstance(answer := reports.get(pod), dict)]
+    return answers[0] if answers else None
+
+
+def _state(ctx: Context[Any], before: Mapping[str, Any], fact: Mapping[str, Any] | None) -> dict[str, Any]:
+    chain = str((fact or {}).get("chain") or "")
+    if not chain or chain == before.get("chain"):
+        return dict(before)
+    # A new one has no changes of before: a restore to an earlier second takes an earlier chain, which ended.
+    return {"chain": chain, "since": record.stamp(ctx.now)}
+
+
+def _recoverable(fact: Mapping[str, Any] | None) -> datetime | None:
+    return valid_time((fact or {}).get("lastRecoverableTime"))
+
+
+def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None) -> Verdict | None:
+    """Return the verdict on an archive; None leaves it to its pod."""
+    if fact is None:
+        return None
+    at, error = _recoverable(fact), " ".join(str(fact.get("error") or fact.get("canaryError") or "").split())[:500]
+    if at and ctx.now - at < _LATE:
+        return READY
+    cause = f": {error}" if error else ""
+    if at is None and not error:
+        return waiting(f"the archive of MariaDB/{name} has begun")
+    reach = f"ends at {record.stamp(at)}" if at else "has nothing yet"
+    return failed(f"the archive of MariaDB/{name} {reach}{cause}", "ArchiveLate")
+
+
+def _shown(ctx: Context[Any], at: datetime | None) -> datetime | None:
+    """Return the time that the status says: that of an archive that stands still as it is, else a round one."""
+    if at is None or ctx.now - at >= _LATE:
+        return at
+    return at - (at - datetime.fromtimestamp(0, at.tzinfo)) % _SHOWN
+
+
+def door(ctx: Context[Any], database: Database) -> Object:
+    """Return the NetworkPolicy by which a database accepts the programs of this resource."""
+    pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
+    rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
+    return kube.network_policy(ctx, ctx.name("uses", database.name), kube.pods_of("MariaDB", database.name), [rule])

@@ -1,0 +1,103 @@
+"""Archives of binary logs: the program of each database, and what its reports mean."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.plan import Context, Release, State
+from openstack_operator.services.backup import archives, databases
+from openstack_operator.services.backup.archives import Archives
+from openstack_operator.services.backup.model import BACKUP
+from openstack_operator.services.backup.record import stamp
+from openstack_operator.testing import NOW, context
+from tests.unit.services import test_backup as backups
+
+POD = "nightly-archive-mariadb-x"
+
+
+def ctx_of(release: Release, *, later: timedelta = timedelta(0)) -> Context[Any]:
+    pod = {
+        "metadata": {"name": POD, "labels": {kube.COMPONENT: "archive-mariadb"}},
+        "status": {"podIP": "10.0.0.7"},
+    }
+    fields: dict[str, Any] = {"owner": "nightly", "secrets": backups.SECRETS, "pods": [pod], "now": NOW + later}
+    return context(BACKUP, backups.SPEC, release=release, **fields)
+
+
+def archived(
+    release: Release, report: Any, stored: Any = None, *pods: Any, later: timedelta = timedelta(0)
+) -> Archives:
+    ctx = ctx_of(release, later=later)
+    sources, _ = databases.observed(ctx, [backups.database("mariadb", *pods)])
+    return archives.archives(ctx, sources, {POD: report}, stored or {}, ())
+
+
+def report(seconds: int, **fields: Any) -> dict[str, Any]:
+    """What a program says whose archive ends so many seconds ago."""
+    return {"chain": "a", "lastRecoverableTime": stamp(NOW - timedelta(seconds=seconds)), **fields}
+
+
+def test_a_program_reads_all_members_and_writes_at_the_primary(release: Release) -> None:
+    pods = [backups.member(f"m-{number}") for number in range(3)]
+    made = archived(release, None, None, *pods)
+    [run] = made.runs
+    assert run.parameters["host"] == "mariadb.openstack.svc.cluster.local"
+    assert [host.partition(".")[0] for host in run.parameters["members"]] == ["m-0", "m-1", "m-2"]
+    [step] = made.steps
+    [deployment] = step.objects
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert "only-for-tests" not in json.dumps(deployment)
+    assert archives.questions(ctx_of(release)) == {POD: "http://10.0.0.7:6670/"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "message"),
+    [
+        (report(3), State.READY, ""),
+        (report(59, error="the bucket does not answer"), State.READY, ""),
+        (report(61, error="no space\nis left"), State.FAILED, "ends at 2025-12-31T23:58:59Z: no space is left"),
+        ({"chain": "a"}, State.WAITING, "the archive of MariaDB/mariadb has begun"),
+        ({"error": "the database writes no binary log"}, State.FAILED, "has nothing yet: the database writes no"),
+    ],
+)
+def test_an_archive_that_stands_still_is_named(release: Release, answer: Any, state: State, message: str) -> None:
+    [step] = archived(release, answer).steps
+    assert step.verdict
+    assert step.verdict.state is state
+    assert message in step.verdict.message
+
+
+def test_a_pod_that_does_not_answer_is_judged_by_its_deployment(release: Release) -> None:
+    [step] = archived(release, None).steps
+    assert step.verdict is None
+
+
+def test_the_status_changes_once_in_five_minutes(release: Release) -> None:
+    seconds = {archived(release, report(age)).recoverable for age in range(1, 60)}
+    assert seconds == {NOW - timedelta(minutes=5)}
+    # One that stands still is shown as it is.
+    assert archived(release, report(90)).recoverable == NOW - timedelta(seconds=90)
+    assert archived(release, None).recoverable is None
+
+
+def test_a_new_chain_has_no_changes_of_before(release: Release) -> None:
+    first = archived(release, report(1))
+    assert first.since() == NOW
+    later = archived(release, report(1), first.state, later=timedelta(hours=1))
+    assert later.since() == NOW
+    silent = archived(release, None, first.state, later=timedelta(hours=1))
+    assert silent.since() == NOW
+    gap = archived(release, report(1, chain="b"), first.state, later=timedelta(hours=2))
+    assert gap.since() == NOW + timedelta(hours=2)
+    assert archived(release, None).since() is None
+
+
+@pytest.mark.security
+def test_a_report_of_another_shape_is_none(release: Release) -> None:
+    for answer in ([], "text", {"lastRecoverableTime": "soon", "chain": ["a"]}, {"lastRecoverableTime": 7}):
+        assert archived(release, answer).recoverable is None
