@@ -32,7 +32,7 @@ T = 1_800_000_000
 
 
 @given(content=st.binary(max_size=200), place=st.text(min_size=1, max_size=20))
-def test_what_is_sealed_is_what_another_library_reads(content: bytes, place: str) -> None:
+def test_another_library_reads_what_is_sealed(content: bytes, place: str) -> None:
     data = seal(KEY, place, content)
     assert unseal(KEY, place, data) == content
     salt, encrypted = data[11:43], data[43:]

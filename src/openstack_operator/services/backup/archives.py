@@ -20,7 +20,7 @@ SOON = timedelta(seconds=10)
 """Time until the next look."""
 _LATE = timedelta(seconds=60)
 """Time behind now from which on an archive stands still."""
-_SHOWN = timedelta(minutes=5)
+_STATUS_PERIOD = timedelta(minutes=1)
 """The status says no later time than this one's last multiple: each write of it would be one at rest."""
 _COMPONENT = "archive"
 
@@ -42,7 +42,7 @@ class Archives:
     runs: Sequence[Run]
     steps: Sequence[Step]
     state: Mapping[str, Any]
-    """What the record keeps: for each database its `chain`, and `since`, the time from which on it has all changes."""
+    """For the record: the `chain` of each database, and `since`, the time from which on it has all changes."""
     recoverable: datetime | None
     """Last second that a restore of all databases reaches, as far as the status says it."""
 
@@ -134,7 +134,7 @@ def _shown(ctx: Context[Any], at: datetime | None) -> datetime | None:
     """Return the time that the status says: that of an archive that stands still as it is, else a round one."""
     if at is None or ctx.now - at >= _LATE:
         return at
-    return at - (at - datetime.fromtimestamp(0, at.tzinfo)) % _SHOWN
+    return at - (at - datetime.fromtimestamp(0, at.tzinfo)) % _STATUS_PERIOD
 
 
 def door(ctx: Context[Any], database: Database) -> Object:
