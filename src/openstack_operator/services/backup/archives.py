@@ -74,7 +74,7 @@ def archives(
     ]
     times = [_recoverable(fact) for fact in facts.values()]
     recoverable = min(filter(None, times), default=None) if times and all(times) else None
-    return Archives([*runs.values()], steps, state, _shown(ctx, recoverable))
+    return Archives([*runs.values()], steps, state, _status_time(ctx, recoverable))
 
 
 def _run(ctx: Context[Any], database: Database) -> Run:
@@ -130,7 +130,7 @@ def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None) -> Ve
     return failed(f"the archive of MariaDB/{name} {reach}{cause}", "ArchiveLate")
 
 
-def _shown(ctx: Context[Any], at: datetime | None) -> datetime | None:
+def _status_time(ctx: Context[Any], at: datetime | None) -> datetime | None:
     """Return the time that the status says: that of an archive that stands still as it is, else a round one."""
     if at is None or ctx.now - at >= _LATE:
         return at
