@@ -25,6 +25,8 @@ connection = mysql+pymysql://root@localhost/{schema}?unix_socket={socket}
 provider = fernet
 [fernet_tokens]
 key_repository = {keys}/fernet
+[fernet_receipts]
+key_repository = {keys}/fernet
 [credential]
 key_repository = {keys}/credential
 [cache]
@@ -43,7 +45,8 @@ def check(config: Path) -> dict[str, Any]:
     answer: Mapping[str, Any] = {"error": "its program failed; see the log of the container 'identity'"}
     try:
         answer = identity(question, folder)
-    except (exception.Error, DBError, RunError) as error:
+    # Keystone ends its program over keys that are missing.
+    except (exception.Error, DBError, RunError, SystemExit) as error:
         answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     finally:
         fresh = folder / f"{_ANSWER_FILE}.new"

@@ -110,8 +110,8 @@ class Manager:
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         start_tls = {name: each for service in services for name, each in service.start_tls.items()}
-        known = self.world, self.world.catalog.definitions
-        observer = Observer(client, start_tls, partial(contents, *known), partial(servers, *known))
+        cloud = self.world, self.world.catalog.definitions
+        observer = Observer(client, start_tls, partial(contents, *cloud), partial(servers, *cloud))
         self._passes: dict[str, Pass] = {
             **{Kind.of(service.resource).handle: Reconciler(service, engine, observer) for service in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},
