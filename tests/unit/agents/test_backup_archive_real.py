@@ -2,173 +2,62 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
-import threading
+import subprocess
 import time
-import urllib.request
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from openstack_operator import agents, pki
-from tests.unit.agents.test_backup_real import (
-    AUTHORITY,
-    HOST,
-    NOW,
-    PASSWORD,
-    REPOSITORY,
-    USER,
-    Pod,
-    backup,
-    children,
-    folder,
-    restoration,
+from openstack_operator import pki
+from tests.e2e.s3 import REGION, S3Server
+from tests.unit.agents.archive_programs import (
+    TABLE,
+    URL,
+    Archiver,
+    Ledger,
+    archiver,
+    numbers,
+    replay,
+    replaying,
+    writer,
 )
-from tests.unit.image_root import image_root, inside
+from tests.unit.agents.test_backup_real import AUTHORITY, HOST, NOW, PASSWORD, Pod, backup, children, flip, folder
+from tests.unit.image_root import image_root
 from tests.unit.polling import TIMEOUT, until
-from tools.localcluster.ports import free_port
+from tools.localcluster import build
 
 pytestmark = pytest.mark.seconds
 
-_SHARED = ("run", "bucket", "repository", "sql", "sealed", "binlog", "objects", "chain")
-MODULES = {"archive": (*_SHARED, "database", "stream", "archive"), "replay": (*_SHARED, "restore", "replay")}
-_SECONDS = 6
-"""Seconds of the writer between two faults."""
-
-
-@dataclass
-class Ledger:
-    """Numbers that a client wrote: when it began with each, and when it was acknowledged."""
-
-    entries: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-
-    def acknowledged(self, second: int) -> int:
-        """Return how many were acknowledged until a second ended."""
-        return sum(end < second + 1 for _, end in self.entries)
-
-    def begun(self, second: int) -> int:
-        """Return how many were begun until a second ended."""
-        return sum(begin < second + 1 for begin, _ in self.entries)
-
-
-@contextmanager
-def writer(pod: Pod, ledger: Ledger) -> Generator[None]:
-    """Write one number after the other."""
-    stop = threading.Event()
-
-    def write() -> None:
-        with pod.connect() as connection, connection.cursor() as cursor:
-            while not stop.is_set():
-                begin = time.time()
-                cursor.execute(
-                    f"INSERT INTO cloud.numbers VALUES ({len(ledger.entries)}, RANDOM_BYTES(100), 'ä\\0\\r\\n')"
-                )
-                ledger.entries.append((begin, time.time()))
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(TIMEOUT)
-
-
-@dataclass
-class Archiver:
-    """The program that archives."""
-
-    pod: Pod
-    run: Mapping[str, Any]
-    url: str
-    process: Any
-    port: int
-
-    def facts(self) -> dict[str, Any]:
-        """Return its status; empty while it has none."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}", timeout=10) as answer:
-                return dict(json.load(answer))
-        except OSError:
-            return {}
-
-    def recoverable(self) -> int:
-        """Return the last second to which a restore can go; 0 before there is one."""
-        text = self.facts().get("lastRecoverableTime")
-        return int(datetime.fromisoformat(text).timestamp()) if text else 0
-
-    def await_second(self, second: float) -> None:
-        """Wait until a restore can go to a second."""
-        until(f"the archive of {second}", lambda: self.recoverable() >= second)
-
-    def kill(self) -> None:
-        """Kill it as a power cut does."""
-        for child in children(self.process.pid):
-            os.kill(child, signal.SIGKILL)
-        self.process.wait(TIMEOUT)
-
-    def end(self) -> dict[str, Any]:
-        """End it in order; return its last status."""
-        for child in children(self.process.pid):
-            os.kill(child, signal.SIGTERM)
-        assert self.process.wait(TIMEOUT) == 0
-        return dict(json.loads((self.pod.root / "tmp/message-archive").read_text(encoding="utf-8")))
-
-
-@contextmanager
-def program(pod: Pod, name: str, run: Mapping[str, Any], url: str) -> Generator[Any]:
-    """Start a program with a repository."""
-    pod.configure(run, url=url)
-    env = {"TERMINATION_LOG": f"/tmp/message-{name}", "RESTIC_CACHE_DIR": "/tmp/cache", "HOME": "/nonexistent"}
-    (pod.root / f"tmp/message-{name}").unlink(missing_ok=True)
-    command = agents.python(*(f"backup/{module}.py" for module in MODULES[name]))
-    with inside(pod.root, USER, *command, env=env) as process:
-        yield process
-
-
-@contextmanager
-def archiver(pod: Pod, url: str = REPOSITORY["url"], **changes: Any) -> Generator[Archiver]:
-    """Archive the server of a pod."""
-    port = free_port()
-    login = {"host": HOST, "port": pod.port, "user": "root", "tls": True, "members": []}
-    run = {"cloud": "openstack", "database": "mariadb", **login, "seconds": 1, "port_of_status": port, **changes}
-    with program(pod, "archive", run, url) as process:
-        one = Archiver(pod, run, url, process, port)
-        until("an archive", lambda: process.poll() is not None or one.recoverable())
-        assert process.poll() is None
-        yield one
-
-
-def replay(pod: Pod, result: Mapping[str, Any], data: str, second: int, url: str = REPOSITORY["url"]) -> dict[str, Any]:
-    """Restore a backup to the end of a second; return the result of the program."""
-    with replaying(pod, result, data, second, url) as process:
-        status = process.wait(TIMEOUT)
-    line = (pod.root / "tmp/message-replay").read_text(encoding="utf-8")
-    return {"error": line} if status else json.loads(line)
-
-
-@contextmanager
-def replaying(
-    pod: Pod, result: Mapping[str, Any], data: str, second: int, url: str = REPOSITORY["url"]
-) -> Generator[Any]:
-    time_text = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    run = restoration(result, data, cloud="openstack", pointInTime=time_text)
-    with program(pod, "replay", run, url) as process:
-        yield process
-
-
-def check(pod: Pod, data: str, ledger: Ledger, second: int) -> None:
-    """Check that a database has all that was acknowledged until a second ended, and nothing that was begun later."""
-    with Pod(pod.root).server(data) as _:
-        pass
+_SECONDS = 4
+"""Seconds of the writer before and after a fault."""
+_STATEMENTS = (
+    "CREATE USER 'neutron'@'%' IDENTIFIED BY 'p\\'w'",
+    "GRANT ALL ON cloud.* TO 'neutron'@'%'",
+    "CREATE TABLE cloud.wide (id INT AUTO_INCREMENT PRIMARY KEY, noise LONGBLOB, at DATETIME(6))",
+    "INSERT INTO cloud.wide (noise, at) VALUES (RANDOM_BYTES(1024), NOW(6)), (REPEAT('x', 6000000), NULL)",
+    "BEGIN",
+    "INSERT INTO cloud.wide (noise) SELECT noise FROM cloud.wide WHERE LENGTH(noise) < 2000",
+    "SAVEPOINT one",
+    "DELETE FROM cloud.wide",
+    "ROLLBACK TO one",
+    "COMMIT",
+    "ALTER TABLE cloud.wide ADD COLUMN name VARCHAR(64) DEFAULT 'ü'",
+    "CREATE TABLE cloud.copy AS SELECT id, name FROM cloud.wide",
+    "CREATE TABLE cloud.aria (id INT) ENGINE=Aria",
+    "INSERT INTO cloud.aria VALUES (1)",
+    "CREATE VIEW cloud.names AS SELECT name FROM cloud.wide",
+    "CREATE TRIGGER cloud.copies AFTER INSERT ON cloud.wide FOR EACH ROW INSERT INTO cloud.copy VALUES (NEW.id, 'b')",
+    "INSERT INTO cloud.wide (name) VALUES ('a')",
+    "TRUNCATE cloud.aria",
+)
+_CHECKSUMS = "CHECKSUM TABLE cloud.wide, cloud.copy, cloud.aria"
 
 
 @dataclass
@@ -184,6 +73,31 @@ class Recorded:
     """Second in which the archiver was killed."""
     ended: int
     """Last second to which a restore can go."""
+    chain: str
+    checksums: Any
+
+    def restore(self, data: str, second: int) -> dict[str, Any]:
+        """Restore to a second; return the result once the ledger was compared."""
+        folder(self.pod, data.strip("/"))
+        result = replay(self.pod, self.base, data, second)
+        assert "error" not in result, result
+        pod = Pod(self.pod.root)
+        with pod.server(data):
+            self.ledger.check(numbers(pod), second)
+            assert pod.execute("SELECT @@gtid_binlog_pos") == ((result["gtid"],),)
+            assert pod.execute("SELECT * FROM openstack_operator.archive") == ()
+            assert pod.execute(_CHECKSUMS) == self.checksums
+            assert pod.execute("SHOW GRANTS FOR 'neutron'@'%'")
+            assert pod.execute("SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'replay%'") == ((0,),)
+        return result
+
+    def refusal(self, second: int, base: Mapping[str, Any] | None = None) -> str:
+        """Return why a restore is refused, which has changed nothing."""
+        path = folder(self.pod, "refused")
+        error = str(replay(self.pod, base or self.base, "/refused", second)["error"])
+        assert list(path.iterdir()) == []
+        path.rmdir()
+        return error
 
 
 @pytest.fixture(name="pod", scope="module")
@@ -201,64 +115,199 @@ def _pod() -> Generator[Pod]:
         pod.write("/etc/backup/trust/ca.crt", AUTHORITY.cert)
         folder(pod, "backup")
         with pod.server():
-            pod.execute(
-                "CREATE DATABASE cloud",
-                "CREATE TABLE cloud.numbers (number INT PRIMARY KEY, noise BLOB, text VARCHAR(100))",
-            )
+            pod.execute("CREATE DATABASE cloud", TABLE)
             yield pod
 
 
 @pytest.fixture(name="recorded", scope="module")
 def _recorded(pod: Pod) -> Recorded:
-    """A writer, under which a backup is made and the archiver is killed, with statements of all sorts."""
+    """A writer, under which a backup is made, and the archiver is killed."""
     ledger = Ledger()
-    with writer(pod, ledger):
+    with writer(pod.connect, ledger):
         with archiver(pod) as first:
             base = pod.run("database", backup(pod, "base"))
+            assert "error" not in base, base
+            pod.execute(*_STATEMENTS)
+            checksums = pod.execute(_CHECKSUMS)
             began = int(time.time()) + 1
-            pod.execute(
-                "CREATE USER 'neutron'@'%' IDENTIFIED BY 'p\\'w'",
-                "GRANT ALL ON cloud.* TO 'neutron'@'%'",
-                "CREATE TABLE cloud.wide (id INT AUTO_INCREMENT PRIMARY KEY, noise LONGBLOB, at DATETIME(6))",
-                "INSERT INTO cloud.wide (noise, at) VALUES (RANDOM_BYTES(1024), NOW(6)), (REPEAT('x', 6000000), NULL)",
-                "INSERT INTO cloud.wide (noise) SELECT noise FROM cloud.wide WHERE LENGTH(noise) < 2000",
-                "ALTER TABLE cloud.wide ADD COLUMN name VARCHAR(64) DEFAULT 'ü'",
-                "CREATE VIEW cloud.names AS SELECT name FROM cloud.wide",
-            )
             first.await_second(began + _SECONDS)
+            chain = first.facts()["chain"]
             killed = int(time.time())
             first.kill()
         with archiver(pod) as second:
             second.await_second(killed + _SECONDS)
-            assert "error" not in second.facts()
-            assert second.facts()["chain"] == first_chain(pod)
-            # What was written since is archived before it ends.
+            assert second.facts()["chain"] == chain
+            assert not {"error", "lostAfter"} & second.facts().keys()
             ended = second.recoverable()
             second.end()
-    assert "error" not in base, base
-    return Recorded(pod, ledger, base, began, killed, ended)
+    return Recorded(pod, ledger, base, began, killed, ended, chain, checksums)
 
 
-def first_chain(pod: Pod, url: str = REPOSITORY["url"]) -> str:
-    """Return the only chain of an archive."""
-    [path] = (pod.root / url.lstrip("/") / "archive/openstack/mariadb").iterdir()
-    return path.name
+def chain_folder(pod: Pod, chain: str) -> Path:
+    return pod.root / f"{URL.lstrip('/')}/archive/openstack/mariadb/{chain}"
 
 
 def test_a_restore_has_what_was_acknowledged_until_the_second_ended(recorded: Recorded) -> None:
     seconds = {recorded.began, recorded.killed, recorded.ended, random.randint(recorded.began, recorded.ended)}
     for second in sorted(seconds):
-        data = f"/to-{second}"
-        folder(recorded.pod, data.strip("/"))
-        result = replay(recorded.pod, recorded.base, data, second)
-        assert "error" not in result, result
-        pod = Pod(recorded.pod.root)
-        with pod.server(data):
-            numbers = [number for [number] in pod.execute("SELECT number FROM cloud.numbers ORDER BY number")]
-            position = pod.execute("SELECT @@gtid_binlog_pos")
-            chain = pod.execute("SELECT * FROM openstack_operator.archive")
-        assert numbers == list(range(len(numbers)))
-        assert recorded.ledger.acknowledged(second) <= len(numbers) <= recorded.ledger.begun(second)
-        assert position == ((result["gtid"],),)
-        assert chain == ()
-        shutil.rmtree(recorded.pod.root / data.strip("/"))
+        result = recorded.restore(f"/to-{second}", second)
+        assert result["chain"] == recorded.chain
+        shutil.rmtree(recorded.pod.root / f"to-{second}")
+
+
+def test_a_replay_that_is_killed_begins_again(recorded: Recorded) -> None:
+    data = folder(recorded.pod, "killed")
+    with replaying(recorded.pod, recorded.base, "/killed", recorded.ended) as process:
+        # The log of the replay begins with it.
+        until("a part of it", lambda: process.poll() is not None or (data / "binlog.000001").exists())
+        assert process.poll() is None
+        for child in children(process.pid):
+            os.kill(child, signal.SIGKILL)
+        process.wait(TIMEOUT)
+    assert (data / ".restoring").exists()
+    assert "error" not in replay(recorded.pod, recorded.base, "/killed", recorded.ended)
+    pod = Pod(recorded.pod.root)
+    with pod.server("/killed"):
+        recorded.ledger.check(numbers(pod), recorded.ended)
+    shutil.rmtree(data)
+
+
+def test_a_restore_that_is_not_exact_changes_nothing(recorded: Recorded) -> None:
+    pod = recorded.pod
+    assert "cannot prove that nothing of" in recorded.refusal(recorded.ended + 3600)
+    assert "the backup has changes later than" in recorded.refusal(recorded.began - 3600)
+    objects = sorted(chain_folder(pod, recorded.chain).iterdir())
+    lost, kept = objects[-3], pod.root / "kept"
+    shutil.copy2(lost, kept)
+    flip(lost)
+    assert f"{lost.name} of the archive is damaged" in recorded.refusal(recorded.ended)
+    lost.unlink()
+    assert "lacks the changes from" in recorded.refusal(recorded.ended)
+    shutil.copy2(kept, lost)
+    os.chown(lost, 999, 999)
+    pod.write("/etc/backup/repository/password", "another one")
+    try:
+        assert "the password does not open the repository" in recorded.refusal(recorded.ended)
+    finally:
+        pod.write("/etc/backup/repository/password", "password of the repository")
+
+
+def test_changes_that_no_log_has_any_more_are_a_gap(recorded: Recorded) -> None:
+    pod, ledger = recorded.pod, recorded.ledger
+    with writer(pod.connect, ledger):
+        until("changes that are lost", lambda: ledger.entries[-1][0] > recorded.ended + 3)
+    pod.execute("FLUSH BINARY LOGS")
+    [*_, [newest, _]] = pod.execute("SHOW BINARY LOGS")
+    pod.execute(f"PURGE BINARY LOGS TO '{newest}'")
+    with writer(pod.connect, ledger), archiver(pod) as after:
+        lost_after = another_chain(after, recorded.chain)["lostAfter"]
+        base = pod.run("database", backup(pod, "after-the-gap"))
+        second = int(time.time()) + 2
+        after.await_second(second)
+    assert f"the changes after {lost_after} are lost" in recorded.refusal(second)
+    replace(recorded, base=base).restore("/after-the-gap", second)
+    shutil.rmtree(pod.root / "after-the-gap")
+
+
+def test_a_restored_database_has_an_archive_of_its_own(recorded: Recorded) -> None:
+    recorded.restore("/restored", recorded.killed)
+    pod, ledger = Pod(recorded.pod.root), Ledger()
+    with pod.server("/restored"):
+        ledger.entries = recorded.ledger.entries[: len(numbers(pod))]
+        with writer(pod.connect, ledger), archiver(pod) as restored:
+            facts = restored.facts()
+            # Its changes have the numbers of changes that the other archive has, too.
+            assert facts["chain"] != recorded.chain
+            assert "lostAfter" not in facts
+            base = pod.run("database", backup(pod, "of-the-restored"))
+            second = int(time.time()) + 2
+            restored.await_second(second)
+            last = restored.end()["chain"]
+    one = replace(recorded, ledger=ledger, base=base).restore("/restored-again", second)
+    assert one["chain"] == last
+    shutil.rmtree(pod.root / "restored-again")
+    # The other archive is what it was.
+    recorded.restore("/before", recorded.ended)
+    shutil.rmtree(pod.root / "before")
+    lose_changes(pod, ledger, last)
+
+
+def another_chain(one: Archiver, chain: str) -> dict[str, Any]:
+    """Return the status of an archiver once it has stored something in another chain."""
+    until("another chain", lambda: one.facts().get("chain") != chain and one.facts().get("lastRecoverableTime"))
+    return one.facts()
+
+
+def lose_changes(pod: Pod, ledger: Ledger, chain: str) -> None:
+    """A copy of a volume takes the place of the database, whose last changes it does not have, and takes others."""
+    subprocess.run(["cp", "-a", str(pod.root / "restored"), str(pod.root / "copied")], check=True)
+    one = Pod(pod.root)
+    with one.server("/restored"), writer(one.connect, ledger), archiver(one) as longer:
+        assert longer.facts()["chain"] == chain
+        longer.await_second(time.time() + 2)
+        end = longer.end()["gtid"]
+    with one.server("/copied"):
+        begin = len(numbers(one))
+        number, last = (int(gtid.rpartition("-")[2]) for gtid in (one.execute("SELECT @@gtid_binlog_pos")[0][0], end))
+        values = [f"INSERT INTO cloud.numbers VALUES ({begin + each}, '', '')" for each in range(last - number + 10)]
+        one.execute(*values)
+        with archiver(one) as other:
+            assert "lostAfter" not in another_chain(other, chain)
+
+
+# A bucket.
+
+
+@pytest.fixture(name="server")
+def _server(tmp_path: Path) -> Generator[S3Server]:
+    try:
+        build.binary("s3", "versitygw")
+    except build.BuildError as error:
+        pytest.skip(str(error))
+    with S3Server(tmp_path / "s3", mebibytes=64) as server:
+        server.create_bucket("backups")
+        yield server
+
+
+def test_an_archive_in_a_bucket_outlives_outages(recorded: Recorded, server: S3Server) -> None:
+    pod, ledger = recorded.pod, recorded.ledger
+    repository = {"url": f"s3:{server.url}/backups/cloud", "pathStyle": True, "region": REGION}
+    for name, text in {"accessKey": server.access_key, "secretKey": server.secret_key}.items():
+        pod.write(f"/etc/backup/repository/{name}", text)
+    pod.write("/etc/backup/repository/ca.crt", server.authority.read_text(encoding="utf-8"))
+    with writer(pod.connect, ledger, pause=0.01), archiver(pod, **repository) as one:
+        chain = one.facts()["chain"]
+        base = pod.run("database", backup(pod, "in-the-bucket"), **repository)
+        assert "error" not in base, base
+        outage(one, server.stop, server.start)
+        ballast = server.buckets / "backups/ballast"
+        outage(one, lambda: fill(ballast), ballast.unlink)
+        second = int(time.time())
+        one.await_second(second)
+        assert one.end()["chain"] == chain
+    data = folder(pod, "from-the-bucket")
+    result = replay(pod, base, "/from-the-bucket", second, **repository)
+    assert result.get("chain") == chain, result
+    other = Pod(pod.root)
+    with other.server("/from-the-bucket"):
+        ledger.check(numbers(other), second)
+    shutil.rmtree(data)
+
+
+def outage(one: Archiver, begin: Any, end: Any) -> None:
+    """Wait until the archiver says that it cannot write, and until it has caught up."""
+    begin()
+    until("an error", lambda: one.facts().get("error"))
+    last = one.recoverable()
+    end()
+    one.await_second(max(last + 1, int(time.time())))
+
+
+def fill(ballast: Path) -> None:
+    with ballast.open("wb") as file:
+        try:
+            while True:
+                file.write(bytes(1 << 12))
+                file.flush()
+        except OSError:
+            pass

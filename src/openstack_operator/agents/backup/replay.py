@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +20,13 @@ from .sql import CANARIES, CHAIN, COUNT_TABLES, SLOTS, Session
 _SEGMENT = 64 << 20
 """Bytes of changes that are on the disk besides the database."""
 _APPLY_SECONDS = 24 * 3600.0
-_PIECE = 1 << 20
+_RELAY_LOG = "replay"
+_BEGIN = "RELAY_LOG_POS=4"
+_IS_RUNNING, _ERROR = 11, 19
+"""Columns of SHOW SLAVE STATUS."""
+_LOOK = 0.1
+"""Seconds between looks at the position of a server."""
+_STOP_SECONDS = 600.0
 _LOG = "binlog"
 """Name of the log in `log_bin` of the MariaDB that gets the volume."""
 _CREATED = slice(71, 75)
@@ -198,7 +205,7 @@ def apply(goals: Sequence[Goal], reasons: Mapping[str, str], data: Path, work: P
             goal = _choose(session, goals, reasons)
             expected = _canaries(session) | goal.canaries
             session.ask(f"RESET MASTER; SET GLOBAL gtid_binlog_state = '{goal.base}'")
-            _pump(session, goal, work)
+            _replicate(session, goal, work)
             _verify(session, goal, expected)
             # The log goes on with the next number, and has none of the changes that are elsewhere.
             session.ask(f"RESET MASTER; SET GLOBAL gtid_binlog_state = '{goal.end}'")
@@ -223,7 +230,11 @@ def _server_options(data: Path, work: Path, socket: Path, init: Path) -> list[st
         "--wsrep-provider=none",
         "--max-allowed-packet=1G",
         f"--log-bin={_LOG}",
+        f"--relay-log={work / _RELAY_LOG}",
+        "--log-slave-updates=ON",
         "--gtid-strict-mode=ON",
+        # A replica leaves out what has its own number.
+        "--server-id=4294967295",
         "--binlog-format=ROW",
         # A replay that a power cut ends begins again, with the backup.
         "--sync-binlog=0",
@@ -258,21 +269,24 @@ def _canaries(session: Session) -> dict[int, Canary]:
     return {int(slot): Canary(int(number), int(time)) for slot, number, time in rows}
 
 
-def _pump(session: Session, goal: Goal, work: Path) -> None:
-    """Send all changes to a server. Raise RunError if it refuses one."""
-    path = work / "changes"
+def _replicate(session: Session, goal: Goal, work: Path) -> None:
+    """Have a server make all changes, as a replica does that has received them: as SQL, MariaDB would log some of them
+    as two. Raise RunError if it refuses one.
+    """
+    path, deadline = work / f"{_RELAY_LOG}.000001", time.monotonic() + _APPLY_SECONDS
     for format_event, changes in _segments(goal):
         path.write_bytes(log_file(format_event, changes))
-        with Child("mariadb-binlog", "--no-defaults", str(path)) as reader:
-            try:
-                while piece := reader.stdout.read(_PIECE):
-                    session.input.write(piece)
-                session.input.flush()
-            except BrokenPipeError:
-                raise RunError(f"the changes cannot be made again: {session.failure()}") from None
-            if reader.wait():
-                raise RunError(f"the changes cannot be read: {reader.reason()}")
+        (work / f"{_RELAY_LOG}.index").write_text(f"{path}\n", encoding="utf-8")
+        session.ask(f"CHANGE MASTER TO MASTER_HOST='none', MASTER_USE_GTID=no, RELAY_LOG_FILE='{path.name}', {_BEGIN}")
+        session.ask("START SLAVE SQL_THREAD")
+        while session.ask("SELECT @@gtid_binlog_pos") != [[changes[-1].gtid]]:
+            [state] = session.ask("SHOW SLAVE STATUS")
+            if state[_IS_RUNNING] != "Yes" or time.monotonic() > deadline:
+                raise RunError(f"the changes cannot be made again: {state[_ERROR] or 'it takes more than a day'}")
+            time.sleep(_LOOK)
+        session.ask("STOP SLAVE; RESET SLAVE ALL", _STOP_SECONDS)
         say(f"replayed until {changes[-1].gtid}")
+    session.ask("SET GLOBAL gtid_slave_pos = ''")
 
 
 def _segments(goal: Goal) -> Iterator[tuple[bytes, list[Transaction]]]:
@@ -303,7 +317,7 @@ def _meaning(format_event: bytes) -> bytes:
 
 def _verify(session: Session, goal: Goal, expected: Mapping[int, Canary]) -> None:
     """Raise RunError if the database is not at the end of the changes, or has other canaries than these."""
-    [[position]] = session.ask("SELECT @@gtid_binlog_pos", _APPLY_SECONDS)
+    [[position]] = session.ask("SELECT @@gtid_binlog_pos")
     if position != goal.end:
         raise RunError(f"the replay ended at change {position}, not at {goal.end}")
     if (canaries := _canaries(session)) != expected:

@@ -58,9 +58,8 @@ class Session:
             "--no-auto-rehash",
         )
         with os.fdopen(read, "rb") as source:
-            self._child = Child("mariadb", *options, *words, "--max-allowed-packet=1G", stdin=source)
-        self.input: IO[bytes] = os.fdopen(write, "wb")
-        """Statements, each of which ends with a semicolon and has no result."""
+            self._child = Child("mariadb", *options, *words, stdin=source)
+        self._input: IO[bytes] = os.fdopen(write, "wb")
         self._rest = b""
 
     def __enter__(self) -> Self:
@@ -70,23 +69,23 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with suppress(OSError):
-            self.input.close()
+            self._input.close()
         self._child.__exit__(kind, error, trace)
 
     def ask(self, statement: str, seconds: float = 15.0) -> list[list[str]]:
         """Return the rows of a statement's result, as texts. Raise RunError if it fails, or takes longer."""
         mark = secrets.token_hex(8)
         try:
-            self.input.write(f"{statement};\nSELECT '{mark}';\n".encode())
-            self.input.flush()
+            self._input.write(f"{statement};\nSELECT '{mark}';\n".encode())
+            self._input.flush()
         except OSError:
-            raise RunError(self.failure()) from None
+            raise RunError(self._failure()) from None
         deadline, rows = time.monotonic() + seconds, list[list[str]]()
         while (line := self._line(deadline)) != mark:
             rows.append(line.split("\t"))
         return rows
 
-    def failure(self) -> str:
+    def _failure(self) -> str:
         """Return why the client ended."""
         self._child.wait()
         return f"the database failed: {self._child.reason()}"
@@ -98,7 +97,7 @@ class Session:
                 raise RunError("the database does not answer in time")
             piece = os.read(self._child.stdout.fileno(), _READ_BYTES)
             if not piece:
-                raise RunError(self.failure())
+                raise RunError(self._failure())
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace")
