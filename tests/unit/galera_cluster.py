@@ -27,7 +27,7 @@ from tests.unit.image_root import image_root, inside
 from tests.unit.polling import TIMEOUT, until
 
 T = TypeVar("T")
-PASSWORD, USER = "root password", 999
+PASSWORD, BACKUP_PASSWORD, USER = "root password", "it's \\ of backups", 999
 _CLIENTS = "192.0.2.254"
 _CLONE_NEWNET = 0x40000000
 
@@ -203,6 +203,7 @@ def galera_cluster(release: Release) -> Generator[GaleraCluster]:
             node = Node(name, address, root, own, outside, cable, container["command"], variables)
             node.write("/etc/hosts", f"127.0.0.1 localhost\n{hosts}")
             node.write(env["MARIADB_ROOT_PASSWORD_FILE"], PASSWORD)
+            node.write(env["BACKUP_PASSWORD_FILE"], BACKUP_PASSWORD)
             node.label("")
             for path, text in {**_files(objects, container), **_record(env, record)}.items():
                 node.write(path, text)

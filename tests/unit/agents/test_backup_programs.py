@@ -30,7 +30,13 @@ SUMMARY = {
     "data_added": 300,
     "data_added_packed": 100,
 }
-LOGIN = {"host": "mariadb.openstack.svc", "port": 3306, "user": "root", "datadir": "/var/lib/mysql", "tls": True}
+LOGIN = {
+    "host": "mariadb.openstack.svc",
+    "port": 3306,
+    "user": "mariadb-backup",
+    "datadir": "/var/lib/mysql",
+    "tls": True,
+}
 BACKUP = {"backup": "nightly", "cloud": "openstack", "database": "mariadb", **LOGIN}
 INFO = """server_version = 11.8.9-MariaDB-0+deb13u1 from Debian-log
 binlog_pos = filename 'binlog.000001', position '808', GTID of the last change '0-1-3'
@@ -52,7 +58,7 @@ def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     monkeypatch.setenv("PATH", programs.path)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     programs.settings(**BACKUP)
-    programs.write("credentials/root", 'pass"word\\\n')
+    programs.write("credentials/password", 'pass"word\\\n')
     (tmp_path / "info").write_text(INFO)
     programs.answer("backup", json.dumps(SUMMARY), _COPY.replace("{home}", str(tmp_path)))
     return programs

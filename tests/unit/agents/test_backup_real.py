@@ -20,6 +20,8 @@ import pymysql
 import pytest
 
 from openstack_operator import agents, pki
+from openstack_operator.agents.mariadb.role import READER
+from openstack_operator.services.mariadb.backup_account import PROGRAM, SCHEMA
 from tests.unit.image_root import image_root, inside, listens
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
@@ -27,12 +29,14 @@ from tools.localcluster.ports import free_port
 pytestmark = pytest.mark.seconds
 
 USER, PASSWORD, HOST = 999, 'root "password" \\ of #1', "mariadb.openstack.svc"
+BACKUP_PASSWORD = """backup's "password" \\ of #2"""
 NOW = datetime.now(UTC)
 AUTHORITY, OTHER = pki.authority("ours", "pki", NOW), pki.authority("theirs", "pki", NOW)
 REPOSITORY = {"url": "/backup/cloud", "pathStyle": False, "region": "", "uploadKiB": 0, "downloadKiB": 0}
 SLOW = 2048
 """KiB in a second, so that a program is killed long before it has ended."""
 _THOUSANDS = 40
+_ACCOUNT = f"SELECT * FROM information_schema.SCHEMA_PRIVILEGES WHERE GRANTEE = '''{READER}''@''%'''"
 _READ_ONLY = f"""
 mount --bind /var/lib/mysql /var/lib/mysql
 mount -o remount,bind,ro /var/lib/mysql
@@ -45,6 +49,7 @@ class Pod:
     """The root of a container of the image, in which programs find their files."""
 
     root: Path
+    password: str = PASSWORD
     port: int = field(default_factory=free_port)
 
     def write(self, path: str, text: str) -> None:
@@ -97,11 +102,21 @@ class Pod:
     @contextmanager
     def server(self, data: str = "/var/lib/mysql") -> Generator[None]:
         """Run a server with a data directory."""
-        files = [f"--ssl-{name}=/etc/mysql/tls/{file}" for name, file in (("cert", "tls.crt"), ("key", "tls.key"))]
-        own = [f"--datadir={data}", f"--socket=/tmp/{self.port}.sock", f"--pid-file=/tmp/{self.port}.pid"]
-        options = [f"--port={self.port}", "--bind-address=127.0.0.1", *own, *files]
-        env = {"MARIADB_ROOT_PASSWORD_FILE": "/etc/backup/credentials/root"}
-        command = ["mariadb-start"] if data == "/var/lib/mysql" else ["mariadbd"]
+        files = {"cert": "/etc/mysql/tls/tls.crt", "key": "/etc/mysql/tls/tls.key"}
+        tls = [f"--ssl-{name}={file}" for name, file in files.items() if (self.root / file.lstrip("/")).exists()]
+        is_first = data == "/var/lib/mysql"
+        socket = "/run/mysqld/mysqld.sock" if is_first else f"/tmp/{self.port}.sock"
+        own = [f"--datadir={data}", f"--socket={socket}", f"--pid-file=/tmp/{self.port}.pid"]
+        options = [f"--port={self.port}", "--bind-address=127.0.0.1", *own, *tls]
+        env = {
+            "MARIADB_ROOT_PASSWORD_FILE": "/etc/mysql/credentials/root",
+            "BACKUP_USER": READER,
+            "BACKUP_SCHEMA": SCHEMA,
+            "BACKUP_PASSWORD_FILE": "/etc/backup/credentials/password",
+            "BACKUP_TLS": "SSL",
+        }
+        words = ["mariadb-start"] if is_first else ["mariadbd"]
+        command = agents.shell(PROGRAM, "mariadb/run.sh", words=words, options="-c")
         with inside(self.root, USER, *command, *options, "--log-bin=binlog", "--server-id=1", env=env) as process:
             until("a server", lambda: process.poll() is not None or self.answers())
             assert process.poll() is None
@@ -119,7 +134,7 @@ class Pod:
 
     def connect(self) -> Any:
         """Return a connection to the server."""
-        return pymysql.connect(host="127.0.0.1", port=self.port, user="root", password=PASSWORD, autocommit=True)
+        return pymysql.connect(host="127.0.0.1", port=self.port, user="root", password=self.password, autocommit=True)
 
     def execute(self, *statements: str) -> Any:
         """Return the rows of the last of several statements."""
@@ -149,7 +164,8 @@ def with_server() -> Generator[Pod]:
         for name, text in files.items():
             pod.write(f"/etc/mysql/tls/{name}", text)
         pod.write("/etc/hosts", f"127.0.0.1 localhost {HOST}\n")
-        pod.write("/etc/backup/credentials/root", PASSWORD)
+        pod.write("/etc/mysql/credentials/root", PASSWORD)
+        pod.write("/etc/backup/credentials/password", BACKUP_PASSWORD)
         pod.write("/etc/backup/repository/password", "password of the repository")
         pod.write("/etc/backup/trust/ca.crt", AUTHORITY.cert)
         folder(pod, "backup")
@@ -163,6 +179,7 @@ def with_server() -> Generator[Pod]:
                 *(f"INSERT INTO cloud.steady {copied.format(number)}" for number in range(1, _THOUSANDS)),
                 "CREATE TABLE cloud.numbers (number INT PRIMARY KEY)",
             )
+            until("its account", lambda: pod.execute(_ACCOUNT))
             yield pod
 
 
@@ -176,7 +193,7 @@ def folder(pod: Pod, name: str) -> Path:
 
 def backup(pod: Pod, name: str, **changes: Any) -> dict[str, Any]:
     """Return the settings of a backup of one database."""
-    login = {"host": HOST, "port": pod.port, "user": "root", "datadir": "/var/lib/mysql", "tls": True}
+    login = {"host": HOST, "port": pod.port, "user": READER, "datadir": "/var/lib/mysql", "tls": True}
     return {"backup": name, "cloud": "openstack", "database": "mariadb", **login, **changes}
 
 
@@ -302,10 +319,13 @@ def test_another_password_of_the_repository_is_refused(pod: Pod) -> None:
 
 
 def test_a_server_that_refuses_is_named(pod: Pod) -> None:
-    pod.write("/etc/backup/credentials/root", "another one")
-    error = pod.run("database", backup(pod, "login"))["error"]
-    pod.write("/etc/backup/credentials/root", PASSWORD)
-    assert "mariadb-backup failed: Failed to connect to MariaDB server: Access denied for user 'root'" in error
+    error = pod.run("database", backup(pod, "login", user="another"))["error"]
+    assert "mariadb-backup failed: Failed to connect to MariaDB server: Access denied for user 'another'" in error
+    with pytest.raises(pymysql.err.OperationalError, match="Access denied"):
+        pymysql.connect(host="127.0.0.1", port=pod.port, user=READER, password=BACKUP_PASSWORD, ssl_disabled=True)
+    pymysql.connect(
+        host="127.0.0.1", port=pod.port, user=READER, password=BACKUP_PASSWORD, ssl_verify_cert=False
+    ).close()
     pod.write("/etc/backup/trust/ca.crt", OTHER.cert)
     error = pod.run("database", backup(pod, "authority"))["error"]
     pod.write("/etc/backup/trust/ca.crt", AUTHORITY.cert)

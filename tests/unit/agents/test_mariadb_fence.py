@@ -14,7 +14,7 @@ import pytest
 
 from openstack_operator.agents.mariadb import sql
 from openstack_operator.agents.mariadb.fence import GRACE, PERIOD, Fence
-from openstack_operator.agents.mariadb.role import BACKUP, FILE, PRIMARY, Role, other_primary, reported_role
+from openstack_operator.agents.mariadb.role import BACKUP, FILE, PRIMARY, READER, Role, other_primary, reported_role
 
 SERVES = {"a": Role(PRIMARY, 10.0, serves=True)}
 
@@ -92,7 +92,7 @@ class Server(sql.Sql):
     async def rows(self, statements: str) -> list[tuple[str, str]] | None:
         for number in re.findall(r"KILL CONNECTION (\d+);", statements):
             del self.clients[number]
-        if statements != sql.REMOTE_CLIENTS:
+        if statements != sql.remote_clients(READER):
             return []
         self.looks += 1
         return [(number, str(age)) for number, age in self.clients.items()]

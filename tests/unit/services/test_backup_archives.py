@@ -43,11 +43,13 @@ def report(seconds: int, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_program_reads_all_members_and_writes_at_the_primary(release: Release) -> None:
-    pods = [backups.member(f"m-{number}") for number in range(3)]
+    pods = [backups.member(f"mariadb-server-{number}") for number in range(3)]
     made = archived(release, None, None, *pods)
     [run] = made.runs
     assert run.parameters["host"] == "mariadb.openstack.svc.cluster.local"
-    assert [host.partition(".")[0] for host in run.parameters["members"]] == ["m-0", "m-1", "m-2"]
+    assert [host.partition(".")[0] for host in run.parameters["members"]] == [
+        f"mariadb-server-{number}" for number in range(3)
+    ]
     [step] = made.steps
     [deployment] = step.objects
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}

@@ -31,6 +31,7 @@ def test_the_contract(release: Release) -> None:
         "host": "mariadb.openstack.svc.cluster.local",
         "port": "3306",
         "adminSecret": "mariadb-credentials",
+        "backupSecret": "mariadb-backup",
     }
 
 

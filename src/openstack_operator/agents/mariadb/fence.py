@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 from . import sql
-from .role import BACKUP, FILE, PRIMARY, TERM, Role, other_primary
+from .role import BACKUP, FILE, PRIMARY, READER, TERM, Role, other_primary
 
 PERIOD = 5.0
 """Seconds after which the primary asks again whether another member has become it: its kubelet may not hear of that."""
@@ -82,9 +82,10 @@ class Fence:
 
     async def _clients(self) -> dict[str, float]:
         """Return the connections through the network, and for how many seconds each has been busy with a transaction or
-        a statement; -1 if with neither. Others come through the socket: the exporter's, and those of state transfers.
+        a statement; -1 if with neither. Backups are no clients. Others come through the socket: the exporter's, and
+        those of state transfers.
         """
-        return {number: float(age) for number, age in await self._sql.rows(sql.REMOTE_CLIENTS) or ()}
+        return {number: float(age) for number, age in await self._sql.rows(sql.remote_clients(READER)) or ()}
 
     async def _end(self, numbers: Iterable[str], reason: str) -> None:
         if numbers := list(numbers):

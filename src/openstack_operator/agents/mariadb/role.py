@@ -16,6 +16,12 @@ FILE, TERM = "role", "term"
 """Names of the files, which the kubelet writes again when the label or the annotation with the term changes."""
 
 
+READER = "mariadb-backup"
+"""Account of backups, whose connections stay at a member that ends those of clients: it reads what was committed, with
+its position. It can write in a schema of its own alone, and there a write is safe at any member that takes it: all
+members of the primary component commit it, and a member outside refuses it."""
+
+
 @dataclass(frozen=True)
 class Role:
     """Report of a member on its role."""

@@ -21,18 +21,24 @@ WHERE user NOT IN ('system user', 'event_scheduler') AND id <> CONNECTION_ID();
 SELECT 'end';
 """
 """Connections; an idle one is not in use at the moment, and its owner looks before using it and makes a new one."""
-REMOTE_CLIENTS = """\
+_REMOTE_CLIENTS = """\
 SET SESSION time_zone = 'SYSTEM';
 SELECT id, CASE WHEN trx_id IS NOT NULL THEN TIMESTAMPDIFF(SECOND, trx_started, NOW())
 WHEN command = 'Sleep' THEN -1 ELSE time_ms / 1000 END
 FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
-WHERE host LIKE '%:%' AND command <> 'Binlog Dump';
+WHERE host LIKE '%:%' AND command <> 'Binlog Dump' AND user <> '{}';
 SELECT 'end';
 """
-"""Connections through the network, and the seconds of their transaction or statement; -1 for those that have neither.
-Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. The
-beginning of a transaction is in the zone of the system, and NOW() in that of the session.
-"""
+
+
+def remote_clients(reader: str) -> str:
+    """Return a question for the connections through the network, and the seconds of their transaction or statement; -1
+    for those that have neither. Those of the account `reader` are left out.
+
+    Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. The
+    beginning of a transaction is in the zone of the system, and NOW() in that of the session.
+    """
+    return _REMOTE_CLIENTS.format(reader)
 
 
 class Sql:

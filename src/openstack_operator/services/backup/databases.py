@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import kube
-from ...agents.mariadb.role import PRIMARY
+from ...agents.mariadb.role import PRIMARY, READER
 from ...api import PodSettings
 from ...plan import Context, Object
 from .pods import DATA_FOLDER, Image, Run
 
 _ROLE = "openstack.k8s.io/role"
+_ACCOUNT = "backupSecret"
+"""Name in a database's contract: the Secret with the login of the account that reads it."""
 _TEMPLATE = "data"
 """Name of the claim template of members, and folder of their volumes."""
 _FOLDER = "mysql"
@@ -25,10 +27,11 @@ class Database:
 
     name: str
     pod: str
-    """The member to read from: the primary."""
+    """The member to read from."""
     host: str
     image: Image
-    admin_secret: str
+    account_secret: str
+    """Secret with the login of the account that reads it."""
     trust_secret: str
     """Secret with the authority of its certificate; empty without TLS."""
     claim: Object
@@ -45,14 +48,14 @@ class Database:
             "database": self.name,
             "host": host or self.primary_host,
             "port": 3306,
-            "user": "root",
+            "user": READER,
             "tls": bool(self.trust_secret),
         }
 
     def login_mounts(self) -> list[kube.Mount]:
         """Return the mounts of a program that logs in."""
         trust = [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
-        return [kube.folder("credentials", self.admin_secret, "/etc/backup/credentials"), *trust]
+        return [kube.folder("credentials", self.account_secret, "/etc/backup/credentials"), *trust]
 
     def run(self, ctx: Context[Any]) -> Run:
         """Return the run that backs it up."""
@@ -120,15 +123,17 @@ def observed(ctx: Context[Any], facts: Sequence[Mapping[str, Any]]) -> tuple[lis
 def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield names of databases of which no member can be read from now."""
     for fact in facts:
-        is_unpublished = not fact["published"].get("adminSecret")
-        if fact["workloads"] and (is_unpublished or not _ready_pods(fact) or not fact["claims"]):
+        pods = _ready_pods(fact)
+        # Pods of an earlier version do not make its account yet.
+        is_readable = bool(pods) and all(_makes_account(pod, fact) for pod in pods)
+        if fact["workloads"] and not (is_readable and fact["claims"]):
             yield f"MariaDB/{fact['name']}"
 
 
 def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     stateful_set: Object = fact["workloads"][0]
-    pod, pods = _source(fact), sorted(each["metadata"]["name"] for each in fact["pods"])
-    service = stateful_set["spec"]["serviceName"]
+    pod, size = _source(fact), stateful_set["spec"].get("replicas") or 1
+    service, first = stateful_set["spec"]["serviceName"], stateful_set["metadata"]["name"]
     first_claim = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
     return Database(
         name=fact["name"],
@@ -136,11 +141,11 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         # The certificate of a single server has perhaps no other name.
         host=fact["published"]["host"] if len(fact["pods"]) == 1 else f"{pod}.{ctx.host(service)}",
         image=Image.of(stateful_set["spec"]["template"]["spec"]),
-        admin_secret=fact["published"]["adminSecret"],
+        account_secret=fact["published"][_ACCOUNT],
         trust_secret=fact["published"].get("trustSecret", ""),
         claim=first_claim,
         primary_host=fact["published"]["host"],
-        members=[f"{each}.{ctx.host(service)}" for each in pods] if len(pods) > 1 else (),
+        members=[f"{first}-{number}.{ctx.host(service)}" for number in range(size)] if size > 1 else (),
     )
 
 
@@ -148,11 +153,18 @@ def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
     return [pod for pod in fact["pods"] if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
 
 
+def _makes_account(pod: Object, fact: Mapping[str, Any]) -> bool:
+    """Return True if a pod reads the password of the account that backups use."""
+    secret = fact["published"].get(_ACCOUNT)
+    volumes = pod["spec"].get("volumes") or ()
+    return bool(secret) and any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+
+
 def _source(fact: Mapping[str, Any]) -> str:
-    """Return the member that clients use: any other one ends connections from outside, to serve no stale data."""
+    """Return a member that no client uses, if there is one; empty if none is ready."""
     pods = sorted(_ready_pods(fact), key=lambda pod: pod["metadata"]["name"])
-    primaries = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) == PRIMARY]
-    return str((primaries or pods)[0]["metadata"]["name"])
+    non_primaries = [pod for pod in pods if (pod["metadata"].get("labels") or {}).get(_ROLE) != PRIMARY]
+    return str((non_primaries or pods)[0]["metadata"]["name"]) if pods else ""
 
 
 def dump(databases: Sequence[Database]) -> str:

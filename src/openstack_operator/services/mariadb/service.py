@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from ... import agents, kube, parts
 from ...parts.members import volume
 from ...plan import Context, Plan, Step, UnsupportedError
 from . import exporter, roles
+from .backup_account import PROGRAM, BackupAccount, backup_account
 from .binary_log import ANNOTATION, binary_log
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .galera import REPLICATION, Galera, container, files, observed
@@ -25,8 +27,8 @@ _READY = f'[ ! -e {_UPGRADE_MARK} ] && exec "$@"'
 
 
 def plan(ctx: Context[MariaDBSpec]) -> Plan:
-    """Return everything that a MariaDB consists of; published: host, port, adminSecret (key `root`), and trustSecret
-    (key `ca.crt`) if clients are to check its certificate.
+    """Return everything that a MariaDB consists of; published: host, port, adminSecret (key `root`), backupSecret (keys
+    `user` and `password`), and trustSecret (key `ca.crt`) if clients are to check its certificate.
     """
     if plan_of_provider := provided(ctx):
         return plan_of_provider
@@ -36,10 +38,11 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     creds = parts.credentials(ctx, "root", retain=ctx.spec.retention == "Retain", of_data=True)
     cluster = parts.cluster(ctx)
     certificate = parts.certified(ctx, ctx.name(), workloads=[cluster.key], members=cluster.service, calls=is_cluster)
+    account = backup_account(ctx, certificate)
     desired_version = version(ctx, cluster, roles.members(ctx.facts) if is_cluster else {})
     galera = observed(ctx, cluster, certificate, is_upgrading=desired_version.is_changing) if is_cluster else None
     conf = _config(ctx, certificate, galera)
-    server = _server(ctx, cluster, creds, conf, galera, certificate, desired_version)
+    server = _server(ctx, cluster, creds, account, conf, galera, certificate, desired_version)
     endpoint = cluster.endpoint(
         {"mysql": PORT},
         labels=galera.primary_labels if galera else {},
@@ -48,6 +51,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     return Plan(
         *_policies(ctx),
         creds,
+        account.credentials,
         *certificate.steps,
         conf,
         *(_cluster_steps(galera, desired_version, server) if galera else [server]),
@@ -58,6 +62,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
             "host": cluster.host,
             "port": str(PORT),
             "adminSecret": creds.secret,
+            **account.published,
             **certificate.published,
         },
         members=galera.member_status if galera else (),
@@ -105,6 +110,7 @@ def _server(
     ctx: Context[MariaDBSpec],
     cluster: parts.Cluster,
     creds: parts.Credentials,
+    account: BackupAccount,
     conf: parts.Config,
     galera: Galera | None,
     certificate: parts.Certified,
@@ -121,6 +127,7 @@ def _server(
             volume(_DATA, "mysql"),
             *conf.mounts,
             kube.folder("credentials", creds.secret, SECRET_DIRECTORY),
+            account.mount,
             *certificate.mounts(TLS),
             *kube.scratch("/run/mysqld", "/tmp", large=True),  # noqa: S108
         ),
@@ -132,7 +139,7 @@ def _server(
         cpu="100m",
     )
     main = container(cluster, main, conf, galera.record) if galera else main
-    main = _with_programs(main, ctx, certificate, is_single=galera is None)
+    main = _with_programs(main, ctx, account, certificate, is_single=galera is None)
     sidecars = [exporter.exporter(ctx, certificate)] if exporter.has_exporter(ctx) else []
     # It writes what it holds in memory before it ends; killed, it would have to recover.
     template = cluster.template(
@@ -147,17 +154,22 @@ def _server(
         template,
         ports={"mysql": PORT, **(REPLICATION if galera else {})},
         replicas=len(galera.record.members) if galera else 1,
-        after=(creds, conf, *certificate.steps, *((galera.record,) if galera else ())),
+        after=(creds, account.credentials, conf, *certificate.steps, *((galera.record,) if galera else ())),
     )
     return replace(server, verdict=galera.verdict) if galera else desired_version.noted(server)
 
 
 def _with_programs(
-    main: kube.Container, ctx: Context[MariaDBSpec], certificate: parts.Certified, *, is_single: bool
+    main: kube.Container,
+    ctx: Context[MariaDBSpec],
+    account: BackupAccount,
+    certificate: parts.Certified,
+    *,
+    is_single: bool,
 ) -> kube.Container:
     """Return the container of a server with what it does besides."""
-    programs: list[str] = []
-    env: dict[str, str] = {}
+    programs = [PROGRAM]
+    env: dict[str, Any] = account.env
     if is_single:
         # A member of a cluster does that itself.
         programs.append("mariadb/upgrade_tables.sh")
@@ -168,10 +180,8 @@ def _with_programs(
     if certificate:
         programs += ["tls/reload_on_change.sh", "mariadb/start.sh"]
         env |= {"TLS_FOLDER": TLS}
-    elif programs:
+    else:
         programs.append("mariadb/run.sh")
-    if not programs:
-        return main
     # `::` would be IPv6 alone.
     family = ["--bind-address=*"] if ctx.is_ipv6 and is_single else []
     command = agents.shell(*programs, words=[*(main.command or main.entry.command), *family], options="-c")
