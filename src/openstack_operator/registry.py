@@ -32,6 +32,7 @@ _SERVICES = (
     credentialrotation.SERVICE,
     secretaggregate.SERVICE,
     backup.SERVICE,
+    backup.SCHEDULE_SERVICE,
     backup.RESTORE_SERVICE,
 )
 

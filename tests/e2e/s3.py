@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import json
 import os
 import secrets
 import shutil
@@ -64,6 +65,8 @@ class S3Server:
     mebibytes: int = 0
     access_key: str = field(default_factory=lambda: secrets.token_hex(10))
     secret_key: str = field(default_factory=lambda: secrets.token_hex(20), repr=False)
+    accounts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Secret keys of further logins, by their access keys. They have the rights that policies of buckets give them."""
     port: int = 0
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
@@ -78,6 +81,7 @@ class S3Server:
         self.authority.write_text(authority.cert, encoding="utf-8")
         (self.folder / "tls.crt").write_text(leaf.cert, encoding="utf-8")
         (self.folder / "tls.key").write_text(leaf.key, encoding="utf-8")
+        self._write_accounts()
         if self.mebibytes:
             with self._image.open("wb") as image:
                 image.truncate(self.mebibytes << 20)
@@ -119,6 +123,15 @@ class S3Server:
         return Path(f"/proc/{self._process.pid}/root{self.disk}/buckets")
 
     @property
+    def _accounts_folder(self) -> Path:
+        return self.folder / "accounts"
+
+    def _write_accounts(self) -> None:
+        entries = {key: {"access": key, "secret": value, "role": "user"} for key, value in self.accounts.items()}
+        self._accounts_folder.mkdir(mode=0o700)
+        (self._accounts_folder / "users.json").write_text(json.dumps({"accessAccounts": entries}), encoding="utf-8")
+
+    @property
     def _image(self) -> Path:
         return self.folder / "disk.img"
 
@@ -127,6 +140,7 @@ class S3Server:
         program = str(build.ensure(build.S3) / "versitygw")
         server = [program, "--port", f"{self.address}:{self.port}", "--region", REGION, "--health", _HEALTH]
         server += ["--cert", str(self.folder / "tls.crt"), "--key", str(self.folder / "tls.key"), "--keep-alive"]
+        server += ["--iam-dir", str(self._accounts_folder)] if self.accounts else []
         server += ["posix", "--versioning-dir", str(self.disk / "versions"), str(self.disk / "buckets")]
         alone = ["unshare", "--mount", "--propagation", "private"] if self.mebibytes else []
         command = ending_with_us([*alone, "sh", "-euc", _START, "sh", str(self._image), str(self.disk), *server])
@@ -178,6 +192,23 @@ class S3Server:
             rule = f"<ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule>{rule}</Rule>"
             body = f"<ObjectLockConfiguration {_NAMESPACE}>{rule}</ObjectLockConfiguration>"
             self._put(f"/{name}", {"object-lock": ""}, body)
+
+    def allow(self, bucket: str, *rights: tuple[str, str]) -> None:
+        """Give the accounts rights to a bucket: an action of S3, and the objects by a pattern of their names; the
+        bucket itself without one.
+        """
+        statements = [
+            {
+                "Effect": "Allow",
+                "Principal": {"AWS": sorted(self.accounts)},
+                "Action": action,
+                "Resource": f"arn:aws:s3:::{bucket}{f'/{objects}' if objects else ''}",
+            }
+            for action, objects in rights
+        ]
+        policy = json.dumps({"Version": "2012-10-17", "Statement": statements}).encode()
+        status, text = self.request("PUT", f"/{bucket}", {"policy": ""}, policy)
+        assert status in {HTTPStatus.OK, HTTPStatus.NO_CONTENT}, text.decode(errors="replace")
 
     def _put(
         self,

@@ -30,6 +30,7 @@ EXCEPTIONS: Mapping[str, str] = {
         for use in ("volumes", "images", "vms", "backups")
     },
     **{f"spec.{name}Days": ROTATION for name in ("interval", "preRotation", "gracePeriod")},
+    "OpenStackBackupSchedule spec.startingDeadlineSeconds": "a CronJob of Kubernetes has this field",
     **{f"backends[].{name}CapacityGb": C5C3 for name in ("available", "allocated", "total")},
 }
 """Ends of paths of fields, with why they are called so."""

@@ -26,6 +26,7 @@ COPIED = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "copied"}, 
 STORED = {"repository": {"nfs": "a:/b", "passwordRef": {"name": "copied", "key": "key"}}}
 LEAST: dict[str, dict[str, Any]] = {
     "OpenStackBackup": STORED,
+    "OpenStackBackupSchedule": {**STORED, "schedule": "0 1 * * *"},
     "OpenStackRestore": STORED,
     "CredentialRotation": ROTATED,
     "CredentialRotation.c5c3.io": ROTATED,

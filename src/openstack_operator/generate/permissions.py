@@ -32,6 +32,9 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     # Who is a node of an OVN is seen by its labels, and what is made for each by no manifest.
     ("", "nodes"): WATCH,
     ("ovn.c5c3.io", "ovnchassis"): APPLY,
+    # A schedule makes these at its times, which no rendered plan has. A restore creates schedules.
+    ("openstack.k8s.io", "openstackbackups"): APPLY,
+    ("openstack.k8s.io", "openstackbackupschedules"): ("create",),
     # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone; the operator adds its own.
     ("", "events"): ("create", "list", "watch"),
     # Whether an issuer is a public authority, which certifies no names inside the cluster.

@@ -327,6 +327,8 @@ RULES: Mapping[str, Rule] = {
     "HTTPRoute": _route,
     # Whether its programs run is said by what runs them; a node that is away must not make a cloud unready twice.
     "OVNChassis.ovn.c5c3.io": lambda _: READY,
+    # Its schedule says what it means that one runs or failed; and a restored schedule is for its user to start.
+    **{kind: lambda _: READY for kind in ("OpenStackBackup", "OpenStackBackupSchedule")},
     **{f"{kind}.k8s.mariadb.com": _mariadb for kind in ("MariaDB", "Database", "User", "Grant")},
     # The first alone is True while the operator is still at work.
     "RabbitmqCluster.rabbitmq.com": _reported("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache, partial
 from itertools import islice, pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
@@ -26,6 +27,37 @@ def next_times(schedule: str, after: datetime, count: int = _SAMPLE) -> Sequence
     if not times:
         raise ValueError("no date matches it")
     return times
+
+
+def next_time(schedule: str, after: datetime, zone: tzinfo) -> datetime:
+    """Return the next time, in UTC, of a schedule in a time zone. Raises ValueError as `next_times`."""
+    # Not by `next_times`: its cache takes equal moments of two zones for one.
+    return _first(CronSim, schedule, after.astimezone(zone))
+
+
+def last_time(schedule: str, until: datetime, zone: tzinfo) -> datetime:
+    """Return the newest time, in UTC, of a schedule in a time zone that is not later than `until`. Raises ValueError as
+    `next_times`.
+    """
+    begin = until.replace(microsecond=0) + timedelta(seconds=1)
+    return _first(partial(CronSim, reverse=True), schedule, begin.astimezone(zone))
+
+
+def _first(times: Callable[[str, datetime], Iterator[datetime]], schedule: str, begin: datetime) -> datetime:
+    try:
+        return next(times(ALIASES.get(schedule, schedule), begin)).astimezone(UTC)
+    except (CronSimError, StopIteration) as error:
+        raise ValueError(str(error) or "no date matches it") from error
+
+
+def time_zone(name: str) -> tzinfo:
+    """Return the time zone of that name. Raises ValueError if there is none."""
+    if name in {"UTC", "Etc/UTC"}:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"there is no time zone {name!r}; write one such as Europe/Berlin, or UTC") from None
 
 
 def shortest_span(schedule: str, after: datetime, intervals: int, least: timedelta = timedelta()) -> timedelta:

@@ -185,6 +185,7 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "PublicEndpointReady",
     ],
     "MariaDB": [
+        "BackupAccountReady",
         "CertificateReady",
         "ConfigReady",
         "CredentialsReady",
@@ -280,6 +281,13 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "DatabasesReady",
         "ManifestReady",
         "RecordReady",
+    ],
+    "OpenStackBackupSchedule": [
+        "BackupsReady",
+        "ConfigReady",
+        "PasswordKeptOutside",
+        "RecordReady",
+        "RetentionReady",
     ],
     "OpenStackControlPlane": [
         "BarbicanReady",

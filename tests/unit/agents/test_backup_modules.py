@@ -12,7 +12,18 @@ import pytest
 from openstack_operator import agents
 from openstack_operator.services.backup.pods import modules
 
-_REPOSITORY = ("database", "manifest", "contents", "restore", "store", "fetch", "verify", "archive", "replay")
+_REPOSITORY = (
+    "database",
+    "manifest",
+    "contents",
+    "restore",
+    "store",
+    "fetch",
+    "verify",
+    "archive",
+    "replay",
+    "retention",
+)
 _ALONE = ("northbound", "northbound_restore", "identity")
 PROGRAMS = [*((name, True) for name in _REPOSITORY), *((name, False) for name in _ALONE)]
 

@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,12 +29,12 @@ CONTENT = "no word of this is on the disk of the server"
 
 
 @contextmanager
-def s3_server(folder: Path, mebibytes: int = 0) -> Generator[S3Server]:
+def s3_server(folder: Path, mebibytes: int = 0, accounts: Mapping[str, str] | None = None) -> Generator[S3Server]:
     try:
         build.binary("s3", "versitygw")
     except build.BuildError as error:
         pytest.skip(str(error))
-    with S3Server(folder / "s3", mebibytes=mebibytes) as server:
+    with S3Server(folder / "s3", mebibytes=mebibytes, accounts=accounts or {}) as server:
         yield server
 
 
@@ -155,6 +155,17 @@ def test_a_version_is_deleted_unless_the_bucket_has_a_lock(server: S3Server) -> 
         answers[bucket], _ = server.request("DELETE", f"/{bucket}/x", {"versionId": older})
         assert (older in versions(server, bucket)) == (bucket == "locked")
     assert answers == {"free": HTTPStatus.NO_CONTENT, "locked": HTTPStatus.FORBIDDEN}
+
+
+def test_an_account_has_the_rights_that_a_bucket_gives_it(tmp_path: Path) -> None:
+    with s3_server(tmp_path, accounts={"writer": "secret of the writer"}) as server:
+        server.create_bucket(BUCKET)
+        server.allow(BUCKET, ("s3:PutObject", "*"), ("s3:DeleteObject", "locks/*"))
+        server.access_key, server.secret_key = "writer", "secret of the writer"
+        answers = [
+            server.request(method, f"/{BUCKET}/{name}")[0] for method in ("PUT", "DELETE") for name in ("x", "locks/x")
+        ]
+    assert answers == [HTTPStatus.OK, HTTPStatus.OK, HTTPStatus.FORBIDDEN, HTTPStatus.NO_CONTENT]
 
 
 def versions(server: S3Server, bucket: str) -> list[str]:

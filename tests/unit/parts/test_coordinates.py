@@ -377,6 +377,7 @@ def test_a_service_may_depend_on_any_kind_but_clouds() -> None:
         "CredentialRotation",
         "HypervisorCluster",
         "OpenStackBackup",
+        "OpenStackBackupSchedule",
         "OpenStackRestore",
     }
     assert set(get_args(Dependency.model_fields["kind"].annotation)) == kinds

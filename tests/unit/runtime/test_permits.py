@@ -100,6 +100,28 @@ def test_an_entry_stands_for_no_more_than_it_says(host: str, entries: str, is_on
 LOGIN = {"secretRef": {"name": "s"}}
 SENT: list[tuple[str, dict[str, Any], list[Destination]]] = [
     (
+        "OpenStackBackupSchedule",
+        {
+            "schedule": "0 1 * * *",
+            "repository": {
+                "s3": {
+                    "endpoint": "https://s3.org",
+                    "bucket": "own",
+                    "accessKeyRef": {"name": "a"},
+                    "secretKeyRef": {"name": "s"},
+                },
+                "passwordRef": {"name": "p"},
+            },
+            "retention": {"daily": 7, "accessKeyRef": {"name": "ra"}, "secretKeyRef": {"name": "rs"}},
+        },
+        [
+            Destination("spec.retention.accessKeyRef", "ra", ("https://s3.org",)),
+            Destination("spec.retention.secretKeyRef", "rs", ("https://s3.org",)),
+            Destination("spec.repository.s3.accessKeyRef", "a", ("https://s3.org",)),
+            Destination("spec.repository.s3.secretKeyRef", "s", ("https://s3.org",)),
+        ],
+    ),
+    (
         "OpenStackBackup",
         {
             "repository": {
@@ -303,6 +325,7 @@ STAY = {
     "PKISpec": "authorities are no secret",
     "RabbitMQVhostSpec": "permits.account_refusals",
     "Repository": "it encrypts, and is sent to nobody",
+    "Retention": "OpenStackBackupScheduleSpec says it",
     "SAML2": "metadata and certificates are no secrets",
     "ServiceProvider": "private keys are sent to nobody",
     "Source": "to another Secret, without its annotations",

@@ -252,6 +252,15 @@ ATTACKS: list[tuple[str, dict[str, Any], str]] = [
         {"repository": {"volume": {"claimName": "a"}, "passwordRef": STOLEN}},
         "spec.repository.passwordRef.name",
     ),
+    (
+        "OpenStackBackupSchedule",
+        {
+            "schedule": "0 1 * * *",
+            "repository": {"volume": {"claimName": "a"}, "passwordRef": {"name": "mine"}},
+            "retention": {"daily": 7, **LOGIN_OF_BUCKET},
+        },
+        "spec.retention.secretKeyRef.name",
+    ),
     ("Neutron", {"messaging": {"secretRef": STOLEN}}, "spec.messaging.secretRef.name"),
     ("OVNCluster", {"tls": {"certSecretRef": STOLEN}}, "spec.tls.certSecretRef.name"),
     ("OVNNetwork", {"external": {"secretRef": STOLEN}}, "spec.external.secretRef.name"),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from openstack_operator import kube
-from openstack_operator.plan import Context, Release, State
-from openstack_operator.services.backup import archives, databases
+from openstack_operator.plan import Context, Plan, Release, State
+from openstack_operator.services.backup import archives, databases, schedule
 from openstack_operator.services.backup.archives import Archives
-from openstack_operator.services.backup.model import BACKUP
+from openstack_operator.services.backup.model import BACKUP, SCHEDULE
 from openstack_operator.services.backup.record import stamp
 from openstack_operator.testing import NOW, context
+from tests.planning import objects
 from tests.unit.services import test_backup as backups
 
 POD = "nightly-archive-mariadb-x"
@@ -34,7 +35,7 @@ def archived(
 ) -> Archives:
     ctx = ctx_of(release, later=later)
     sources, _ = databases.observed(ctx, [backups.database("mariadb", *pods)])
-    return archives.archives(ctx, sources, {POD: report}, stored or {}, ())
+    return archives.archives(ctx, sources, {POD: report}, stored or {})
 
 
 def report(seconds: int, **fields: Any) -> dict[str, Any]:
@@ -103,3 +104,44 @@ def test_a_new_chain_has_no_changes_of_before(release: Release) -> None:
 def test_a_report_of_another_shape_is_none(release: Release) -> None:
     for answer in ([], "text", {"lastRecoverableTime": "soon", "chain": ["a"]}, {"lastRecoverableTime": 7}):
         assert archived(release, answer).recoverable is None
+
+
+def scheduled(release: Release, now: str, children: Any = None, answer: Any = None) -> Plan:
+    """The plan of a schedule with an archive, and one backup that was complete at four minutes past one."""
+    spec = backups.SPEC | {"schedule": "0 1 * * *", "archive": True, "verify": True}
+    pod = {"metadata": {"name": POD, "labels": {kube.COMPONENT: "archive-mariadb"}}, "status": {"podIP": "10.0.0.7"}}
+    facts = {"databases": [backups.database()], "reports": {POD: answer}}
+    fields: dict[str, Any] = {"owner": "nightly", "secrets": backups.SECRETS, "pods": [pod], "facts": facts}
+    at = datetime.fromisoformat(f"2026-01-{now}").replace(tzinfo=UTC)
+    return schedule.plan(context(SCHEDULE, spec, release=release, children=children or {}, now=at, **fields))
+
+
+def test_a_restore_reaches_seconds_since_the_first_backup(release: Release) -> None:
+    answer = {"chain": "a", "lastRecoverableTime": "2026-01-02T00:59:58Z"}
+    first = scheduled(release, "02 00:59:59", answer=answer)
+    assert {"nightly-archive-mariadb"} == {name for kind, name in objects(first) if kind == "Deployment"}
+    assert ("NetworkPolicy", "nightly-uses-mariadb") in objects(first)
+    assert first.outcome.details["firstRecoverableTime"] is None
+    assert first.outcome.details["lastRecoverableTime"] == "2026-01-02T00:59:00Z"
+    children = {key: backups.owned(obj) for key, obj in objects(first).items()}
+    second = scheduled(release, "02 01:00:00", children, answer)
+    [backup] = [obj for (kind, _), obj in objects(second).items() if kind == "OpenStackBackup"]
+    assert backup["spec"]["verify"] is True
+    complete = {**backup, "status": {"completed": "2026-01-02T01:04:00Z"}}
+    children = {key: backups.owned(obj) for key, obj in objects(second).items()}
+    children["OpenStackBackup", backup["metadata"]["name"]] = backups.owned(complete)
+    third = scheduled(release, "02 01:05:00", children, answer)
+    assert third.outcome.details["firstRecoverableTime"] == "2026-01-02T01:04:00Z"
+    [step] = [step for step in third if step.name.startswith("Archive")]
+    assert step.verdict
+    assert "ends at 2026-01-02T00:59:58Z" in step.verdict.message
+    # A new chain has no backup beside it yet.
+    later = scheduled(release, "02 01:06:00", children, answer | {"chain": "b"})
+    assert later.outcome.details["firstRecoverableTime"] is None
+
+
+def test_a_schedule_without_an_archive_runs_no_program(release: Release) -> None:
+    spec = backups.SPEC | {"schedule": "0 1 * * *"}
+    ctx = context(SCHEDULE, spec, release=release, owner="nightly", secrets=backups.SECRETS)
+    assert not schedule.needs_databases(ctx)
+    assert not [kind for kind, _ in objects(schedule.plan(ctx)) if kind == "Deployment"]

@@ -48,7 +48,7 @@ class Cloud:
     @property
     def pod(self) -> Pod:
         """Root in which the archiver runs, in the network of clients."""
-        return Pod(self.cluster.nodes[0].root, 3306)
+        return Pod(self.cluster.nodes[0].root, port=3306)
 
     def lead_to(self, node: Node) -> None:
         """Make a member the primary, as the operator and the Service do."""

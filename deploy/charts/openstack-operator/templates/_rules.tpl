@@ -151,6 +151,7 @@
   - novas/finalizers
   - octavias/finalizers
   - openstackbackups/finalizers
+  - openstackbackupschedules/finalizers
   - openstackcontrolplanes/finalizers
   - openstackrestores/finalizers
   - ovnnetworks/finalizers
@@ -190,6 +191,7 @@
   - novas/status
   - octavias/status
   - openstackbackups/status
+  - openstackbackupschedules/status
   - openstackcontrolplanes/status
   - openstackrestores/status
   - ovnnetworks/status
@@ -216,6 +218,7 @@
   - keystoneidentityproviders
   - keystoneusers
   - mariadbdatabases
+  - openstackbackups
   - pkis
   - rabbitmqvhosts
   - valkeys
@@ -230,6 +233,7 @@
   - openstack.k8s.io
   resources:
   - credentialrotations
+  - openstackbackupschedules
   verbs:
   - create
   - get
@@ -251,7 +255,6 @@
 - apiGroups:
   - openstack.k8s.io
   resources:
-  - openstackbackups
   - openstackrestores
   verbs:
   - get

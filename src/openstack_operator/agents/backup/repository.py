@@ -34,6 +34,10 @@ _NEW_TRIES = 20
 """Looks, one a second, at a repository that another program is creating."""
 
 
+class DeletionRefusedError(RunError):
+    """The server does not let this account delete."""
+
+
 class Repository:
     """A repository, and a private folder of this run."""
 
@@ -170,6 +174,20 @@ class Repository:
             child.output()
             if status := child.wait():
                 say(f"stale locks stay: {self.failure(status, child.reason())}")
+
+    def delete(self, *words: str) -> None:
+        """Run a command that deletes, beside which no other program may write. Raise DeletionRefusedError if the server
+        refuses it, and RunError for another reason.
+        """
+        with self.restic(*words, "--quiet", f"--retry-lock={_LOCK_WAIT}") as child:
+            child.output()
+            status = child.wait()
+            # Then restic 0.18 warns, and ends with 0.
+            refusals = [line for line in child.lines if any(code in line for code in _REFUSALS)]
+            if refusals:
+                raise DeletionRefusedError(self.failure(status, refusals[-1]))
+            if status:
+                raise RunError(self.failure(status, child.reason()))
 
     def snapshots(self, *tags: str, host: str = "") -> list[dict[str, Any]]:
         """Return the snapshots that have all of these tags, and this host if it is named, the oldest first: `id`,

@@ -1,12 +1,13 @@
-"""OpenStackBackup and OpenStackRestore: a whole cloud in a repository, and back."""
+"""OpenStackBackup, its schedule and OpenStackRestore: a whole cloud in a repository, and back."""
 
 from __future__ import annotations
 
-from ...plan import CloudContents, ServedContents, Service
-from . import networks, restore
-from .model import BACKUP, RESTORE
+from ...plan import CloudContents, CloudDatabases, ServedContents, Service
+from . import archives, networks, restore, schedule
+from .model import BACKUP, RESTORE, SCHEDULE
 from .service import LEFT_OUT, needs_contents, plan
 
+_DATABASES = ("MariaDB",)
 _ORDERS = ("openstack.k8s.io/force-bootstrap", "tempest.openstack.c5c3.io/run-now")
 SERVICE = Service(
     resource=BACKUP,
@@ -14,11 +15,17 @@ SERVICE = Service(
     observes=CloudContents(
         needs_contents,
         left_out=LEFT_OUT,
-        databases=("MariaDB",),
+        databases=_DATABASES,
         networks=(networks.KIND,),
         identities=("Keystone",),
         orders=_ORDERS,
     ),
+    has_release_images=False,
+)
+SCHEDULE_SERVICE = Service(
+    resource=SCHEDULE,
+    plan=schedule.plan,
+    observes=CloudDatabases(schedule.needs_databases, _DATABASES, archives.questions),
     has_release_images=False,
 )
 RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -39,12 +39,16 @@ def questions(ctx: Context[Any]) -> Mapping[str, str]:
 class Archives:
     """The archives of all databases."""
 
-    runs: Sequence[Run]
-    steps: Sequence[Step]
-    state: Mapping[str, Any]
+    runs: Sequence[Run] = ()
+    steps: Sequence[Step] = ()
+    doors: Sequence[Step] = ()
+    """Steps by which databases accept the programs."""
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """For the record: the `chain` of each database, and `since`, the time from which on it has all changes."""
-    recoverable: datetime | None
+    recoverable: datetime | None = None
     """Last second that a restore of all databases reaches, as far as the status says it."""
+    wake: datetime | None = None
+    """Time of the next look."""
 
     def since(self) -> datetime | None:
         """Return the time from which on all archives have all changes; None if one has none."""
@@ -57,7 +61,6 @@ def archives(
     databases: Sequence[Database],
     reports: Mapping[str, Mapping[str, Any] | None],
     stored: Mapping[str, Any],
-    after: Sequence[Step],
 ) -> Archives:
     """Return the archives of these databases, from what their programs report, and from what was `state` before."""
     runs = {database.name: _run(ctx, database) for database in databases}
@@ -67,14 +70,21 @@ def archives(
         Step(
             name=f"Archive {name}",
             objects=(run.deployment(ctx),),
-            after=tuple(after),
             verdict=_verdict(ctx, name, facts[name]),
         )
         for name, run in runs.items()
     ]
     times = [_recoverable(fact) for fact in facts.values()]
     recoverable = min(filter(None, times), default=None) if times and all(times) else None
-    return Archives([*runs.values()], steps, state, _status_time(ctx, recoverable))
+    doors = [Step(name="Doors", objects=tuple(door(ctx, database) for database in databases))]
+    return Archives(
+        runs=[*runs.values()],
+        steps=steps,
+        doors=doors,
+        state=state,
+        recoverable=_status_time(ctx, recoverable),
+        wake=ctx.now + SOON,
+    )
 
 
 def _run(ctx: Context[Any], database: Database) -> Run:

@@ -120,6 +120,11 @@ def observed(ctx: Context[Any], facts: Sequence[Mapping[str, Any]]) -> tuple[lis
     return databases, foreign
 
 
+def is_published(fact: Mapping[str, Any]) -> bool:
+    """Return True once a database has said how its clients and its backups reach it."""
+    return {"host", _ACCOUNT} <= fact["published"].keys() and bool(fact["claims"])
+
+
 def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield names of databases of which no member can be read from now."""
     for fact in facts:

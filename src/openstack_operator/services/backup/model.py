@@ -14,10 +14,12 @@ from ...api import (
     Resource,
     Rule,
     RunSpec,
+    Schedule,
     SecretKeyRef,
     rule,
     sent,
 )
+from ...api.units import DURATION, lasts
 
 Folder = Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z0-9][-._A-Za-z0-9]*(/[A-Za-z0-9][-._A-Za-z0-9]*)*$")]
 Size = Annotated[str, Field(max_length=32)]
@@ -229,5 +231,140 @@ RESTORE = Resource(
         Column("Of", ".status.backupCompleted", "date"),
         Column("Completed", ".status.completed", "date"),
         Column("Duration", ".status.duration", priority=1),
+    ),
+)
+
+
+Count = Annotated[int, Field(ge=1, le=10_000)]
+History = Annotated[int, Field(ge=0, le=100)]
+
+
+class Retention(Model):
+    """Backups of a schedule that stay, with the meanings of restic: one stays if any of these counts keeps it. Hours,
+    days, weeks and months are those of the times in the backups' names, which are in UTC.
+    """
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "has(self.keepLast) || has(self.hourly) || has(self.daily) || has(self.weekly) || has(self.monthly)",
+            "set at least one of keepLast, hourly, daily, weekly and monthly",
+        ),
+        rule(
+            "has(self.accessKeyRef) == has(self.secretKeyRef)",
+            "accessKeyRef and secretKeyRef go together; set both, or neither",
+            ".accessKeyRef",
+        ),
+    )
+
+    keep_last: Count | None = None
+    """Number of newest backups that stay."""
+    hourly: Count | None = None
+    """Number of hours of which the newest backup stays; hours without a backup do not count."""
+    daily: Count | None = None
+    """Number of days of which the newest backup stays."""
+    weekly: Count | None = None
+    """Number of weeks of which the newest backup stays. A week begins on Monday."""
+    monthly: Count | None = None
+    """Number of months of which the newest backup stays."""
+    access_key_ref: SecretKeyRef | None = None
+    """Secret with the access key of another login to the bucket, which may delete objects. Unset takes that of the
+    repository. With two logins, the one of the backups needs no right to delete them."""
+    secret_key_ref: SecretKeyRef | None = None
+    """Secret with the secret key of that login."""
+
+
+class OpenStackBackupScheduleSpec(Model):
+    """OpenStackBackupSchedule: creates an OpenStackBackup at the times of a schedule, and removes old backups. It does
+    not start a backup while an earlier one of it runs. Deleting this resource, or one that it created, keeps the
+    backups. A user who may create it can read all Secrets of the cloud, from a repository of their own.
+    """
+
+    rules: ClassVar[tuple[Rule, ...]] = (
+        rule(
+            "!has(self.retention) || !has(self.retention.accessKeyRef) || has(self.repository.s3)",
+            "only a bucket has logins; remove accessKeyRef and secretKeyRef, or set repository.s3",
+            ".retention",
+        ),
+    )
+
+    schedule: Schedule
+    """Times of the backups, as a cron expression in `timeZone`."""
+    time_zone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$")] = "UTC"
+    """Name of a time zone, as `Europe/Berlin`."""
+    suspend: bool = False
+    """Start no backup, and remove none. A backup that runs continues. Times that pass meanwhile are not made up for."""
+    starting_deadline_seconds: Annotated[int, Field(ge=60, le=31_536_000)] | None = None
+    """Seconds within which a missed time is made up for, as after an outage of the operator; without a limit if unset.
+    Of several missed times the newest alone is."""
+    deadline: Annotated[str, DURATION, lasts("1m", "60d")] = "6h"
+    """Time after which a backup is late: none that the schedule asked for so long ago is complete, and none later. The
+    resource is not Ready then. A late backup continues."""
+    repository: Repository
+    """Storage of the backups. Cannot be changed."""
+    verify: bool = False
+    """Verify each backup once it is complete: `verify` of an OpenStackBackup."""
+    archive: bool = False
+    """Store all changes of each MariaDB some seconds after their commit, beside the backups, so that a restore can go
+    to any second since the first backup. Each MariaDB must write a binary log (`binaryLog`). A program writes a row
+    into schema `openstack_operator` each second, and an object into the repository every two seconds."""
+    retention: Retention | None = None
+    """Backups of this schedule that stay; all if unset. The operator removes others after each backup, together with
+    parts of backups that did not become complete within two days. Other backups in the repository stay, such as those
+    of an OpenStackBackup that you created, and those of other clouds. The newest backup always stays."""
+    successful_backups_history_limit: History = 3
+    """Number of OpenStackBackups of this schedule that stay as resources once they are complete."""
+    failed_backups_history_limit: History = 1
+    """Number of OpenStackBackups of this schedule that stay as resources after they failed."""
+    password_kept_outside: bool = False
+    """Confirm that a copy of the repository's password is outside this cluster. Until then the condition
+    PasswordKeptOutside is False, which does not concern Ready."""
+
+    def destinations(self) -> Sequence[Destination]:
+        """Return the server of the bucket for the other login."""
+        if not self.retention or not self.repository.s3:
+            return ()
+        refs = {
+            "retention.accessKeyRef": self.retention.access_key_ref,
+            "retention.secretKeyRef": self.retention.secret_key_ref,
+        }
+        return sent(refs, self.repository.s3.endpoint)
+
+
+class OpenStackBackupScheduleStatus(Model):
+    """Status of an OpenStackBackupSchedule besides its conditions."""
+
+    last_schedule_time: Annotated[str, Field(max_length=32)] | None = None
+    """Time of the schedule at which a backup was last started or left out (RFC 3339)."""
+    next_schedule_time: Annotated[str, Field(max_length=32)] | None = None
+    """Next time of the schedule (RFC 3339); unset while it is suspended."""
+    last_successful_time: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the newest backup was complete (RFC 3339)."""
+    last_backup: Annotated[str, Field(max_length=63)] | None = None
+    """Name of the newest complete backup of this schedule."""
+    active: Annotated[str, Field(max_length=63)] | None = None
+    """Name of the backup that runs."""
+    first_recoverable_time: Annotated[str, Field(max_length=32)] | None = None
+    """First second to which a restore can go by the archive (RFC 3339)."""
+    last_recoverable_time: Annotated[str, Field(max_length=32)] | None = None
+    """Last second to which a restore can go by the archive (RFC 3339): a row of that second was found in what is
+    stored. While the archive works, this is a full minute, and the archive is some seconds behind now."""
+    backups: int | None = None
+    """Number of complete backups of this cloud in the repository, as of the last removal of old ones."""
+
+
+SCHEDULE = Resource(
+    kind="OpenStackBackupSchedule",
+    plural="openstackbackupschedules",
+    spec=OpenStackBackupScheduleSpec,
+    status=OpenStackBackupScheduleStatus,
+    short_names=("osbackupschedule",),
+    privileged=True,
+    columns=(
+        Column("Schedule", ".spec.schedule"),
+        Column("Suspend", ".spec.suspend", "boolean"),
+        Column("Last success", ".status.lastSuccessfulTime", "date"),
+        Column("Recoverable until", ".status.lastRecoverableTime", "date"),
+        Column("Next", ".status.nextScheduleTime", priority=1),
+        Column("Backup", ".status.lastBackup", priority=1),
     ),
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from ... import kube
+from ...api import SecretKeyRef
 from ...plan import Context, Step
 from .model import Repository
 
@@ -14,12 +16,14 @@ _MOUNTED = "/backup"
 """Path of a volume or a share."""
 
 
-def repository(ctx: Context[Any]) -> Step:
-    """Return Secret `<owner>-repository`: how restic reaches the repository, and what opens it."""
+def repository(ctx: Context[Any], login: Mapping[str, SecretKeyRef] | None = None) -> Step:
+    """Return Secret `<owner>-repository`: how restic reaches the repository, and what opens it. A `login` replaces
+    accessKey and secretKey of a bucket.
+    """
     spec: Repository = ctx.spec.repository
     keys = {"password": spec.password_ref}
     if spec.s3:
-        keys |= {"accessKey": spec.s3.access_key_ref, "secretKey": spec.s3.secret_key_ref}
+        keys |= login or {"accessKey": spec.s3.access_key_ref, "secretKey": spec.s3.secret_key_ref}
     data = {file: ctx.secrets[ref.name][ref.key] for file, ref in keys.items()}
     if spec.s3 and spec.s3.ca_ref:
         data["ca.crt"] = ctx.secrets[spec.s3.ca_ref.name]["ca.crt"]

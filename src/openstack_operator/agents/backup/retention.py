@@ -1,0 +1,177 @@
+"""Remove old backups of a schedule, whole ones alone, and parts of backups that never became complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from .repository import DeletionRefusedError, Repository, open_repository, rfc3339
+from .run import RunError, main, say, settings
+
+_PARTS_LIFE = timedelta(days=2)
+"""Age at which a part without a manifest belongs to no backup that runs: these end within a day."""
+_DIGITS = len("202601010000")
+_BATCH = 500
+"""Snapshots in one command."""
+_NAMED = 5
+"""Snapshots that an error names."""
+_PRUNE_LIMITS = ("--max-unused=10%", "--max-repack-size=20G")
+"""Data that nobody needs any more may stay, and a run writes no more than that anew."""
+_PERIODS: Mapping[str, Callable[[datetime], object]] = {
+    "hourly": lambda at: (at.date(), at.hour),
+    "daily": lambda at: at.date(),
+    "weekly": lambda at: at.isocalendar()[:2],
+    "monthly": lambda at: (at.year, at.month),
+}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot of a backup of this cloud."""
+
+    identifier: str
+    backup: str
+    """Name of the backup."""
+    is_manifest: bool
+    time: datetime
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Snapshots to remove, and what stays."""
+
+    manifests: Sequence[str]
+    """Manifests of old backups: without them, these exist no more."""
+    parts: Sequence[str]
+    """Other snapshots that belong to no backup then."""
+    removed: int
+    """Number of old backups."""
+    remaining: int
+    """Number of complete backups of the cloud that stay."""
+    oldest: datetime
+    """Time of the oldest of these."""
+
+
+def retain(config: Path) -> dict[str, Any]:
+    """Remove old backups, then the data that they alone had. Return `backups`, the number of complete ones of the cloud
+    in the repository, the time of the `oldest`, how many were `removed`, the number of other snapshots, `parts`, and
+    why the server `refused` to delete; it is empty if it did not. Raise RunError. A run that is killed is completed by
+    the next one.
+    """
+    run = settings(config)
+    with open_repository(config) as repository:
+        repository.unlock()
+        selection = select_old(read_cloud(repository, run), run, datetime.now(UTC))
+        try:
+            # In this order: a backup without one of its databases must not look like a backup.
+            forget(repository, run, selection.manifests)
+            forget(repository, run, selection.parts)
+            # Also if nothing was forgotten: the run before may have been killed.
+            repository.delete("prune", *_PRUNE_LIMITS)
+        except DeletionRefusedError as error:
+            manifests = [each for each in read_cloud(repository, run) if each.is_manifest]
+            number, oldest = len({each.backup for each in manifests}), min(each.time for each in manifests)
+            return {**remaining(number, oldest), "removed": 0, "parts": 0, "refused": str(error)}
+    result = remaining(selection.remaining, selection.oldest)
+    return {**result, "removed": selection.removed, "parts": len(selection.parts), "refused": ""}
+
+
+def remaining(backups: int, oldest: datetime) -> dict[str, Any]:
+    """Return the part of the result about the backups that stay."""
+    return {"backups": backups, "oldest": rfc3339(oldest.isoformat())}
+
+
+def read_cloud(repository: Repository, run: Mapping[str, Any]) -> list[Snapshot]:
+    """Return the snapshots of the cloud. Raise RunError."""
+    return read_snapshots(repository.snapshots(host=run["cloud"]))
+
+
+def forget(repository: Repository, run: Mapping[str, Any], identifiers: Sequence[str]) -> None:
+    """Remove snapshots. Raise RunError, also if one of them is still there: restic only warns of that."""
+    for begin in range(0, len(identifiers), _BATCH):
+        batch = identifiers[begin : begin + _BATCH]
+        say(f"removing {len(batch)} snapshots: {' '.join(each[:8] for each in batch)}")
+        repository.delete("forget", *batch)
+    if identifiers and (rest := {each.identifier for each in read_cloud(repository, run)} & {*identifiers}):
+        raise RunError(
+            f"restic did not remove the snapshots {', '.join(sorted(rest)[:_NAMED])}; see the log of the pod"
+        )
+
+
+def read_snapshots(entries: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
+    """Return the snapshots that backups made. Others in the repository are nobody's business."""
+    snapshots: list[Snapshot] = []
+    for entry in entries:
+        tags = dict(tag.split("=", 1) for tag in entry.get("tags") or () if "=" in tag)
+        if tags.keys() >= {"kind", "backup"}:
+            time = datetime.fromisoformat(str(entry["time"])).astimezone(UTC)
+            snapshots.append(Snapshot(str(entry["id"]), tags["backup"], tags["kind"] == "manifest", time))
+    return snapshots
+
+
+def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datetime) -> Selection:
+    """Return what to remove. Raise RunError if the newest backup of the schedule is not there."""
+    prefix = str(run["prefix"])
+    complete = {each.backup for each in snapshots if each.is_manifest}
+    times = {name: at for name in complete if (at := scheduled_time(prefix, name))}
+    if run["newest"] not in times:
+        raise RunError(
+            f"backup {run['newest']!r} is not in the repository, so nothing is removed; check that spec.repository is"
+            " the one of the backups"
+        )
+    newest = max(times.values())
+    staying = select_staying(times, run["counts"]) if run["counts"] else set(times)
+    old = {name for name, at in times.items() if name not in staying and at < newest}
+    remaining_names = complete - old
+
+    def is_left_over(part: Snapshot) -> bool:
+        """Return True for a part of a backup that is none: one just removed, one that a killed run was removing, or one
+        that died.
+        """
+        if part.is_manifest or part.backup in remaining_names:
+            return False
+        at = scheduled_time(prefix, part.backup)
+        # A schedule starts no backup while an earlier one runs.
+        return part.backup in old or (at is not None and at < newest) or part.time < now - _PARTS_LIFE
+
+    return Selection(
+        manifests=[each.identifier for each in snapshots if each.is_manifest and each.backup in old],
+        parts=[each.identifier for each in snapshots if is_left_over(each)],
+        removed=len(old),
+        remaining=len(remaining_names),
+        oldest=min(each.time for each in snapshots if each.is_manifest and each.backup in remaining_names),
+    )
+
+
+def scheduled_time(prefix: str, name: str) -> datetime | None:
+    """Return the time of the schedule in the name of its backup; None for another backup."""
+    digits = name.removeprefix(f"{prefix}-")
+    if digits == name or len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    try:
+        return datetime.strptime(digits, "%Y%m%d%H%M").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def select_staying(times: Mapping[str, datetime], counts: Mapping[str, int]) -> set[str]:
+    """Return the names of the backups that stay, as `restic forget` selects snapshots: the newest one of each period,
+    until there are as many as its count; and the oldest of all while there are fewer.
+    """
+    ordered = sorted(times, key=lambda name: times[name], reverse=True)
+    staying = set(ordered[: counts.get("last", 0)])
+    for name, period in _PERIODS.items():
+        remaining, last = counts.get(name, 0), None
+        for backup in ordered:
+            current = period(times[backup])
+            if remaining and (current != last or backup == ordered[-1]):
+                staying.add(backup)
+                remaining, last = remaining - 1, current
+    return staying
+
+
+if __name__ == "__main__":
+    main(retain)

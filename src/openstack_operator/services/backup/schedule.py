@@ -1,0 +1,188 @@
+"""OpenStackBackupSchedule: backups at the times of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
+from typing import Any
+
+from ... import kube, parts
+from ...api.units import seconds
+from ...parts.schedules import last_time, next_time, time_zone
+from ...plan import READY, Context, Group, Object, Plan, SpecError, State, Step, Verdict, failed, waiting
+from ...plan.times import valid_time
+from . import archives, databases, record, schedule_retention
+from .model import BACKUP, OpenStackBackupScheduleSpec
+from .pods import parameters
+from .repository import repository
+from .schedule_record import Backup, History, backup_name, backups, history
+
+_ARCHIVES, _FIRST = "archives", "firstRecoverable"
+"""Fields of the record."""
+PASSWORD = "PasswordKeptOutside"  # noqa: S105  (a condition)
+
+
+def needs_databases(ctx: Context[OpenStackBackupScheduleSpec]) -> bool:
+    """Return True if the next plan needs the databases, or the image of a server."""
+    return ctx.spec.archive or schedule_retention.needs_image(ctx, history(ctx))
+
+
+def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
+    """Return everything that a schedule consists of; published: nothing."""
+    spec, zone = ctx.spec, _zone(ctx)
+    existing, past = backups(ctx), history(ctx)
+    active = next((each for each in existing if not each.is_over(ctx.now)), None)
+    past, new = _begin(ctx, past, active, zone)
+    retention = schedule_retention.removal(ctx, past)
+    past = retention.history
+    resources = [_resource(ctx, name, None) for name in new]
+    resources += [_resource(ctx, each.name, each.live) for each in _remaining(ctx, existing)]
+    login = schedule_retention.login(spec)
+    archived = _archived(ctx, past)
+    first = _first_recoverable(past, archived, retention.oldest)
+    past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first})
+    runs = [*retention.runs, *archived.runs]
+    config = [repository(ctx, login), parameters(ctx, runs), *archived.doors, *parts.policies(ctx)]
+    steps = Step(name="Backups", objects=tuple(resources), verdict=_verdict(ctx, past, existing, zone))
+    remover = Step(
+        name="Retention",
+        objects=retention.jobs(ctx),
+        after=tuple(config),
+        verdict=retention.verdict,
+    )
+    programs = [replace(step, after=tuple(config)) for step in archived.steps]
+    following = None if spec.suspend else next_time(spec.schedule, past.last, zone)
+    running = new or ([active.name] if active else [])
+    return Plan(
+        Group("Config", config),
+        steps,
+        *([Group("Archive", programs)] if programs else []),
+        remover,
+        # A backup whose time is on record was created.
+        record.step(ctx, past.dump(), after=(steps,)),
+        wake=min(filter(None, (following, _late_at(ctx, past, zone), archived.wake)), default=None),
+        details={
+            "lastScheduleTime": record.stamp(past.last) if past.last > past.since else None,
+            "nextScheduleTime": record.stamp(following) if following else None,
+            "lastSuccessfulTime": record.stamp(past.success.completed) if past.success else None,
+            "lastBackup": past.success.name if past.success else None,
+            "active": running[0] if running else None,
+            "firstRecoverableTime": first,
+            "lastRecoverableTime": record.stamp(archived.recoverable) if archived.recoverable else None,
+            "backups": retention.backups,
+        },
+        extra_conditions={PASSWORD: _password(spec)},
+    )
+
+
+def _zone(ctx: Context[OpenStackBackupScheduleSpec]) -> tzinfo:
+    """Return the time zone. Raises SpecError if there is none of the name, or if no date fits the schedule."""
+    try:
+        zone = time_zone(ctx.spec.time_zone)
+    except ValueError as error:
+        raise SpecError("spec.timeZone", str(error)) from None
+    try:
+        next_time(ctx.spec.schedule, ctx.now, zone)
+    except ValueError as error:
+        text = f"{ctx.spec.schedule!r} is not a schedule: {error}; write cron fields such as '0 1 * * *'"
+        raise SpecError("spec.schedule", text) from None
+    return zone
+
+
+def _begin(
+    ctx: Context[OpenStackBackupScheduleSpec], past: History, active: Backup | None, zone: tzinfo
+) -> tuple[History, list[str]]:
+    """Return the history with the newest time that has come, and the name of the backup that begins, if one does."""
+    spec = ctx.spec
+    at = last_time(spec.schedule, ctx.now, zone)
+    if spec.suspend or at <= past.last:
+        return past, []
+    limit = spec.starting_deadline_seconds
+    if active:
+        reason = f"the backup of {_text(at)} was left out, since {active.name} still ran"
+    elif limit is not None and ctx.now > at + timedelta(seconds=limit):
+        reason = f"the backup of {_text(at)} was left out, since the operator could not start it within {limit} s"
+    else:
+        return replace(past, last=at, left_out=""), [backup_name(ctx, at)]
+    return replace(past, last=at, left_out=reason), []
+
+
+def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archives.Archives:
+    """Return the archives that the spec asks for."""
+    state = past.stored.get(_ARCHIVES)
+    state = state if isinstance(state, dict) and all(isinstance(each, dict) for each in state.values()) else {}
+    if not ctx.spec.archive:
+        return archives.Archives()
+    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"] and databases.is_published(fact)]
+    sources, _ = databases.observed(ctx, facts)
+    return archives.archives(ctx, sources, ctx.facts.get("reports", {}), state)
+
+
+def _first_recoverable(past: History, archived: archives.Archives, oldest: datetime | None) -> str | None:
+    """Return the first second that a restore reaches: the end of the first backup beside the archive that still exists;
+    None before there is one.
+    """
+    since, earlier = archived.since(), valid_time(past.stored.get(_FIRST))
+    ends = [earlier, past.success.completed if past.success else None]
+    first = next((end for end in ends if end and since and end >= since), None)
+    return record.stamp(max(first, oldest or first)) if first else None
+
+
+def _resource(ctx: Context[OpenStackBackupScheduleSpec], name: str, live: Object | None) -> Object:
+    """Return an OpenStackBackup. The spec of one that exists stays as it is."""
+    storage = ctx.spec.repository.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    verify = {"verify": True} if ctx.spec.verify else {}
+    spec: Any = live["spec"] if live else {"repository": storage, **verify}
+    return kube.obj(ctx, BACKUP.kind, name, BACKUP.api_version, spec=spec)
+
+
+def _remaining(ctx: Context[OpenStackBackupScheduleSpec], existing: Sequence[Backup]) -> list[Backup]:
+    """Return the backups whose resources stay. Others leave their backup in the repository."""
+    spec = ctx.spec
+    active = [each for each in existing if not each.is_over(ctx.now)]
+    complete = [each for each in existing if each.completed][: spec.successful_backups_history_limit]
+    unsuccessful = [each for each in existing if each.has_failed][: spec.failed_backups_history_limit]
+    return [*active, *complete, *unsuccessful]
+
+
+def _verdict(
+    ctx: Context[OpenStackBackupScheduleSpec], past: History, existing: Sequence[Backup], zone: tzinfo
+) -> Verdict:
+    """Return the verdict on the newest backup: whether it is as new as it should be, and if not, why."""
+    spec, success = ctx.spec, past.success
+    newest = next((each for each in existing if not each.completed), None)
+    unfinished = newest if newest and (success is None or newest.at > success.at) else None
+    age = f"the newest one, {success.name}, is of {_text(success.at)}" if success else "there is none yet"
+    if unfinished and unfinished.verdict.state is State.FAILED:
+        return failed(f"{unfinished.verdict.message}; {age}", "BackupFailed")
+    due = last_time(spec.schedule, ctx.now - seconds(spec.deadline), zone)
+    if not spec.suspend and due > past.since and (success is None or success.at < due):
+        missing = f"no backup of {_text(due)} or later is complete, {spec.deadline} after that time; {age}"
+        cause = unfinished.verdict.message if unfinished else past.left_out
+        return failed("; ".join(filter(None, (missing, cause))), "BackupLate")
+    if spec.suspend:
+        return Verdict(State.READY, f"spec.suspend is true: no backup is started; {age}")
+    return Verdict(State.READY, past.left_out)
+
+
+def _late_at(ctx: Context[OpenStackBackupScheduleSpec], past: History, zone: tzinfo) -> datetime | None:
+    """Return the next time at which a backup may be late."""
+    spec = ctx.spec
+    if spec.suspend:
+        return None
+    limit = seconds(spec.deadline)
+    return next_time(spec.schedule, max(past.since, ctx.now - limit), zone) + limit
+
+
+def _password(spec: OpenStackBackupScheduleSpec) -> Verdict:
+    """Return the condition that asks the user for a copy of what opens the repository."""
+    if spec.password_kept_outside:
+        return READY
+    ref = spec.repository.password_ref
+    text = f"without {ref.key!r} of Secret {ref.name!r}, which is lost with the cluster, no backup can be read"
+    return waiting(f"{text}; store a copy elsewhere, then set spec.passwordKeptOutside to true", "NotConfirmed")
+
+
+def _text(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M} UTC"

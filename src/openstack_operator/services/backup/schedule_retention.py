@@ -1,0 +1,157 @@
+"""Removal of a schedule's old backups: one run after each backup, and what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from ... import kube
+from ...api import SecretKeyRef
+from ...plan import READY, Context, Object, State, Verdict, failed, waiting
+from ...plan.times import valid_time
+from .model import OpenStackBackupScheduleSpec
+from .pods import Image, Run, with_results
+from .schedule_record import History, prefix
+
+_RESULTS, _CURRENT = "retention", "removal"
+"""Fields of the record."""
+_LONGEST = 6 * 3600
+"""Seconds of a run. One that is ended goes on in the next one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """The removal of old backups, as far as it is."""
+
+    history: History
+    """With the result."""
+    verdict: Verdict
+    runs: Sequence[Run] = ()
+    """The run, if it has not ended."""
+    result: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def backups(self) -> int | None:
+        """Number of complete backups in the repository, if known."""
+        number = self.result.get("backups")
+        return number if isinstance(number, int) else None
+
+    @property
+    def oldest(self) -> datetime | None:
+        """Time at which the oldest backup of the cloud in the repository was complete, if known."""
+        return valid_time(self.result.get("oldest"))
+
+    def jobs(self, ctx: Context[Any]) -> tuple[Object, ...]:
+        """Return its Job, if it has not ended. A backup is as good while it runs."""
+        return tuple(kube.annotated(run.job(ctx), {kube.BESIDE: "true"}) for run in self.runs)
+
+
+def login(spec: OpenStackBackupScheduleSpec) -> Mapping[str, SecretKeyRef] | None:
+    """Return the login that may delete, if there is one beside that of the backups."""
+    retention = spec.retention
+    if not retention or not retention.access_key_ref or not retention.secret_key_ref:
+        return None
+    return {"accessKey": retention.access_key_ref, "secretKey": retention.secret_key_ref}
+
+
+def needs_image(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> bool:
+    """Return True if a removal is to begin, for which an image has to be found."""
+    return _is_due(ctx, past) and _current(past) is None
+
+
+def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> Removal:
+    """Return the removal that follows the newest complete backup, or the one before, while that runs."""
+    if not ctx.spec.retention:
+        return Removal(history=past, verdict=READY)
+    last = _last(past)
+    if not _is_due(ctx, past):
+        return Removal(history=past, verdict=_verdict(last), result=last)
+    current = _current(past) or _next(ctx, past)
+    if current is None:
+        text = "waiting for a MariaDB, whose image removes old backups"
+        return Removal(history=past, verdict=waiting(text), result=last)
+    name, image = current
+    stored, unfinished = with_results(ctx, past.stored, {name: _run(ctx, name, image)}, _RESULTS)
+    if not unfinished:
+        past = replace(past, stored={key: value for key, value in stored.items() if key != _CURRENT})
+        result = _last(past)
+        return Removal(history=past, verdict=_verdict(result), result=result)
+    # The result of the last one stays until there is another one.
+    beginning = {_RESULTS: _results(past), _CURRENT: {"backup": name, **image.dump()}}
+    past = replace(past, stored={**stored, **beginning})
+    return Removal(history=past, verdict=READY, runs=tuple(unfinished.values()), result=last)
+
+
+def _is_due(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> bool:
+    if not ctx.spec.retention or ctx.spec.suspend or not past.success:
+        return False
+    return past.success.name not in _results(past)
+
+
+def _results(past: History) -> Mapping[str, Any]:
+    results = past.stored.get(_RESULTS)
+    return results if isinstance(results, dict) and all(isinstance(each, dict) for each in results.values()) else {}
+
+
+def _last(past: History) -> Mapping[str, Any]:
+    """Return the result of the last removal that has ended; empty if there is none."""
+    return next(iter(_results(past).values()), {})
+
+
+def _current(past: History) -> tuple[str, Image] | None:
+    """Return the backup that the present run follows, and its image; None if there is no run. A backup that ends
+    meanwhile must not end it: it may take longer than the time between two.
+    """
+    current = past.stored.get(_CURRENT)
+    try:
+        return (str(current["backup"]), Image.load(current)) if isinstance(current, dict) else None
+    except LookupError:
+        return None
+
+
+def _next(ctx: Context[Any], past: History) -> tuple[str, Image] | None:
+    """Return the newest backup, and the image of a database's server, which has restic; None if there is none."""
+    workloads = [each for fact in ctx.facts.get("databases", ()) for each in fact["workloads"]]
+    if not workloads or not past.success:
+        return None
+    return past.success.name, Image.of(workloads[0]["spec"]["template"]["spec"])
+
+
+def _run(ctx: Context[OpenStackBackupScheduleSpec], newest: str, image: Image) -> Run:
+    retention = ctx.spec.retention
+    assert retention
+    counts = {
+        "last": retention.keep_last,
+        "hourly": retention.hourly,
+        "daily": retention.daily,
+        "weekly": retention.weekly,
+        "monthly": retention.monthly,
+    }
+    return Run(
+        component="retention",
+        program="retention",
+        parameters={
+            "cloud": ctx.namespace,
+            "prefix": prefix(ctx),
+            "newest": newest,
+            "counts": {name: count for name, count in counts.items() if count},
+        },
+        image=image,
+        memory="512Mi",
+        deadline=_LONGEST,
+    )
+
+
+def _verdict(result: Mapping[str, Any]) -> Verdict:
+    """Return what the last removal came to."""
+    if reason := result.get("refused"):
+        # Not by rules of the bucket, which know nothing of what several backups share.
+        advice = (
+            "allow the login to delete objects, or set another one as accessKeyRef and secretKeyRef of spec.retention;"
+            " a rule of the bucket that deletes old objects would destroy newer backups, too"
+        )
+        return failed(f"old backups stay: {reason}; {advice}", "DeletionRefused")
+    removed = result.get("removed")
+    return Verdict(State.READY, f"{removed} old backups were removed" if removed else "")

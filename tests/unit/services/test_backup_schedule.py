@@ -1,0 +1,397 @@
+"""OpenStackBackupSchedule: which backups begin, which resources stay, and when one is late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from openstack_operator import kube
+from openstack_operator.kube import secret_data
+from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Verdict
+from openstack_operator.services.backup.model import SCHEDULE
+from openstack_operator.services.backup.schedule import PASSWORD, needs_databases, plan
+from openstack_operator.testing import context
+from tests.planning import objects
+from tests.unit.services.test_backup import database, ended, owned
+
+SPEC: dict[str, Any] = {
+    "schedule": "0 1 * * *",
+    "repository": {"volume": {"claimName": "backups"}, "passwordRef": {"name": "repository"}},
+}
+SECRETS = {"repository": {"password": "only-for-tests"}}
+BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+FIRST = "nightly-202601020100"
+
+
+def at(text: str) -> datetime:
+    """A time in January 2026: `02 01:00`."""
+    return datetime.fromisoformat(f"2026-01-{text}").replace(tzinfo=UTC)
+
+
+@dataclass
+class Cluster:
+    """A schedule and what it made, as the cluster has it from one pass to the next."""
+
+    release: Release
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
+    children: dict[Key, Object] = field(default_factory=dict[Key, Object])
+    pods: list[Object] = field(default_factory=list[Object])
+    owner: str = "nightly"
+
+    def context(self, now: datetime) -> Any:
+        fields: dict[str, Any] = {"owner": self.owner, "secrets": SECRETS, "now": now, "children": self.children}
+        fields |= {"facts": {"databases": [database()]}, "pods": self.pods}
+        return context(SCHEDULE, {**SPEC, **self.spec}, release=self.release, **fields)
+
+    def at(self, now: datetime) -> Plan:
+        """The plan of a pass, whose objects are there afterwards."""
+        made = plan(self.context(now))
+        created = {"creationTimestamp": f"{now:%Y-%m-%dT%H:%M:%SZ}", "generation": 1}
+        self.children = {
+            name: self.children[name] | {"data": obj.get("data")}
+            if name in self.children
+            else owned({**obj, "metadata": {**created, **obj["metadata"]}})
+            for name, obj in objects(made).items()
+        }
+        return made
+
+    def report(self, name: str, *, completed: str = "", reason: str = "", message: str = "") -> None:
+        """Let a backup say how it is."""
+        status = "True" if completed else "False"
+        condition = {"type": "Ready", "status": status, "reason": reason, "message": message, "observedGeneration": 1}
+        stalled = {"type": "Stalled", "status": "True" if reason in {"JobFailed", "TooLate"} else "False"}
+        live = self.children["OpenStackBackup", name]
+        live["status"] = {"completed": completed or None, "conditions": [condition, stalled]}
+
+    @property
+    def backups(self) -> list[str]:
+        return sorted(name for kind, name in self.children if kind == "OpenStackBackup")
+
+
+@pytest.fixture(name="cluster")
+def _cluster(release: Release) -> Cluster:
+    cluster = Cluster(release)
+    cluster.at(BEGIN)
+    return cluster
+
+
+def verdict(made: Plan, name: str = "Backups") -> Verdict:
+    (answer,) = [step.verdict for step in made if step.name == name]
+    assert answer is not None
+    return answer
+
+
+def jobs(made: Plan) -> list[Object]:
+    return [obj for (kind, _), obj in objects(made).items() if kind == "Job"]
+
+
+def test_a_new_schedule_waits_for_its_next_time(cluster: Cluster) -> None:
+    made = cluster.at(at("02 00:59"))
+    assert cluster.backups == []
+    assert made.outcome.wake == at("02 01:00")
+    assert made.outcome.details["nextScheduleTime"] == "2026-01-02T01:00:00Z"
+    assert made.outcome.details["lastScheduleTime"] is None
+    assert verdict(made).ready
+
+
+def test_a_backup_begins_at_its_time_once(cluster: Cluster) -> None:
+    made = cluster.at(at("02 01:00"))
+    assert cluster.backups == [FIRST]
+    assert cluster.children["OpenStackBackup", FIRST]["spec"] == {"repository": SPEC["repository"]}
+    assert made.outcome.details["active"] == FIRST
+    assert made.outcome.details["lastScheduleTime"] == "2026-01-02T01:00:00Z"
+    for hour in range(2, 24):
+        cluster.at(at(f"02 {hour:02}:00"))
+    assert cluster.backups == [FIRST]
+
+
+def test_a_backup_whose_record_was_not_written_is_not_made_again(cluster: Cluster) -> None:
+    before = dict(cluster.children)
+    cluster.at(at("02 01:00"))
+    cluster.children["ConfigMap", "nightly-record"] = before["ConfigMap", "nightly-record"]
+    cluster.at(at("02 01:01"))
+    assert cluster.backups == [FIRST]
+
+
+def test_the_record_is_written_after_the_backup(cluster: Cluster) -> None:
+    (step,) = [step for step in cluster.at(at("02 01:00")) if step.name == "Record"]
+    assert [each.name for each in step.after] == ["Backups"]
+
+
+def test_no_backup_begins_beside_another_one(cluster: Cluster) -> None:
+    cluster.spec = {"schedule": "0 * * * *"}
+    cluster.at(at("02 00:30"))
+    cluster.at(at("02 01:00"))
+    made = cluster.at(at("02 02:00"))
+    assert cluster.backups == [FIRST]
+    assert verdict(made).ready
+    assert verdict(made).message == f"the backup of 2026-01-02 02:00 UTC was left out, since {FIRST} still ran"
+    cluster.report(FIRST, completed="2026-01-02T02:30:00Z")
+    cluster.at(at("02 02:31"))
+    assert cluster.backups == [FIRST]
+    made = cluster.at(at("02 03:00"))
+    assert cluster.backups == [FIRST, "nightly-202601020300"]
+    assert verdict(made).message == ""
+
+
+def test_of_missed_times_the_newest_is_made_up_for(cluster: Cluster) -> None:
+    cluster.at(at("06 09:30"))
+    assert cluster.backups == ["nightly-202601060100"]
+
+
+def test_a_time_that_was_missed_for_too_long_is_left_out(cluster: Cluster) -> None:
+    cluster.spec = {"startingDeadlineSeconds": 600}
+    cluster.at(at("02 00:00"))
+    made = cluster.at(at("02 01:11"))
+    assert cluster.backups == []
+    assert verdict(made).message == (
+        "the backup of 2026-01-02 01:00 UTC was left out, since the operator could not start it within 600 s"
+    )
+    cluster.at(at("03 01:10"))
+    assert cluster.backups == ["nightly-202601030100"]
+
+
+def test_a_suspended_schedule_starts_nothing_and_makes_up_for_nothing(cluster: Cluster) -> None:
+    cluster.spec = {"suspend": True}
+    made = cluster.at(at("02 00:00"))
+    assert made.outcome.details["nextScheduleTime"] is None
+    assert made.outcome.wake is None
+    assert verdict(cluster.at(at("05 12:00"))).message.startswith("spec.suspend is true")
+    cluster.spec = {}
+    made = cluster.at(at("05 12:01"))
+    assert cluster.backups == []
+    assert made.outcome.details["nextScheduleTime"] == "2026-01-06T01:00:00Z"
+    assert verdict(made).ready
+
+
+def test_a_new_schedule_has_missed_none_of_its_times(cluster: Cluster) -> None:
+    cluster.spec = {"schedule": "0 11 * * *"}
+    cluster.at(at("02 00:00"))
+    assert cluster.backups == []
+
+
+def test_times_are_those_of_the_time_zone(cluster: Cluster) -> None:
+    cluster.spec = {"timeZone": "Asia/Tokyo"}
+    made = cluster.at(BEGIN)
+    assert made.outcome.wake == at("01 16:00")
+    cluster.at(at("01 16:00"))
+    assert cluster.backups == ["nightly-202601011600"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"timeZone": "Europe/Atlantis"}, "spec.timeZone"),
+        ({"schedule": "0 0 30 2 *"}, "spec.schedule"),
+    ],
+)
+def test_a_schedule_without_times_is_refused(cluster: Cluster, spec: dict[str, Any], path: str) -> None:
+    cluster.spec = spec
+    with pytest.raises(SpecError) as error:
+        cluster.at(BEGIN)
+    assert error.value.path == path
+
+
+def test_few_resources_stay_and_their_backups_with_them(cluster: Cluster) -> None:
+    cluster.spec = {"successfulBackupsHistoryLimit": 2, "failedBackupsHistoryLimit": 1}
+    for day in range(2, 9):
+        cluster.at(at(f"{day:02} 01:00"))
+        name = f"nightly-2026010{day}0100"
+        if day % 2:
+            cluster.report(name, reason="TooLate")
+        else:
+            cluster.report(name, completed=f"2026-01-0{day}T01:10:00Z")
+    made = cluster.at(at("08 01:20"))
+    assert cluster.backups == [f"nightly-2026010{day}0100" for day in (6, 7, 8)]
+    assert made.outcome.details["lastBackup"] == "nightly-202601080100"
+    cluster.spec = {"successfulBackupsHistoryLimit": 0, "failedBackupsHistoryLimit": 0}
+    made = cluster.at(at("08 01:30"))
+    assert cluster.backups == []
+    assert made.outcome.details["lastBackup"] == "nightly-202601080100"
+    assert made.outcome.details["lastSuccessfulTime"] == "2026-01-08T01:10:00Z"
+
+
+def test_a_backup_that_never_began_makes_room_after_two_days(cluster: Cluster) -> None:
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, reason="Waiting", message="waiting for a ready member of MariaDB/mariadb")
+    cluster.at(at("03 01:00"))
+    assert cluster.backups == [FIRST]
+    cluster.at(at("04 01:00"))
+    assert cluster.backups == ["nightly-202601040100"]
+
+
+def test_a_backup_that_fails_is_named_with_its_reason(cluster: Cluster) -> None:
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, reason="JobFailed", message="job x failed; its log ends: the bucket refuses the account")
+    answer = verdict(cluster.at(at("02 01:20")))
+    assert (answer.state, answer.reason) == (State.FAILED, "BackupFailed")
+    assert answer.message == (
+        f"OpenStackBackup/{FIRST}: job x failed; its log ends: the bucket refuses the account; there is none yet"
+    )
+    cluster.report(FIRST, completed="2026-01-02T02:00:00Z")
+    assert verdict(cluster.at(at("02 02:01"))).ready
+
+
+def test_a_late_backup_is_named_with_what_it_waits_for(cluster: Cluster) -> None:
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    second = "nightly-202601030100"
+    cluster.at(at("03 01:00"))
+    cluster.report(second, reason="Waiting", message="waiting for a ready member of MariaDB/mariadb")
+    made = cluster.at(at("03 06:59"))
+    assert verdict(made).ready
+    assert made.outcome.wake == at("03 07:00")
+    answer = verdict(cluster.at(at("03 07:00")))
+    assert (answer.state, answer.reason) == (State.FAILED, "BackupLate")
+    assert answer.message == (
+        "no backup of 2026-01-03 01:00 UTC or later is complete, 6h after that time;"
+        f" the newest one, {FIRST}, is of 2026-01-02 01:00 UTC;"
+        f" OpenStackBackup/{second}: waiting for a ready member of MariaDB/mariadb"
+    )
+
+
+def test_the_password_is_to_be_stored_elsewhere_until_the_user_says_so(cluster: Cluster) -> None:
+    answer = cluster.at(BEGIN).outcome.extra_conditions[PASSWORD]
+    assert not answer.ready
+    assert "'password' of Secret 'repository'" in answer.message
+    cluster.spec = {"passwordKeptOutside": True}
+    assert cluster.at(BEGIN).outcome.extra_conditions[PASSWORD].ready
+
+
+def retained(cluster: Cluster, **counts: Any) -> Plan:
+    """The plan after the first backup of a schedule with retention."""
+    cluster.spec = {"retention": counts or {"daily": 7}}
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    return cluster.at(at("02 01:11"))
+
+
+def test_no_backup_is_removed_unless_the_user_says_which(cluster: Cluster) -> None:
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    assert not jobs(cluster.at(at("02 01:11")))
+    assert not needs_databases(cluster.context(at("02 01:12")))
+
+
+def test_old_backups_are_removed_after_a_complete_one(cluster: Cluster) -> None:
+    made = retained(cluster, daily=7, keepLast=2)
+    [job] = jobs(made)
+    assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "mariadb:11.8"
+    run = json.loads(secret_data(objects(made)["Secret", "nightly-runs"])["retention.json"])
+    assert run == {"cloud": "openstack", "prefix": "nightly", "newest": FIRST, "counts": {"daily": 7, "last": 2}}
+    assert kube.is_dispensable(job)
+    cluster.pods = [ended(job, {"backups": 5, "removed": 1, "refused": ""})]
+    made = cluster.at(at("02 01:12"))
+    assert not jobs(made)
+    assert verdict(made, "Retention").message == "1 old backups were removed"
+    assert made.outcome.details["backups"] == 5
+    cluster.pods = []
+    made = cluster.at(at("02 01:13"))
+    assert not jobs(made)
+    assert made.outcome.details["backups"] == 5
+
+
+def test_each_count_of_the_spec_is_one_of_the_removal(cluster: Cluster) -> None:
+    made = retained(cluster, keepLast=1, hourly=2, daily=3, weekly=4, monthly=5)
+    run = json.loads(secret_data(objects(made)["Secret", "nightly-runs"])["retention.json"])
+    assert run["counts"] == {"last": 1, "hourly": 2, "daily": 3, "weekly": 4, "monthly": 5}
+
+
+def test_the_storage_of_backups_is_that_of_their_removal(cluster: Cluster) -> None:
+    password = {"passwordRef": {"name": "repository"}}
+    sources: list[Object] = []
+    for kind, storage in (
+        ("persistentVolumeClaim", {"volume": {"claimName": "backups"}}),
+        ("nfs", {"nfs": "files.example.org:/srv/backups"}),
+    ):
+        cluster.children, cluster.spec = {}, {"repository": {**storage, **password}}
+        cluster.at(BEGIN)
+        cluster.spec["retention"] = {"daily": 7}
+        cluster.at(at("02 01:00"))
+        assert cluster.children["OpenStackBackup", FIRST]["spec"]["repository"] == {**storage, **password}
+        cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+        [job] = jobs(cluster.at(at("02 01:11")))
+        volumes = job["spec"]["template"]["spec"]["volumes"]
+        sources += [volume[kind] for volume in volumes if volume["name"] == "storage"]
+    assert sources == [{"claimName": "backups"}, {"server": "files.example.org", "path": "/srv/backups"}]
+
+
+def test_a_removal_goes_on_while_another_backup_ends(cluster: Cluster) -> None:
+    first = jobs(retained(cluster))
+    cluster.at(at("03 01:00"))
+    cluster.report("nightly-202601030100", completed="2026-01-03T01:10:00Z")
+    assert jobs(cluster.at(at("03 01:11"))) == first
+    cluster.pods = [ended(first[0], {"backups": 5, "removed": 0})]
+    cluster.at(at("03 01:12"))
+    assert needs_databases(cluster.context(at("03 01:13")))
+    [second] = jobs(cluster.at(at("03 01:13")))
+    assert second["metadata"]["name"] != first[0]["metadata"]["name"]
+
+
+def test_a_login_that_may_not_delete_is_named_with_what_to_do(cluster: Cluster) -> None:
+    [job] = jobs(retained(cluster))
+    cluster.pods = [ended(job, {"backups": 5, "removed": 0, "refused": "Access Denied"})]
+    made = cluster.at(at("02 01:12"))
+    answer = verdict(made, "Retention")
+    assert answer.reason == "DeletionRefused"
+    assert "old backups stay: Access Denied; allow the login to delete objects" in answer.message
+    assert verdict(made).ready
+
+
+def test_a_suspended_schedule_removes_nothing(cluster: Cluster) -> None:
+    cluster.spec = {"retention": {"daily": 7}}
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    cluster.spec["suspend"] = True
+    assert not jobs(cluster.at(at("02 01:11")))
+
+
+@pytest.mark.security
+def test_another_login_deletes_and_none_is_on_a_command_line(release: Release) -> None:
+    bucket = {
+        "endpoint": "https://s3.example.org",
+        "bucket": "backups",
+        "accessKeyRef": {"name": "writer", "key": "access"},
+        "secretKeyRef": {"name": "writer", "key": "secret"},
+    }
+    repository = {"s3": bucket, "passwordRef": {"name": "repository"}}
+    retention = {
+        "daily": 7,
+        "accessKeyRef": {"name": "remover", "key": "access"},
+        "secretKeyRef": {"name": "remover", "key": "secret"},
+    }
+    secrets = {
+        **SECRETS,
+        "writer": {"access": "writer", "secret": "only-for-writing"},
+        "remover": {"access": "remover", "secret": "only-for-removing"},
+    }
+    spec: Mapping[str, Any] = {"schedule": "0 1 * * *", "repository": repository, "retention": retention}
+    made = plan(context(SCHEDULE, spec, release=release, owner="nightly", secrets=secrets))
+    data = secret_data(objects(made)["Secret", "nightly-repository"])
+    assert (data["accessKey"], data["secretKey"]) == ("remover", "only-for-removing")
+    texts = [json.dumps(obj) for (kind, _), obj in objects(made).items() if kind != "Secret"]
+    assert texts
+    assert not any("only-for" in text for text in texts)
+
+
+def test_a_long_name_leaves_room_for_a_time(release: Release) -> None:
+    cluster = Cluster(release, owner="a" * 70)
+    cluster.at(BEGIN)
+    cluster.at(at("02 01:00"))
+    [name] = cluster.backups
+    assert len(name) == 63
+    cluster.report(name, completed="2026-01-02T01:10:00Z")
+    assert cluster.at(at("02 01:11")).outcome.details["lastBackup"] == name
+
+
+def test_a_clock_that_was_put_back_stops_no_schedule(cluster: Cluster) -> None:
+    cluster.at(BEGIN + timedelta(days=3650))
+    cluster.children = {name: live for name, live in cluster.children.items() if name[0] != "OpenStackBackup"}
+    cluster.at(at("02 01:30"))
+    cluster.at(at("03 01:00"))
+    assert cluster.backups == ["nightly-202601030100"]
