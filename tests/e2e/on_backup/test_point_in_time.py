@@ -1,0 +1,76 @@
+"""A cloud is restored to a second between two backups: what was acknowledged until then is there, and nothing later."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from tools.cloud import proof
+from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, ours
+
+from ..conftest import Report
+from ..s3 import S3Server
+from ..waiting import until
+from .test_backup import completed, remove, repository, resource, secrets
+
+SCHEDULE, BASE, RESTORE = "nightly", "base", "back-in-time"
+PROJECTS = 40
+_ledger: list[tuple[float, float]] = []
+"""When each project was begun, and when it was acknowledged."""
+_second: list[int] = []
+
+
+def stamp(second: float) -> str:
+    return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def recoverable(cluster: Kubernetes, cloud: Cloud) -> str:
+    live = cluster.get(ours("openstackbackupschedule"), SCHEDULE, "-n", cloud.namespace)
+    return str((live.get("status") or {}).get("lastRecoverableTime") or "")
+
+
+def test_changes_are_archived_while_the_cloud_serves(
+    cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report
+) -> None:
+    spec = {"schedule": "0 0 1 1 *", "repository": repository(s3), "archive": True}
+    cluster.apply(*secrets(s3, cloud.namespace), resource("OpenStackBackupSchedule", SCHEDULE, cloud.namespace, spec))
+    began = time.time()
+    until("an archive", lambda: recoverable(cluster, cloud) > stamp(began), 180, 1)
+    cluster.apply(resource("OpenStackBackup", BASE, cloud.namespace, {"repository": repository(s3)}))
+    completed(cluster, ours("openstackbackup"), BASE, cloud.namespace, 300)
+    api: Any = proof.connect(cluster, cloud.namespace)
+    for number in range(PROJECTS):
+        begin = time.time()
+        api.identity.create_project(name=f"numbered-{number}")
+        _ledger.append((begin, time.time()))
+        time.sleep(0.2)
+    # By the clock of this machine, which is that of the nodes.
+    _second.append(int(_ledger[PROJECTS // 2][0]))
+    ended = time.time()
+    until("the archive of all", lambda: recoverable(cluster, cloud) > stamp(ended), 180, 1)
+    live = cluster.get(ours("openstackbackupschedule"), SCHEDULE, "-n", cloud.namespace)
+    report.add(archive=live["status"], archive_seen_after=time.time() - ended)
+
+
+def test_the_cloud_is_as_it_was_at_that_second(cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report) -> None:
+    remove(cluster, cloud.namespace)
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cloud.namespace}})
+    cluster.apply(*secrets(s3, cloud.namespace))
+    [second] = _second
+    spec = {"repository": repository(s3), "pointInTime": stamp(second)}
+    cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
+    status = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 600)
+    report.add(restore_to_a_second=status)
+    assert status["backup"] == BASE
+    assert status["restored"][0]["changes"] > 0
+    api: Any = proof.connect(cluster, cloud.namespace)
+    names = {project.name for project in api.identity.projects()}
+    numbers = [number for number in range(PROJECTS) if f"numbered-{number}" in names]
+    assert numbers == list(range(len(numbers)))
+    # To the end of the second: one that was under way then may be either.
+    assert (
+        sum(end < second + 1 for _, end in _ledger) <= len(numbers) <= sum(begin < second + 1 for begin, _ in _ledger)
+    )
+    assert 0 < len(numbers) < PROJECTS
