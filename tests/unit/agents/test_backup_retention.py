@@ -97,7 +97,7 @@ def test_a_part_that_died_goes_after_two_days() -> None:
     assert chosen(listed) == (set(), {"database-earlier"})
 
 
-def test_leftovers_of_a_killed_run_go_at_once() -> None:
+def test_parts_that_a_killed_run_left_go_at_once() -> None:
     """Its manifest is gone, and the schedule has a newer backup."""
     listed = [entries(nightly(0, hour=0), "database"), whole(nightly(0))]
     assert chosen(listed) == (set(), {f"database-{nightly(0, hour=0)}"})
@@ -114,7 +114,7 @@ def test_only_backups_of_the_schedule_are_counted_and_removed() -> None:
     assert chosen(listed) == (set(), set())
 
 
-def test_a_backup_named_as_one_that_died_keeps_its_parts() -> None:
+def test_a_backup_keeps_all_parts_that_have_its_name() -> None:
     """A run whose result was lost has stored a database twice."""
     twice = [*entries(nightly(3), "database"), *whole(nightly(3))]
     assert chosen([twice, whole(nightly(0))], counts={"last": 2}) == (set(), set())

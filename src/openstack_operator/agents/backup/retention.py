@@ -16,10 +16,10 @@ _PARTS_LIFE = timedelta(days=2)
 _DIGITS = len("202601010000")
 _BATCH = 500
 """Snapshots in one command."""
-_NAMED = 5
-"""Snapshots that an error names."""
+_MAX_NAMED = 5
+"""Maximum number of snapshots that an error names."""
 _PRUNE_LIMITS = ("--max-unused=10%", "--max-repack-size=20G")
-"""Data that nobody needs any more may stay, and a run writes no more than that anew."""
+"""A tenth of the data may be such as no snapshot needs any more; one run writes at most 20 GiB again."""
 _PERIODS: Mapping[str, Callable[[datetime], object]] = {
     "hourly": lambda at: (at.date(), at.hour),
     "daily": lambda at: at.date(),
@@ -97,12 +97,12 @@ def forget(repository: Repository, run: Mapping[str, Any], identifiers: Sequence
         repository.delete("forget", *batch)
     if identifiers and (rest := {each.identifier for each in read_cloud(repository, run)} & {*identifiers}):
         raise RunError(
-            f"restic did not remove the snapshots {', '.join(sorted(rest)[:_NAMED])}; see the log of the pod"
+            f"restic did not remove the snapshots {', '.join(sorted(rest)[:_MAX_NAMED])}; see the log of the pod"
         )
 
 
 def read_snapshots(entries: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
-    """Return the snapshots that backups made. Others in the repository are nobody's business."""
+    """Return the snapshots that backups made. Others in the repository belong to other programs."""
     snapshots: list[Snapshot] = []
     for entry in entries:
         tags = dict(tag.split("=", 1) for tag in entry.get("tags") or () if "=" in tag)

@@ -53,7 +53,7 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     )
     programs = [replace(step, after=tuple(config)) for step in archived.steps]
     following = None if spec.suspend else next_time(spec.schedule, past.last, zone)
-    running = new or ([active.name] if active else [])
+    active_names = new or ([active.name] if active else [])
     return Plan(
         Group("Config", config),
         steps,
@@ -67,7 +67,7 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
             "nextScheduleTime": record.stamp(following) if following else None,
             "lastSuccessfulTime": record.stamp(past.success.completed) if past.success else None,
             "lastBackup": past.success.name if past.success else None,
-            "active": running[0] if running else None,
+            "active": active_names[0] if active_names else None,
             "firstRecoverableTime": first,
             "lastRecoverableTime": record.stamp(archived.recoverable) if archived.recoverable else None,
             "backups": retention.backups,

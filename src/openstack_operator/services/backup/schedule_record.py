@@ -1,4 +1,4 @@
-"""What an OpenStackBackupSchedule knows of its backups: the resources that exist, and a record that outlives them."""
+"""Backups of an OpenStackBackupSchedule: the resources that exist, and a record that outlives them."""
 
 from __future__ import annotations
 
@@ -112,12 +112,12 @@ def backup_name(ctx: Context[Any], at: datetime) -> str:
 
 def backups(ctx: Context[Any]) -> list[Backup]:
     """Return the backups of the schedule whose resources exist, the newest first."""
-    own = [
+    existing = [
         Backup(name=name, at=at, live=live)
         for (kind, name), live in ctx.children.items()
         if kind == BACKUP.handle and not live["metadata"].get("deletionTimestamp") and (at := _time(ctx, name))
     ]
-    return sorted(own, key=lambda each: each.at, reverse=True)
+    return sorted(existing, key=lambda each: each.at, reverse=True)
 
 
 def _time(ctx: Context[Any], name: str) -> datetime | None:
