@@ -395,3 +395,23 @@ def test_a_clock_that_was_put_back_stops_no_schedule(cluster: Cluster) -> None:
     cluster.at(at("02 01:30"))
     cluster.at(at("03 01:00"))
     assert cluster.backups == ["nightly-202601030100"]
+
+
+def test_a_schedule_says_whether_its_backups_can_be_restored(release: Release) -> None:
+    cluster = Cluster(release, spec={"verify": True})
+    cluster.at(BEGIN)
+    assert not verdict(cluster.at(at("02 01:00")), "RestoreVerified").ready
+    cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
+    answer = verdict(cluster.at(at("02 01:07")), "RestoreVerified")
+    assert (answer.ready, answer.message) == (True, f"{FIRST} was restored and used at 2026-01-02 01:06 UTC")
+    cluster.at(at("03 01:00"))
+    second = "nightly-202601030100"
+    cluster.report(second, completed="2026-01-03T01:04:00Z")
+    cluster.children["OpenStackBackup", second]["status"]["conditions"] = [
+        {"type": "Ready", "status": "False", "reason": "JobFailed", "message": "no keys", "observedGeneration": 1},
+        {"type": "Stalled", "status": "True"},
+    ]
+    answer = verdict(cluster.at(at("03 01:07")), "RestoreVerified")
+    assert answer.state is State.FAILED
+    assert answer.message == f"the newest backup cannot be restored: OpenStackBackup/{second}: no keys"

@@ -17,6 +17,7 @@ from .model import BACKUP, OpenStackBackupScheduleSpec
 from .pods import parameters
 from .repository import repository
 from .schedule_record import Backup, History, backup_name, backups, history
+from .verification import STAGE as VERIFIED
 
 _ARCHIVES, _FIRST = "archives", "firstRecoverable"
 """Fields of the record."""
@@ -58,6 +59,7 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
         Group("Config", config),
         steps,
         *([Group("Archive", programs)] if programs else []),
+        *([Step(name=VERIFIED, verdict=_verified(existing))] if spec.verify else []),
         remover,
         # A backup whose time is on record was created.
         record.step(ctx, past.dump(), after=(steps,)),
@@ -164,6 +166,16 @@ def _verdict(
     if spec.suspend:
         return Verdict(State.READY, f"spec.suspend is true: no backup is started; {age}")
     return Verdict(State.READY, past.left_out)
+
+
+def _verified(existing: Sequence[Backup]) -> Verdict:
+    """Return the verdict on the newest backup that was verified, or that could not be."""
+    for backup in existing:
+        if backup.verified:
+            return Verdict(State.READY, f"{backup.name} was restored and used at {_text(backup.verified)}")
+        if backup.completed and backup.verdict.state is State.FAILED:
+            return failed(f"the newest backup cannot be restored: {backup.verdict.message}", "NotVerified")
+    return waiting("waits for a backup that is complete")
 
 
 def _late_at(ctx: Context[OpenStackBackupScheduleSpec], past: History, zone: tzinfo) -> datetime | None:

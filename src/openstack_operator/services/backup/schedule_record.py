@@ -35,6 +35,11 @@ class Backup:
         return valid_time((self.live.get("status") or {}).get("completed"))
 
     @property
+    def verified(self) -> datetime | None:
+        """Time at which it was restored and used; None if it was not."""
+        return valid_time((self.live.get("status") or {}).get("verified"))
+
+    @property
     def verdict(self) -> Verdict:
         """Its Ready condition."""
         return kube.child_verdict(self.live)
