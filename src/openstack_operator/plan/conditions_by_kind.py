@@ -281,12 +281,15 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "DatabasesReady",
         "ManifestReady",
         "RecordReady",
+        "RestoreVerified",
     ],
     "OpenStackBackupSchedule": [
+        "ArchiveReady",
         "BackupsReady",
         "ConfigReady",
         "PasswordKeptOutside",
         "RecordReady",
+        "RestoreVerified",
         "RetentionReady",
     ],
     "OpenStackControlPlane": [

@@ -53,12 +53,13 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
         verdict=retention.verdict,
     )
     programs = [replace(step, after=tuple(config)) for step in archived.steps]
+    programs = programs or [Step(name="Archive", verdict=waiting("waits for a MariaDB"))]
     following = None if spec.suspend else next_time(spec.schedule, past.last, zone)
     active_names = new or ([active.name] if active else [])
     return Plan(
         Group("Config", config),
         steps,
-        *([Group("Archive", programs)] if programs else []),
+        *([Group("Archive", programs)] if spec.archive else []),
         *([Step(name=VERIFIED, verdict=_verified(existing))] if spec.verify else []),
         remover,
         # A backup whose time is on record was created.

@@ -47,7 +47,8 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     collected = _collected(ctx)
     if isinstance(collected, Verdict):
         contents_step = Step(name=_STAGES[0], verdict=collected)
-        rest = record.stages((*_STAGES[2:], "Record"), waiting("waits for the contents"))
+        verified = [verification.STAGE] if ctx.spec.verify else []
+        rest = record.stages((*_STAGES[2:], *verified, "Record"), waiting("waits for the contents"))
         return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *rest)
     storage_image = collected.databases[0].image
     all_runs = {database.name: database.run(ctx) for database in collected.databases}
