@@ -9,13 +9,15 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import pymysql
+
 from openstack_operator import agents
-from tests.unit.agents.test_backup_real import HOST, REPOSITORY, USER, Pod, children, restoration
+from tests.unit.agents.test_backup_real import HOST, PASSWORD, REPOSITORY, USER, Pod, children, restoration
 from tests.unit.image_root import inside
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
@@ -121,6 +123,37 @@ def program(pod: Pod, name: str, run: Mapping[str, Any], **repository: Any) -> G
     command = agents.python(*(f"backup/{module}.py" for module in MODULES[name]))
     with inside(pod.root, USER, *command, env=env) as process:
         yield process
+
+
+@contextmanager
+def replica(pod: Pod, data: str, address: str, position: str) -> Generator[Callable[[], Any]]:
+    """Run a server of its own log with restored data, at the port of a pod's server but another address of the machine,
+    which makes the changes of that server after a position. Yield what connects with it.
+    """
+    own = [f"--datadir={data}", "--socket=/tmp/replica.sock", "--pid-file=/tmp/replica.pid", "--log-bin=binlog"]
+    files = [f"--ssl-{name}=/etc/mysql/tls/{file}" for name, file in (("cert", "tls.crt"), ("key", "tls.key"))]
+    options = ["--server-id=2", "--log-slave-updates", f"--port={pod.port}", f"--bind-address={address}", *own, *files]
+
+    def connect() -> Any:
+        return pymysql.connect(host=address, port=pod.port, user="root", password=PASSWORD, autocommit=True)
+
+    def answers() -> bool:
+        with suppress(pymysql.err.Error), connect():
+            return True
+        return False
+
+    quoted = PASSWORD.replace("\\", "\\\\")
+    source = f"MASTER_HOST='127.0.0.1', MASTER_PORT={pod.port}, MASTER_USER='root', MASTER_PASSWORD='{quoted}'"
+    retry = "MASTER_CONNECT_RETRY=1"
+    with inside(pod.root, USER, "mariadbd", *options, env={}) as process:
+        until("a replica", lambda: process.poll() is not None or answers())
+        with connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET GLOBAL gtid_slave_pos = '{position}'")
+            cursor.execute(
+                f"CHANGE MASTER TO {source}, MASTER_SSL_VERIFY_SERVER_CERT=0, MASTER_USE_GTID=slave_pos, {retry}"
+            )
+            cursor.execute("START SLAVE")
+        yield connect
 
 
 def settings(pod: Pod, port: int) -> dict[str, Any]:

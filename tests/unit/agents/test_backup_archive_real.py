@@ -9,10 +9,12 @@ import signal
 import subprocess
 import time
 from collections.abc import Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from openstack_operator import pki
@@ -26,9 +28,21 @@ from tests.unit.agents.archive_programs import (
     numbers,
     replay,
     replaying,
+    replica,
     writer,
 )
-from tests.unit.agents.test_backup_real import AUTHORITY, HOST, NOW, PASSWORD, Pod, backup, children, flip, folder
+from tests.unit.agents.test_backup_real import (
+    AUTHORITY,
+    HOST,
+    NOW,
+    PASSWORD,
+    Pod,
+    backup,
+    children,
+    flip,
+    folder,
+    restoration,
+)
 from tests.unit.image_root import image_root
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster import build
@@ -253,6 +267,55 @@ def lose_changes(pod: Pod, ledger: Ledger, chain: str) -> None:
         one.execute(*values)
         with archiver(one) as other:
             assert "lostAfter" not in another_chain(other, chain)
+
+
+def test_an_archive_follows_the_primary_to_another_member(recorded: Recorded) -> None:
+    """The log of that one has other files, which begin with what it received."""
+    pod, ledger, seconds = recorded.pod, Ledger(), list[int]()
+    pod.execute("DELETE FROM cloud.numbers")
+    with archiver(pod) as one:
+        with writer(pod.connect, ledger):
+            chain, base = one.facts()["chain"], pod.run("database", backup(pod, "before-the-change"))
+            assert "error" not in base, base
+            folder(pod, "replica")
+            assert "error" not in pod.run("restore", restoration(base, "/replica"))
+            seconds.append(int(time.time()) + 2)
+            one.await_second(seconds[0])
+        with replica(pod, "/replica", "127.0.0.2", base["gtid"]) as connect, connect() as member:
+            take_over(pod, member)
+            with writer(connect, ledger):
+                seconds.append(int(time.time()) + 2)
+                one.await_second(seconds[1])
+            facts = one.end()
+            pod.write("/etc/hosts", f"127.0.0.1 localhost {HOST}\n")
+    assert (facts["chain"], facts.get("lostAfter")) == (chain, None)
+    assert facts["gtid"].startswith("0-2-")
+    for number, second in enumerate(seconds):
+        one_of_both = replace(recorded, ledger=ledger, base=base).restore(f"/changed-{number}", second)
+        assert one_of_both["chain"] == chain
+        shutil.rmtree(pod.root / f"changed-{number}")
+
+
+def take_over(pod: Pod, member: Any) -> None:
+    """Make a member the primary, once it has all changes; connections to the other one are ended before."""
+    rows = pod.execute("SELECT chain, begins, after, lost_after FROM openstack_operator.archive")
+    # Nobody listens there.
+    pod.write("/etc/hosts", f"127.0.0.1 localhost\n127.0.0.3 {HOST}\n")
+    for [number] in pod.execute("SELECT id FROM information_schema.processlist WHERE id != CONNECTION_ID()"):
+        with suppress(pymysql.err.Error):
+            pod.execute(f"KILL {number}")
+    with member.cursor() as cursor:
+
+        def position() -> str:
+            cursor.execute("SELECT @@gtid_binlog_pos")
+            return str(cursor.fetchall()[0][0])
+
+        until("all changes", lambda: position() == pod.execute("SELECT @@gtid_binlog_pos")[0][0])
+        cursor.execute("STOP SLAVE")
+        # A restore has emptied it, and this member was none.
+        cursor.execute("SET sql_log_bin = 0")
+        cursor.execute("REPLACE INTO openstack_operator.archive VALUES (1, %s, %s, %s, %s)", rows[0])
+    pod.write("/etc/hosts", f"127.0.0.1 localhost\n127.0.0.2 {HOST}\n")
 
 
 # A bucket.
