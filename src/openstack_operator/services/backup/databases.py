@@ -128,10 +128,9 @@ def is_published(fact: Mapping[str, Any]) -> bool:
 def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield names of databases of which no member can be read from now."""
     for fact in facts:
-        pods = _ready_pods(fact)
-        # Pods of an earlier version do not make its account yet.
-        is_readable = bool(pods) and all(_makes_account(pod, fact) for pod in pods)
-        if fact["workloads"] and not (is_readable and fact["claims"]):
+        if not fact["workloads"]:
+            continue
+        if not (_ready_pods(fact) and _have_account(fact) and fact["claims"]):
             yield f"MariaDB/{fact['name']}"
 
 
@@ -158,11 +157,14 @@ def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
     return [pod for pod in fact["pods"] if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
 
 
-def _makes_account(pod: Object, fact: Mapping[str, Any]) -> bool:
-    """Return True if a pod reads the password of the account that backups use."""
-    secret = fact["published"].get(_ACCOUNT)
-    volumes = pod["spec"].get("volumes") or ()
-    return bool(secret) and any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+def _have_account(fact: Mapping[str, Any]) -> bool:
+    """Return True if all pods read the password of the account that backups use. Those of an earlier version do not
+    make the account.
+    """
+    secret, stateful_set = fact["published"].get(_ACCOUNT), fact["workloads"][0]
+    volumes, status = stateful_set["spec"]["template"]["spec"].get("volumes") or (), stateful_set.get("status") or {}
+    is_named = any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+    return bool(secret) and is_named and status.get("updatedReplicas") == status.get("replicas")
 
 
 def _source(fact: Mapping[str, Any]) -> str:
