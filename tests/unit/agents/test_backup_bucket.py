@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
 
@@ -47,8 +48,32 @@ class _S3(BaseHTTPRequestHandler):
         self.server.files[self.path] = body
         return self._answer(200)
 
+    def do_GET(self) -> None:
+        assert isinstance(self.server, Server)
+        path, _, query = self.path.partition("?")
+        if self.server.refusal:
+            return self._answer(*self.server.refusal)
+        if not self._is_signed(b""):
+            return self._answer(403, b"<Code>SignatureDoesNotMatch</Code>")
+        if not query:
+            body = self.server.files.get(path)
+            return self._answer(404, b"<Code>NoSuchKey</Code>") if body is None else self._answer(200, body)
+        return self._answer(200, self._list(path, {name: text for name, [text] in parse_qs(query).items()}))
+
+    def _list(self, bucket: str, words: dict[str, str]) -> bytes:
+        """List as ListObjectsV2 does with a delimiter."""
+        assert isinstance(self.server, Server)
+        begin, limit = words["prefix"], int(words["max-keys"])
+        names = sorted(unquote(path).removeprefix(f"{bucket}/") for path in self.server.files)
+        names = [name for name in names if name.startswith(begin) and name > words.get("start-after", "")]
+        folders = {name[: name.index("/", len(begin)) + 1] for name in names if "/" in name[len(begin) :]}
+        keys = [f"<Contents><Key>{name}</Key></Contents>" for name in names if "/" not in name[len(begin) :]]
+        common = [f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>" for name in sorted(folders)]
+        return f"<ListBucketResult>{''.join([*keys[:limit], *common])}</ListBucketResult>".encode()
+
     def _answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)
+        self.send_header("Location", "/elsewhere")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -62,7 +87,8 @@ class _S3(BaseHTTPRequestHandler):
         assert match
         account, day, region, names, signature = match.groups()
         headers = "".join(f"{name}:{self.headers[name].strip()}\n" for name in names.split(";"))
-        request = "\n".join(["PUT", self.path, "", headers, names, hashlib.sha256(body).hexdigest()])
+        path, _, query = self.path.partition("?")
+        request = "\n".join([self.command, path, query, headers, names, hashlib.sha256(body).hexdigest()])
         scope = f"{day}/{region}/s3/aws4_request"
         digest = hashlib.sha256(request.encode()).hexdigest()
         text = "\n".join(["AWS4-HMAC-SHA256", self.headers["X-Amz-Date"], scope, digest])
@@ -101,6 +127,40 @@ def test_the_first_of_two_programs_writes_the_configuration() -> None:
         assert bucket(f"{url}/bucket/my cloud").put_new("config", b"first")
         assert not bucket(f"{url}/bucket/my cloud").put_new("config", b"second")
         assert files == {"/bucket/my%20cloud/config": b"first"}
+
+
+def test_files_are_listed_in_the_order_of_their_names() -> None:
+    with s3() as (url, _):
+        one = bucket(f"{url}/bucket/my cloud")
+        for name in ("archive/b/2", "archive/b/1", "archive/b/3", "archive/c/1", "archive/b/folder/1", "other"):
+            one.put_new(name, name.encode())
+        assert one.read("archive/b/2") == b"archive/b/2"
+        assert one.read("archive/b/4") is None
+        assert one.names("archive/b/", "", 9) == ["1", "2", "3"]
+        assert one.names("archive/b/", "archive/b/1", 1) == ["2"]
+        assert one.names("archive/d/", "", 9) == []
+        assert one.folders("archive/") == ["b", "c"]
+        whole = bucket(f"{url}/bucket")
+        assert whole.names("my cloud/archive/c/", "", 9) == ["1"]
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "NoSuchBucket"])
+def test_an_unreadable_file_is_not_a_missing_one(code: str) -> None:
+    status = 404 if code == "NoSuchBucket" else 403
+    with s3(refusal=(status, f"<Code>{code}</Code>".encode())) as (url, _):
+        one = bucket(f"{url}/bucket")
+        with pytest.raises(RunError, match=f"the bucket refused to read archive/1 at .*: {status} {code}$"):
+            one.read("archive/1")
+        with pytest.raises(RunError, match=f"the bucket refused to list archive/ at .*: {status} {code}$"):
+            one.names("archive/", "", 1)
+        with pytest.raises(RunError, match=f"the bucket refused a new object of the archive at .*: {status} {code}$"):
+            one.put_new("archive/1", b"")
+
+
+@pytest.mark.security
+def test_a_redirection_is_an_error() -> None:
+    with s3(refusal=(307, b"")) as (url, _), pytest.raises(RunError, match=r"refused to read archive/1 at .*: 307$"):
+        bucket(f"{url}/bucket").read("archive/1")
 
 
 @pytest.mark.security

@@ -30,6 +30,8 @@ _OBJECT_BYTES = 4 << 20
 """Bytes of changes from which on an object is written without waiting for more."""
 _SILENCE = 5.0
 """Seconds after which a connection that brings nothing is taken for lost, if the database acknowledged canaries."""
+_CONNECT = 30.0
+"""Seconds in which a connection has to bring something for the first time."""
 _PATIENCE = 600.0
 """Seconds for which members that do not answer are waited for, before changes that others do not have are lost."""
 _LONGEST_PAUSE = 15.0
@@ -218,7 +220,8 @@ class Archiver:
                 now = time.monotonic()
                 if self._pending_bytes > _OBJECT_BYTES or (self._pending and now - self._since >= self._interval):
                     self._flush(format_event)
-                if now - stream.arrived_at > _SILENCE and self._canaries.acknowledged_at > stream.arrived_at:
+                silence = _SILENCE if stream.has_begun else _CONNECT
+                if now - stream.arrived_at > silence and self._canaries.acknowledged_at > stream.arrived_at:
                     raise RunError("the connection to the binary log brings no changes; it is opened again")
                 if not count:
                     self._stop.wait(_PAUSE)

@@ -27,6 +27,15 @@ _MAX_ANSWER = 4096
 _KEY = re.compile(r"<Key>([^<]*)</Key>")
 _FOLDER = re.compile(r"<CommonPrefixes>\s*<Prefix>([^<]*)</Prefix>")
 _MAX_FOLDERS = 1000
+_MAX_FILE = 1 << 30
+"""Bytes of a file that are read: what has more is none of ours."""
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Handler that follows no redirection: another server would get the signature."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Follow none, so that it is an error."""
 
 
 class _RefusedError(Exception):
@@ -105,9 +114,10 @@ class Bucket:
         """Return what the server answers. Raise _RefusedError for its errors, RunError if there is no answer."""
         headers = (headers or {}) | self.signature(url, body, now or datetime.now(UTC), method)
         request = urllib.request.Request(url, body or None, headers, method=method)  # noqa: S310  (http, if the URL says so)
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=self._trust()), _NoRedirects)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT, context=self._trust()) as answer:  # noqa: S310
-                return bytes(answer.read())
+            with opener.open(request, timeout=_TIMEOUT) as answer:
+                return bytes(answer.read(_MAX_FILE))
         except urllib.error.HTTPError as error:
             with error:
                 raise _RefusedError(error.code, self._error_code(error)) from None

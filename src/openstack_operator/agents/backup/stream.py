@@ -52,6 +52,8 @@ class Stream:
         self._parser = Parser()
         self.arrived_at = time.monotonic()
         """Time at which something came last, by the clock of this process."""
+        self.has_begun = False
+        """True once something came."""
         self._is_paused = False
 
     def close(self) -> None:
@@ -83,7 +85,8 @@ class Stream:
                 file.seek(self._offset)
                 data = file.read(_PIECE_SIZE)
         self._offset += len(data)
-        self.arrived_at = time.monotonic() if data else self.arrived_at
+        if data:
+            self.arrived_at, self.has_begun = time.monotonic(), True
         yield from self._parser.feed(data)
         if self._path and not data and len(paths) > 1:
             # The next file began: this one is whole.
