@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from .run import RunError
@@ -34,7 +35,7 @@ _MAX_FILE = 1 << 30
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """Handler that follows no redirection: another server would get the signature."""
 
-    def redirect_request(self, *_: object) -> None:
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         """Follow none, so that it is an error."""
 
 
