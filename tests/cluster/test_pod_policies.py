@@ -129,7 +129,7 @@ def compute(cluster: Cluster, **changes: Any) -> Object:
     """Return a pod of nova-compute as its DaemonSet makes it, or a similar one."""
     name = "nova-cell1-compute"
     own = {"app.kubernetes.io/managed-by": kube.MANAGED_BY, "app.kubernetes.io/name": name}
-    own |= {kube.KIND: "nova", kube.COMPONENT: "cell1-compute"}
+    own |= {kube.KIND: "nova", kube.INSTANCE: "nova", kube.COMPONENT: "cell1-compute"}
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "0-0-0-0"}
     metadata = {
         **cluster.meta("compute"),
@@ -144,6 +144,7 @@ OTHERS: dict[str, Any] = {
     "of another program": {"labels": {kube.COMPONENT: "api"}},
     "of another kind": {"labels": {kube.KIND: "neutron"}},
     "of another DaemonSet": {"owner": {"name": "fluentd"}},
+    "of another DaemonSet, with a long name": {"labels": {kube.INSTANCE: "n" * 60}, "owner": {"name": "fluentd-node"}},
     "of another API's DaemonSet": {"owner": {"apiVersion": "example.org/v1"}},
     "of another operator": {"labels": {"app.kubernetes.io/managed-by": "helm"}},
     "of a Deployment": {"owner": {"kind": "ReplicaSet"}},

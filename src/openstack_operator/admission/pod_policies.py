@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 
-from ..kube import COMPONENT, KIND, MANAGED_BY, WATCHED, Object
+from ..kube import COMPONENT, INSTANCE, KIND, MANAGED_BY, WATCHED, Object
+from ..plan import NAME_LIMIT
 from ..runtime.reconcile.apply import APPLIED
 from ..services.mariadb.galera import POD_ANNOTATIONS
 from ..services.mariadb.roles import ROLE
 from .policy_names import NAMESPACE, OPERATOR
 
 _API = "admissionregistration.k8s.io/v1"
+_DIGEST = 9
+"""Characters at the end of a shortened name."""
 
 
 def operator_pods(namespace: str = NAMESPACE) -> list[Object]:
@@ -61,11 +64,15 @@ def _endings(account: tuple[str, str]) -> list[Object]:
     """
     labels, owners = "dyn(oldObject.metadata).?labels", "dyn(oldObject.metadata).?ownerReferences.orValue([])"
     # The DaemonSet's controller sets the owner; the labels are those of the template, which the operator wrote.
+    name = f"({labels}[{json.dumps(INSTANCE)}].orValue('') + '-' + {labels}[{json.dumps(COMPONENT)}].orValue(''))"
+    # A name that is too long ends in a digest, which no expression knows.
+    begins = f"{name}.startsWith(owner.name.substring(0, owner.name.size() - {_DIGEST}))"
+    is_shortened = f"{name}.size() > {NAME_LIMIT} && owner.name.size() > {NAME_LIMIT // 2} && {begins}"
     owner_checks = (
         "owner.?controller.orValue(false)",
         "owner.apiVersion == 'apps/v1'",
         "owner.kind == 'DaemonSet'",
-        f"owner.name == {labels}['app.kubernetes.io/name'].orValue('')",
+        f"(owner.name == {name} || {is_shortened})",
     )
     checks = (
         f"{labels}['app.kubernetes.io/managed-by'].orValue('') == {json.dumps(MANAGED_BY)}",
