@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ... import kube, parts
@@ -35,7 +35,7 @@ def backup_account(ctx: Context[MariaDBSpec], certificate: parts.Certified) -> B
     """Return the account. It accepts no connection without TLS where the server accepts none."""
     creds = parts.credentials(ctx, _KEY, suffix="backup", extra_values={"user": READER})
     return BackupAccount(
-        credentials=replace(creds, name="BackupAccount"),
+        credentials=creds,
         mount=kube.folder("backup-account", creds.secret, _FOLDER),
         env={
             "BACKUP_USER": READER,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...parts.members import volume
-from ...plan import Context, Plan, Step, UnsupportedError
+from ...plan import Context, Group, Plan, Step, UnsupportedError
 from . import exporter, roles
 from .backup_account import PROGRAM, BackupAccount, backup_account
 from .binary_log import ANNOTATION, binary_log
@@ -50,8 +50,7 @@ def plan(ctx: Context[MariaDBSpec]) -> Plan:
     )
     return Plan(
         *_policies(ctx),
-        creds,
-        account.credentials,
+        Group("Credentials", [creds, account.credentials]),
         *certificate.steps,
         conf,
         *(_cluster_steps(galera, desired_version, server) if galera else [server]),
