@@ -37,8 +37,8 @@ def names(tree: ast.Module) -> Iterator[str]:
             case ast.Assign():
                 for target in node.targets:
                     yield from (each.id for each in ast.walk(target) if isinstance(each, ast.Name))
-            case ast.AnnAssign(target=ast.Name()):
-                yield node.target.id
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield name
             case _:
                 pass
 
