@@ -6,6 +6,7 @@ import base64
 import gzip
 import hashlib
 import json
+import os
 import re
 import shutil
 import time
@@ -22,8 +23,6 @@ from .run import Child, RunError, main, run_child, say, settings
 _REQUEST_FILE, _ANSWER_FILE, _END_FILE = "identity.json", "identity.answer", "ended"
 _ANSWER_SECONDS = 600.0
 _PAUSE = 0.2
-_RINGS = ("fernet", "credential")
-"""Keys without which Keystone's tables are worth nothing, by the middle of the names of their Secrets."""
 _IDENTITY_SCHEMAS = "SELECT table_schema FROM information_schema.tables WHERE table_name = 'local_user'"
 _BROKEN = (
     "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_comment LIKE '%error%'"
@@ -75,26 +74,27 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
 
 def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
     """Write the rings of keys of the one Keystone of a backup; return False if there are several. Raise RunError if
-    it lacks one.
+    it lacks those of stored credentials. Keys of tokens are drawn anew, as a restored cloud draws them.
     """
-    for ring in _RINGS:
-        rings = [
-            each
-            for each in objects
-            if each["kind"] == "Secret" and str(each["metadata"]["name"]).endswith(f"-{ring}-keys")
-        ]
-        if not rings:
-            raise RunError(f"the backup has no Secret with Keystone's {ring} keys; its tables cannot be used without")
-        if len(rings) > 1:
-            say(f"the backup has several Secrets with {ring} keys: no login is tried")
-            return False
-        files = {str(name): text for name, text in (rings[0].get("data") or {}).items() if str(name).isdecimal()}
-        if not files:
-            raise RunError(f"Secret {rings[0]['metadata']['name']} of the backup has no keys")
-        path = folder / ring
-        path.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            (path / name).write_bytes(base64.b64decode(text))
+    rings = [
+        each
+        for each in objects
+        if each["kind"] == "Secret" and str(each["metadata"]["name"]).endswith("-credential-keys")
+    ]
+    if not rings:
+        raise RunError("the backup has no Secret with Keystone's credential keys; stored credentials are lost")
+    if len(rings) > 1:
+        say("the backup has several Secrets with credential keys: no login is tried")
+        return False
+    keys = {str(name): text for name, text in (rings[0].get("data") or {}).items() if str(name).isdecimal()}
+    if not keys:
+        raise RunError(f"Secret {rings[0]['metadata']['name']} of the backup has no keys")
+    drawn = {name: base64.urlsafe_b64encode(os.urandom(32)) for name in ("0", "1")}
+    stored = {name: base64.b64decode(text) for name, text in keys.items()}
+    for ring, files in (("fernet", drawn), ("credential", stored)):
+        (folder / ring).mkdir(parents=True, exist_ok=True)
+        for name, key in files.items():
+            (folder / ring / name).write_bytes(key)
     return True
 
 
