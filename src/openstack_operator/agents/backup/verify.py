@@ -74,7 +74,7 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
 
 def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
     """Write the rings of keys of the one Keystone of a backup; return False if there are several. Raise RunError if
-    it lacks those of stored credentials. Keys of tokens are drawn anew, as a restored cloud draws them.
+    it lacks those of stored credentials. Keys of tokens are new, as those of a restored cloud are.
     """
     rings = [
         each
@@ -89,9 +89,9 @@ def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
     keys = {str(name): text for name, text in (rings[0].get("data") or {}).items() if str(name).isdecimal()}
     if not keys:
         raise RunError(f"Secret {rings[0]['metadata']['name']} of the backup has no keys")
-    drawn = {name: base64.urlsafe_b64encode(os.urandom(32)) for name in ("0", "1")}
-    stored = {name: base64.b64decode(text) for name, text in keys.items()}
-    for ring, files in (("fernet", drawn), ("credential", stored)):
+    token_keys = {name: base64.urlsafe_b64encode(os.urandom(32)) for name in ("0", "1")}
+    credential_keys = {name: base64.b64decode(text) for name, text in keys.items()}
+    for ring, files in (("fernet", token_keys), ("credential", credential_keys)):
         (folder / ring).mkdir(parents=True, exist_ok=True)
         for name, key in files.items():
             (folder / ring / name).write_bytes(key)
