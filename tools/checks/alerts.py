@@ -55,6 +55,11 @@ _UP = f"up{{{_TARGET}}}"
 _IS_READY = f"openstack_operator_resource_ready{{{_RESOURCE}}}"
 _STALLED = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Stalled", status="True"}}'
 _CHANGING = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Progressing", status="True"}}'
+_OF_SCHEDULE = {"namespace": NAMESPACE, "kind": "OpenStackBackupSchedule", "name": "nightly"}
+_LATE = (
+    f'openstack_operator_resource_condition{{namespace="{NAMESPACE}", kind="OpenStackBackupSchedule", name="nightly",'
+    ' type="BackupsReady", status="False"}'
+)
 _EXPIRY = f"openstack_operator_certificate_expiry_timestamp_seconds{{{_CERTIFICATE}}}"
 _START = f"openstack_operator_certificate_start_timestamp_seconds{{{_CERTIFICATE}}}"
 _FREE = f"kubelet_volume_stats_available_bytes{{{_CLAIM}}}"
@@ -261,6 +266,12 @@ FAULTS = (
         {_STALLED: f"1x{LENGTH}"},
         _OF_RESOURCE,
         "Keystone keystone does not become Ready by itself",
+    ),
+    Fault(
+        "OpenStackBackupLate",
+        {_LATE: f"1x{LENGTH}"},
+        _OF_SCHEDULE,
+        "the newest backup of schedule nightly fails, or is older than it should be",
     ),
     Fault(
         "OpenStackCertificateExpires",

@@ -16,6 +16,7 @@ from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET, Catalog, Kind
 from openstack_operator.runtime.serve.exposition import ResourceCollector
+from openstack_operator.services.backup.model import SCHEDULE
 from openstack_operator.services.pki.model import PKI
 
 AUTHORITY = Kind.of(PKI)
@@ -68,6 +69,18 @@ def test_resources_held_by_a_user_are_not_counted_as_failing(world: World, reaso
     condition = {"type": "Ready", "status": "False", "reason": reason}
     put(world, AUTHORITY, "internal", 1, status={"conditions": [condition]})
     assert (("resource_held", "PKI", "x", "internal") in samples(world)) == is_held
+
+
+def test_the_age_of_backups_is_told_once_there_is_one():
+    world = World(cast("Client", None), Catalog([SCHEDULE]), [], lambda change: None)
+    kind, where = Kind.of(SCHEDULE), ("OpenStackBackupSchedule", "x", "nightly")
+    put(world, kind, "nightly", 1, status={"lastSuccessfulTime": None, "lastRecoverableTime": "yesterday"})
+    assert samples(world) == {("resource_ready", *where): 0}
+    put(world, kind, "nightly", 2, status={"lastSuccessfulTime": "2026-01-02T01:10:00Z"})
+    completed = datetime(2026, 1, 2, 1, 10, tzinfo=UTC).timestamp()
+    assert samples(world)["backup_last_success_timestamp_seconds", *where] == completed
+    put(world, kind, "nightly", 3, status={"lastRecoverableTime": "2026-01-02T01:10:00Z"})
+    assert samples(world)["backup_last_recoverable_timestamp_seconds", *where] == completed
 
 
 @pytest.mark.parametrize(

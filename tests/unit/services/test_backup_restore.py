@@ -37,7 +37,8 @@ ENTRY = {
 }
 MANIFEST = {"format": 1, "backup": "monday", "taken": "2025-12-31T12:00:00Z", "databases": [ENTRY]}
 FACTS = {"manifest": MANIFEST, "contents": {"format": 1, "objects": [CLOUD, SECRET]}}
-KINDS = frozenset({(OURS, "OpenStackControlPlane"), (OURS, "OpenStackRestore"), ("v1", "Secret"), ("v1", "ConfigMap")})
+_KINDS = ("OpenStackBackupSchedule", "OpenStackControlPlane", "OpenStackRestore")
+KINDS = frozenset({*((OURS, kind) for kind in _KINDS), ("v1", "Secret"), ("v1", "ConfigMap")})
 
 
 def planned(release: Release, **changes: Any) -> Plan:
@@ -85,6 +86,16 @@ def test_restored_objects_belong_to_the_cloud(release: Release) -> None:
     made = objects(planned(release, facts=FACTS))
     for obj in (CLAIM, SECRET, CLOUD):
         assert HANDED_OVER in made[key(obj)]["metadata"]["annotations"]
+
+
+def test_a_restored_schedule_starts_and_removes_no_backup(release: Release) -> None:
+    """The old cloud may still run, and its backups may have the same names."""
+    spec = {"schedule": "0 1 * * *", "suspend": False, "retention": {"keepLast": 1}}
+    schedule = {"apiVersion": OURS, "kind": "OpenStackBackupSchedule", "metadata": {"name": "nightly"}, "spec": spec}
+    content = {"format": 1, "objects": [CLOUD, schedule]}
+    made = objects(planned(release, facts={"manifest": MANIFEST, "contents": content}))
+    assert made[key(schedule)]["spec"] == {**spec, "suspend": True}
+    assert made[key(CLOUD)]["spec"] == CLOUD["spec"]
 
 
 def test_the_backup_is_read_once(release: Release) -> None:

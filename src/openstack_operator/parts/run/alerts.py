@@ -237,6 +237,14 @@ def _resources(cloud: str) -> Iterator[Alert]:
         summary="{{ $labels.kind }} {{ $labels.name }} does not become Ready by itself",
         severity="warning",
     )
+    late = f'openstack_operator_resource_condition{{{cloud}, type="BackupsReady", status="False"}}'
+    yield Alert(
+        name="OpenStackBackupLate",
+        expression=f"max by ({resource}) ({late}) > 0",
+        minutes=10,
+        summary="the newest backup of schedule {{ $labels.name }} fails, or is older than it should be",
+        severity="warning",
+    )
     key = "namespace, kind, name, secret, key"
     end, start = (
         f"max by ({key}) (openstack_operator_certificate_{which}_timestamp_seconds{{{cloud}}})"

@@ -34,10 +34,12 @@ async def contents(
     resources: list[Object] = []
     names: set[str] = set()
     for definition in definitions:
-        # Who restores has the login to the repository already, and perhaps another one.
+        # Who restores has the login to the repository already, and perhaps another one: neither these resources are in
+        # a backup, nor Secrets that a schedule of backups names.
         items = () if definition.kind in order.left_out else world.stores[Kind.of(definition)].of_namespace(namespace)
         for item in items:
-            names |= _secret_names(definition, item)
+            if not definition.privileged:
+                names |= _secret_names(definition, item)
             if item.meta.controller is None and item.meta.deletion_timestamp is None:
                 resources.append(_stripped(item.decode(), order))
     secrets = [

@@ -11,10 +11,12 @@ from prometheus_client.registry import Collector
 
 from ...kube import secret_data
 from ...plan import HELD_REASONS
+from ...plan.times import valid_time
 from ..cache.entries import Cached
 from ..cache.world import World
 from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
 
+_SCHEDULE = "OpenStackBackupSchedule"
 _CERTIFICATE = ".crt"
 """Ending of the keys of a Secret that hold one."""
 
@@ -25,8 +27,10 @@ class _Condition(msgspec.Struct):
     reason: str = ""
 
 
-class _Status(msgspec.Struct):
+class _Status(msgspec.Struct, rename="camel"):
     conditions: list[_Condition] = []
+    last_successful_time: str | None = None
+    last_recoverable_time: str | None = None
 
 
 class _Live(msgspec.Struct):
@@ -56,8 +60,8 @@ _Times = dict[str, tuple[float, float]]
 
 
 def gauges() -> tuple[GaugeMetricFamily, ...]:
-    """Return the gauges of readiness, of what users hold, of conditions, of pods, twice, and of certificates,
-    twice, without values.
+    """Return the gauges of readiness, of what users hold, of conditions, of pods, twice, of certificates, twice, and of
+    backups, twice, without values.
     """
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
@@ -86,11 +90,24 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
         )
         for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
     )
-    return ready, on_hold, condition, desired_pods, ready_pods, start, expiry
+    last_backup, recoverable = (
+        GaugeMetricFamily(
+            f"openstack_operator_backup_last_{name}_timestamp_seconds",
+            f"{text}, in seconds since the epoch.",
+            labels=where,
+        )
+        for name, text in (
+            ("success", "When the newest backup of a schedule was complete"),
+            ("recoverable", "Last second to which a restore can go with the archive of a schedule"),
+        )
+    )
+    return ready, on_hold, condition, desired_pods, ready_pods, start, expiry, last_backup, recoverable
 
 
 class ResourceCollector(Collector):
-    """Readiness and conditions of every resource of ours, pods of its workloads, and when certificates expire."""
+    """Readiness and conditions of every resource of ours, pods of its workloads, when certificates expire, and how old
+    backups are.
+    """
 
     def __init__(self, world: World, is_active: Callable[[], bool]) -> None:
         """While `is_active` is false, the collector says nothing: of two replicas one speaks."""
@@ -101,12 +118,15 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        ready, on_hold, condition, desired_pods, ready_pods, start, expiry = gauges()
+        families = ready, on_hold, condition, desired_pods, ready_pods, start, expiry, last_backup, recoverable = (
+            gauges()
+        )
         if self._is_active():
             self._resources(ready, on_hold, condition)
             self._workloads(desired_pods, ready_pods)
             self._certificates(start, expiry)
-        yield from (ready, on_hold, condition, desired_pods, ready_pods, start, expiry)
+            self._backups(last_backup, recoverable)
+        yield from families
 
     def _resources(self, ready: GaugeMetricFamily, on_hold: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
@@ -118,6 +138,16 @@ class ResourceCollector(Collector):
                     on_hold.add_metric(where, 1.0)
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
+
+    def _backups(self, last_backup: GaugeMetricFamily, recoverable: GaugeMetricFamily) -> None:
+        for kind in self._world.catalog.resources:
+            for resource in self._world.stores[kind] if kind.kind == _SCHEDULE else ():
+                where = [kind.handle, resource.meta.namespace, resource.meta.name]
+                status = _live.decode(resource.raw).status or _Status()
+                times = (last_backup, status.last_successful_time), (recoverable, status.last_recoverable_time)
+                for family, text in times:
+                    if at := valid_time(text):
+                        family.add_metric(where, at.timestamp())
 
     def _workloads(self, desired: GaugeMetricFamily, ready: GaugeMetricFamily) -> None:
         for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET):

@@ -14,7 +14,7 @@ from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step
 from ...plan.times import valid_time
 from . import contents, networks, record
 from .databases import restore_run
-from .model import OpenStackRestoreSpec
+from .model import SCHEDULE, OpenStackRestoreSpec
 from .pods import Image, Run, job_steps, parameters, with_results
 from .repository import repository
 from .service import LEFT_OUT
@@ -98,7 +98,11 @@ def _rebuilt(ctx: Context[OpenStackRestoreSpec], obj: Object) -> Object:
     if is_secret and (obj.get("type") in _TOKENS or name in {ctx.name(each) for each in _SECRETS}):
         raise SpecError("spec.backup", f"the backup holds Secret/{name}, which no restore creates; use another backup")
     fields = ("type", "data", "immutable") if is_secret else ("spec",)
-    return {"apiVersion": api, "kind": kind, **_metadata(obj), **{each: obj[each] for each in fields if each in obj}}
+    body = {each: obj[each] for each in fields if each in obj}
+    if kind == SCHEDULE.kind:
+        # The old cloud may still run, and its backups have the same names: its user decides who makes and removes them.
+        body["spec"] = {**body["spec"], "suspend": True}
+    return {"apiVersion": api, "kind": kind, **_metadata(obj), **body}
 
 
 def _metadata(obj: Object) -> Object:

@@ -1,0 +1,51 @@
+"""What the operator reads of a namespace for a backup."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+from openstack_operator.plan import CloudContents
+from openstack_operator.registry import RESOURCES
+from openstack_operator.runtime.cache.entries import cached
+from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Catalog, Kind
+from openstack_operator.runtime.reconcile.contents import contents
+from openstack_operator.services.backup import SERVICE
+
+KINDS = {resource.handle: resource for resource in RESOURCES}
+SPECS: dict[str, dict[str, Any]] = {
+    "OpenStackBackupSchedule": {
+        "schedule": "0 1 * * *",
+        "repository": {"nfs": "a:/b", "passwordRef": {"name": "password-of-backups"}},
+    },
+    "OpenStackBackup": {"repository": {"nfs": "a:/b", "passwordRef": {"name": "password-of-a-backup"}}},
+    "SecretAggregate.c5c3.io": {"sources": [{"secretRef": {"name": "source"}}]},
+}
+
+
+class Asked(World):
+    """A cluster without Secrets."""
+
+    def __init__(self) -> None:
+        super().__init__(cast("Client", None), Catalog(list(RESOURCES)), [], lambda change: None)
+        self.names: list[str] = []
+
+    async def secret(self, namespace: str, name: str) -> None:
+        """Remember the name."""
+        self.names.append(name)
+
+
+async def test_a_schedule_is_in_a_backup_and_its_secrets_are_not() -> None:
+    world = Asked()
+    for number, (handle, spec) in enumerate(SPECS.items(), 1):
+        metadata = {"name": "own", "namespace": "openstack", "uid": handle, "resourceVersion": str(number)}
+        resource = KINDS[handle]
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
+        world.stores[Kind.of(resource)].put(cached(json.dumps(body).encode(), Kind.of(resource)))
+    order = SERVICE.observes
+    assert isinstance(order, CloudContents)
+    facts = await contents(world, RESOURCES, "openstack", order)
+    assert sorted(obj["kind"] for obj in facts["objects"]) == ["OpenStackBackupSchedule", "SecretAggregate"]
+    assert world.names == ["source"]
