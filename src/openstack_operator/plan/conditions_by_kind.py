@@ -185,7 +185,6 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "PublicEndpointReady",
     ],
     "MariaDB": [
-        "BackupAccountReady",
         "CertificateReady",
         "ConfigReady",
         "CredentialsReady",
