@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,6 +71,8 @@ def identity(question: Mapping[str, str], folder: Path) -> dict[str, Any]:
     """Return the numbers of `users`, `projects` and `credentials`, after a token was issued and validated, and all
     credentials were decrypted. Raise what Keystone raises, and RunError.
     """
+    # The image has no name for the user of MariaDB, and a client of its asks for one.
+    os.environ.setdefault("LOGNAME", "keystone")
     path = folder / "keystone.conf"
     path.write_text(_CONFIG.format(**question), encoding="utf-8")
     keystone.conf.configure()
