@@ -78,7 +78,10 @@ def ended(job: Object, result: Mapping[str, Any]) -> Object:
     template = job["spec"]["template"]
     terminated = {"exitCode": 0, "message": json.dumps(result)}
     metadata = {"name": "pod", **template["metadata"]}
-    return {"metadata": metadata, "status": {"containerStatuses": [{"state": {"terminated": terminated}}]}}
+    # Another program of the pod may end before.
+    other = {"name": "companion", "state": {"terminated": {"exitCode": 0, "message": "{}"}}}
+    statuses = [other, {"name": "main", "state": {"terminated": terminated}}]
+    return {"metadata": metadata, "status": {"containerStatuses": statuses}}
 
 
 def kept(made: Plan, *names: str) -> dict[Any, Object]:

@@ -203,7 +203,7 @@ def test_a_filled_volume_is_never_filled_again(release: Release) -> None:
     terminated = {"exitCode": 0, "message": json.dumps({"schemas": ["keystone"]})}
     pod = {
         "metadata": {"name": "pod", **job["spec"]["template"]["metadata"]},
-        "status": {"containerStatuses": [{"state": {"terminated": terminated}}]},
+        "status": {"containerStatuses": [{"name": "main", "state": {"terminated": terminated}}]},
     }
     second = planned(release, facts=FACTS, pods=[pod])
     children = {key(obj): owned(obj) for obj in second.objects if key(obj)[1] in {"fire-record", "fire-contents"}}

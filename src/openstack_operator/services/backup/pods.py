@@ -26,6 +26,8 @@ _ALSO: Mapping[str, Sequence[str]] = {
     "replay": (*_ARCHIVE_MODULES, "restore"),
 }
 """Further modules that a program imports."""
+_MAIN = "main"
+"""Name of the container whose message is the result."""
 _SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
 
 
@@ -166,7 +168,8 @@ class Run:
             self._digest,
         ):
             return None
-        for status in pod["status"].get("containerStatuses") or ():
+        statuses: Sequence[Object] = pod["status"].get("containerStatuses") or ()
+        for status in (each for each in statuses if each["name"] == _MAIN):
             ended = (status.get("state") or {}).get("terminated") or {}
             if ended.get("exitCode") == 0:
                 return _read(ended.get("message") or "")
