@@ -217,7 +217,9 @@ def test_a_backup_that_is_killed_leaves_nothing_at_its_member(cluster: GaleraClu
         until("its connections to be gone", lambda: execute(member, _READERS) == ((0,),))
         print(f"{time.monotonic() - began:.1f} s after the kill it had no connection; the member is {state(member)}")
     until("the member to be in step", lambda: state(member) == "Synced")
-    assert {path for path in set(data.rglob("*")) - before if "binlog" not in path.name} == set()
+    # The server begins its list of definitions that change meanwhile again with each backup.
+    new_names = {path.name for path in set(data.rglob("*")) - before}
+    assert {name for name in new_names if not name.startswith(("binlog", "ddl.log"))} == set()
     execute(primary, "CREATE TABLE cloud.later (number INT)")
     until("the member to follow", lambda: execute(member, "SHOW TABLES FROM cloud LIKE 'later'"))
 
@@ -301,10 +303,12 @@ def test_the_account_is_made_once(cluster: GaleraCluster) -> None:
 def test_another_password_is_that_of_the_primary(cluster: GaleraCluster) -> None:
     primary, member, _ = cluster.nodes
     path = primary.env["BACKUP_PASSWORD_FILE"]
-    primary.write(path, "another")
-    until("the new password", lambda: accepts(member, "another"))
-    assert not accepts(member, BACKUP_PASSWORD)
-    primary.write(path, BACKUP_PASSWORD)
+    try:
+        primary.write(path, "another")
+        until("the new password", lambda: accepts(member, "another"))
+        assert not accepts(member, BACKUP_PASSWORD)
+    finally:
+        primary.write(path, BACKUP_PASSWORD)
     until("the old password", lambda: accepts(member, BACKUP_PASSWORD))
 
 

@@ -26,14 +26,14 @@ SET SESSION time_zone = 'SYSTEM';
 SELECT id, CASE WHEN trx_id IS NOT NULL THEN TIMESTAMPDIFF(SECOND, trx_started, NOW())
 WHEN command = 'Sleep' THEN -1 ELSE time_ms / 1000 END
 FROM information_schema.PROCESSLIST LEFT JOIN information_schema.INNODB_TRX ON trx_mysql_thread_id = id
-WHERE host LIKE '%:%' AND command <> 'Binlog Dump' AND user <> '{}';
+WHERE host LIKE '%:%' AND command <> 'Binlog Dump' AND user NOT IN ('{}', 'unauthenticated user');
 SELECT 'end';
 """
 
 
 def remote_clients(reader: str) -> str:
     """Return a question for the connections through the network, and the seconds of their transaction or statement; -1
-    for those that have neither. Those of the account `reader` are left out.
+    for those that have neither. Left out are those of the account `reader`, and those that are still to log in.
 
     Only these have a port. Replicas that a user has elsewhere read what was committed, in order, from any member. The
     beginning of a transaction is in the zone of the system, and NOW() in that of the session.
