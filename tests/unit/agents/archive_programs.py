@@ -17,13 +17,12 @@ from typing import Any
 import pymysql
 
 from openstack_operator import agents
+from openstack_operator.services.backup.pods import modules
 from tests.unit.agents.test_backup_real import HOST, PASSWORD, REPOSITORY, USER, Pod, children, restoration
 from tests.unit.image_root import inside
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
 
-_SHARED = ("run", "bucket", "repository", "sql", "sealed", "binlog", "objects", "chain")
-MODULES = {"archive": (*_SHARED, "database", "stream", "archive"), "replay": (*_SHARED, "restore", "replay")}
 TABLE = "CREATE TABLE cloud.numbers (number INT PRIMARY KEY, noise BLOB, text VARCHAR(100))"
 URL = str(REPOSITORY["url"])
 
@@ -120,7 +119,7 @@ def program(pod: Pod, name: str, run: Mapping[str, Any], **repository: Any) -> G
     pod.configure(run, **repository)
     env = {"TERMINATION_LOG": f"/tmp/message-{name}", "RESTIC_CACHE_DIR": "/tmp/cache", "HOME": "/nonexistent"}
     (pod.root / f"tmp/message-{name}").unlink(missing_ok=True)
-    command = agents.python(*(f"backup/{module}.py" for module in MODULES[name]))
+    command = agents.python(*modules(name))
     with inside(pod.root, USER, *command, env=env) as process:
         yield process
 

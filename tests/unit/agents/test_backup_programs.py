@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +18,7 @@ from openstack_operator import agents, pki
 from openstack_operator.agents.backup import database, manifest, restore
 from openstack_operator.agents.backup.repository import open_repository
 from openstack_operator.agents.backup.run import MAX_MESSAGE, RunError, message, plain
+from openstack_operator.services.backup.pods import modules
 from tests.unit.agents.backup_programs import Programs
 
 CERTIFICATE = pki.authority("s3", "pki", datetime.now(UTC)).cert
@@ -49,7 +48,7 @@ for word; do
   esac
 done
 """
-MODULES = {name: (*("run", "bucket", "repository"), name) for name in ("database", "manifest", "contents", "restore")}
+PROGRAMS = ("database", "manifest", "contents", "restore")
 
 
 @pytest.fixture(name="programs")
@@ -64,22 +63,9 @@ def _programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return programs
 
 
-@pytest.mark.parametrize("program", MODULES)
-def test_modules_of_a_program_have_names_of_their_own(program: str) -> None:
-    """They become one module, in which a later name would replace an earlier one."""
-    names: Counter[str] = Counter()
-    for module in MODULES[program]:
-        for node in ast.parse(agents.text(f"backup/{module}.py")).body:
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                names[node.name] += 1
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            names.update(name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name))
-    assert [name for name, count in names.items() if count > 1] == []
-
-
-@pytest.mark.parametrize("program", MODULES)
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_a_program_leaves_its_error_as_one_line(program: str, tmp_path: Path) -> None:
-    command = agents.python(*(f"backup/{module}.py" for module in MODULES[program]))
+    command = agents.python(*modules(program))
     env = {"TERMINATION_LOG": str(tmp_path / "message")}
     result = subprocess.run([sys.executable, *command[1:]], env=env, capture_output=True, text=True, check=False)
     assert result.returncode == 1, result.stderr

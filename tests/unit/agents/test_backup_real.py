@@ -21,6 +21,7 @@ import pytest
 
 from openstack_operator import agents, pki
 from openstack_operator.agents.mariadb.role import READER
+from openstack_operator.services.backup.pods import modules
 from openstack_operator.services.mariadb.backup_account import PROGRAM, SCHEMA
 from tests.unit.image_root import image_root, inside, listens
 from tests.unit.polling import TIMEOUT, until
@@ -72,11 +73,9 @@ class Pod:
     @contextmanager
     def start(self, name: str) -> Generator[Any]:
         """Start one of the programs."""
-        further = ("contents", "restore") if name == "verify" else ()
-        modules = [f"backup/{module}.py" for module in ("run", "bucket", "repository", *further, name)]
         env = {"TERMINATION_LOG": "/tmp/message", "RESTIC_CACHE_DIR": "/tmp/cache", "HOME": "/nonexistent"}
         (self.root / "tmp/message").unlink(missing_ok=True)
-        command = agents.python(*modules)
+        command = agents.python(*modules(name))
         if name == "database":
             # The volume of the member is mounted read only.
             command = ["sh", "-ec", _READ_ONLY, *command]

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 from .binlog import Canary, Transaction, sequence
 from .chain import Archive, Header, Link, new_chain, open_archive
 from .database import login_options
+from .dual_stack import DualStackServer
 from .repository import Repository, open_repository, write_private
 from .run import RunError, main, reason_of, say, settings
 from .sql import CHAIN, COUNT_TABLES, NEWEST_CANARY, TABLES, Session, write_canary, write_chain
@@ -349,7 +350,7 @@ def archive(config: Path) -> dict[str, Any]:
     with open_repository(config) as repository:
         archiver = Archiver(run, config, repository, status)
         signal.signal(signal.SIGTERM, archiver.stop)
-        server = ThreadingHTTPServer(("", run["port_of_status"]), partial(_StatusHandler, status))
+        server = DualStackServer(run["port_of_status"], partial(_StatusHandler, status))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         archiver.follow()
         server.shutdown()

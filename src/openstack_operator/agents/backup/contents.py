@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import io
 import json
-import socket
 import ssl
 import threading
 import time
@@ -15,10 +14,11 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from .dual_stack import DualStackServer
 from .repository import MIB, Repository, open_repository, rfc3339
 from .run import RunError, main, say, settings
 
@@ -150,29 +150,19 @@ class _ContentsHandler(BaseHTTPRequestHandler):
         say(f"{self.client_address[0]}: {format % args}")
 
 
-class ContentsServer(ThreadingHTTPServer):
-    """A server of one backup, with a thread for each connection."""
-
-    daemon_threads = True
+class ContentsServer(DualStackServer):
+    """A server of one backup."""
 
     def __init__(self, backup: Backup, channel: Path, port: int = PORT) -> None:
         """`channel` has tls.crt, tls.key and token. Raise OSError without them, RunError if the token is empty."""
         token = (channel / "token").read_bytes().strip()
         if not token:
             raise RunError(f"{channel}/token is empty; the operator writes it")
-        # `::` takes IPv4, too.
-        self.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
         self._trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._trust.load_cert_chain(channel / "tls.crt", channel / "tls.key")
         self.was_read = threading.Event()
         """Set once the backup was sent as a whole."""
-        super().__init__(("", port), partial(_ContentsHandler, backup.body, token, self.was_read.set))
-
-    def server_bind(self) -> None:
-        """Bind to all addresses."""
-        if self.address_family == socket.AF_INET6:
-            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        super().server_bind()
+        super().__init__(port, partial(_ContentsHandler, backup.body, token, self.was_read.set))
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Encrypt a connection, in its own thread."""

@@ -21,8 +21,9 @@ _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 """Modules that programs of the repository import, those that others import first."""
 _ARCHIVE_MODULES = ("sql", "sealed", "binlog", "objects", "chain")
 _ALSO: Mapping[str, Sequence[str]] = {
-    "verify": ("contents", "restore"),
-    "archive": (*_ARCHIVE_MODULES, "database", "stream"),
+    "contents": ("dual_stack",),
+    "verify": ("dual_stack", "contents", "restore"),
+    "archive": (*_ARCHIVE_MODULES, "database", "dual_stack", "stream"),
     "replay": (*_ARCHIVE_MODULES, "restore"),
 }
 """Further modules that a program imports."""
