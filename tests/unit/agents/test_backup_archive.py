@@ -268,6 +268,15 @@ def test_a_gap_is_refused_by_name_and_later_changes_are_not(chain: Chain) -> Non
     assert goal(chain, "0-7-30", 17).changes == 6
 
 
+def test_a_backup_at_the_edge_of_a_gap_does_not_hide_it(chain: Chain) -> None:
+    """The log was off for ten changes after the backup, and the new chain says that it begins where that ends."""
+    gap = new_chain(datetime.now(UTC), "0-7-20")
+    after = Chain(chain.folder.parents[3], link=gap)
+    for offset in range(15, 20):
+        after.store(*second(offset))
+    assert "begins after 0-7-20: restore a backup that was made later" in refusal(chain, "0-7-20", 17)
+
+
 @pytest.mark.parametrize("missing", [2, 3, 5])
 def test_a_missing_object_is_named(chain: Chain, missing: int) -> None:
     chain.objects()[missing].unlink()

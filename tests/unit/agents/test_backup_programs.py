@@ -247,6 +247,16 @@ def test_a_manifest_without_all_databases_is_not_stored(programs: Programs) -> N
     assert not any(" backup " in call for call in programs.calls())
 
 
+def test_a_manifest_without_its_network_is_not_stored(programs: Programs) -> None:
+    programs.answer("snapshots", json.dumps([{"id": "s1", "time": "2026-01-01T00:00:00Z"}]))
+    (programs.config / "contents").mkdir()
+    programs.write("contents/contents.json.gz", "packed")
+    lists = {"databases": [{"snapshot": "s1"}], "networks": [{"snapshot": "s3"}]}
+    programs.settings(backup="nightly", cloud="openstack", manifest=lists)
+    with pytest.raises(RunError, match="the repository has no snapshot s3"):
+        manifest.store(programs.config)
+
+
 RESTORE = {"database": "mariadb", "snapshot": "s1", "server": "11.8.2-MariaDB", "gtid": "0-1-3"}
 
 

@@ -63,6 +63,7 @@ def test_a_program_reads_all_members_and_writes_at_the_primary(release: Release)
     [
         (report(3), State.READY, ""),
         (report(59, error="the bucket does not answer"), State.READY, ""),
+        (report(-61), State.FAILED, "ends at 2026-01-01T00:01:01Z"),
         (report(61, error="no space\nis left"), State.FAILED, "ends at 2025-12-31T23:58:59Z: no space is left"),
         ({"chain": "a"}, State.WAITING, "the archive of MariaDB/mariadb has begun"),
         ({"error": "the database writes no binary log"}, State.FAILED, "has nothing yet: the database writes no"),
@@ -75,9 +76,25 @@ def test_an_archive_that_stands_still_is_named(release: Release, answer: Any, st
     assert message in step.verdict.message
 
 
-def test_a_pod_that_does_not_answer_is_judged_by_its_deployment(release: Release) -> None:
-    [step] = archived(release, None).steps
-    assert step.verdict is None
+def test_a_program_that_does_not_answer_for_a_minute_is_named(release: Release) -> None:
+    made = archived(release, None)
+    assert [step.verdict for step in made.steps] == [None]
+    made = archived(release, None, made.state, later=timedelta(seconds=59))
+    assert [step.verdict for step in made.steps] == [None]
+    [step] = archived(release, None, made.state, later=timedelta(seconds=60)).steps
+    assert step.verdict
+    assert "does not answer" in step.verdict.message
+    assert "silentSince" not in archived(release, report(1), made.state).state["mariadb"]
+
+
+def test_a_database_that_is_not_published_is_waited_for(release: Release) -> None:
+    ctx = ctx_of(release)
+    made = archives.archives(ctx, [], {}, {"cells": {"chain": "a", "since": stamp(NOW)}}, ["cells"])
+    [step] = made.steps
+    assert step.verdict
+    assert step.verdict.state is State.WAITING
+    assert made.state == {"cells": {"chain": "a", "since": stamp(NOW)}}
+    assert made.recoverable is None
 
 
 def test_the_status_changes_once_in_a_minute(release: Release) -> None:
@@ -122,7 +139,8 @@ def test_a_restore_reaches_seconds_since_the_first_backup(release: Release) -> N
     assert {"nightly-archive-mariadb"} == {name for kind, name in objects(first) if kind == "Deployment"}
     assert ("NetworkPolicy", "nightly-uses-mariadb") in objects(first)
     assert first.outcome.details["firstRecoverableTime"] is None
-    assert first.outcome.details["lastRecoverableTime"] == "2026-01-02T00:59:00Z"
+    # Without a backup, the archive restores nothing.
+    assert first.outcome.details["lastRecoverableTime"] is None
     children = {key: backups.owned(obj) for key, obj in objects(first).items()}
     second = scheduled(release, "02 01:00:00", children, answer)
     [backup] = [obj for (kind, _), obj in objects(second).items() if kind == "OpenStackBackup"]
@@ -132,6 +150,7 @@ def test_a_restore_reaches_seconds_since_the_first_backup(release: Release) -> N
     children["OpenStackBackup", backup["metadata"]["name"]] = backups.owned(complete)
     third = scheduled(release, "02 01:05:00", children, answer)
     assert third.outcome.details["firstRecoverableTime"] == "2026-01-02T01:04:00Z"
+    assert third.outcome.details["lastRecoverableTime"] == "2026-01-02T00:59:58Z"
     [step] = [step for step in third if step.name.startswith("Archive")]
     assert step.verdict
     assert "ends at 2026-01-02T00:59:58Z" in step.verdict.message

@@ -372,8 +372,10 @@ def test_another_login_deletes_and_none_is_on_a_command_line(release: Release) -
     }
     spec: Mapping[str, Any] = {"schedule": "0 1 * * *", "repository": repository, "retention": retention}
     made = plan(context(SCHEDULE, spec, release=release, owner="nightly", secrets=secrets))
-    data = secret_data(objects(made)["Secret", "nightly-repository"])
-    assert (data["accessKey"], data["secretKey"]) == ("remover", "only-for-removing")
+    # Pods that archive run always, and need no right to delete.
+    for name, login in (("removal", ("remover", "only-for-removing")), ("repository", ("writer", "only-for-writing"))):
+        data = secret_data(objects(made)["Secret", f"nightly-{name}"])
+        assert (data["accessKey"], data["secretKey"]) == login
     texts = [json.dumps(obj) for (kind, _), obj in objects(made).items() if kind != "Secret"]
     assert texts
     assert not any("only-for" in text for text in texts)
@@ -415,3 +417,29 @@ def test_a_schedule_says_whether_its_backups_can_be_restored(release: Release) -
     answer = verdict(cluster.at(at("03 01:07")), "RestoreVerified")
     assert answer.state is State.FAILED
     assert answer.message == f"the newest backup cannot be restored: OpenStackBackup/{second}: no keys"
+
+
+def test_old_backups_stay_until_the_newest_is_verified(cluster: Cluster) -> None:
+    cluster.spec = {"retention": {"daily": 7}, "verify": True}
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    made = cluster.at(at("02 01:05"))
+    assert not jobs(made)
+    assert "until the newest one is verified" in verdict(made, "Retention").message
+    # Its resource stays, so that it can be verified.
+    assert cluster.backups == [FIRST]
+    cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
+    [job] = jobs(cluster.at(at("02 01:07")))
+    volumes = {volume["name"]: volume for volume in job["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["repository"]["secret"]["secretName"] == "nightly-removal"
+
+
+def test_a_backup_is_verified_although_no_resource_is_to_stay(cluster: Cluster) -> None:
+    cluster.spec = {"verify": True, "successfulBackupsHistoryLimit": 0}
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    cluster.at(at("02 01:05"))
+    assert cluster.backups == [FIRST]
+    cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
+    cluster.at(at("02 01:07"))
+    assert cluster.backups == []

@@ -106,7 +106,7 @@ class Archiver:
     """The archive of a database that grows."""
 
     def __init__(self, run: Mapping[str, Any], config: Path, repository: Repository, status: Status) -> None:
-        self._run, self._repository, self._status = run, repository, status
+        self._run, self._config, self._repository, self._status = run, config, repository, status
         self._interval = float(run.get("seconds") or 2)
         self._archive: Archive | None = None
         self._stop = threading.Event()
@@ -117,16 +117,23 @@ class Archiver:
         self._pending_bytes = 0
         self._since = 0.0
         self._canary: Canary | None = None
-        hosts: Sequence[str] = [run["host"], *run.get("members", ())]
-        self._logins = [self._login(config, number, host) for number, host in enumerate(hosts)]
+        self._logins = self._read_logins()
         self._purged: dict[int, float] = {}
         """Members whose logs do not have the next change any more, and since when that is known."""
         self._canaries = Canaries(self._logins[0], status)
 
-    def _login(self, config: Path, number: int, host: str) -> Path:
-        path = self._repository.work / f"login-{number}.cnf"
-        write_private(path, login_options({**self._run, "host": host}, config, "client"))
-        return path
+    def _read_logins(self) -> list[Path]:
+        """Write the options of a login at the primary and at each member; return their files."""
+        hosts: Sequence[str] = [self._run["host"], *self._run.get("members", ())]
+        paths = [self._repository.work / f"login-{number}.cnf" for number in range(len(hosts))]
+        for path, host in zip(paths, hosts, strict=True):
+            write_private(path, login_options({**self._run, "host": host}, self._config, "client"))
+        return paths
+
+    def _reload(self) -> None:
+        """Read passwords and keys again, which were perhaps replaced. Raise RunError."""
+        self._repository = Repository(self._config / "repository", self._repository.work)
+        self._logins, self._archive = self._read_logins(), None
 
     def stop(self, *_: object) -> None:
         """End soon."""
@@ -138,6 +145,8 @@ class Archiver:
         while not self._stop.is_set():
             began = time.monotonic()
             try:
+                if pause > 1:
+                    self._reload()
                 self._archive_log()
             except (RunError, OSError, LookupError, ValueError) as error:
                 text = reason_of(error)

@@ -96,10 +96,11 @@ def logs_in(providers: Any, user_id: str, project_id: str) -> bool:
     try:
         if not providers.identity_api.get_user(user_id)["enabled"]:
             return False
-    except exception.UserNotFound:
+        token = providers.token_provider_api.issue_token(user_id, ["password"], project_id=project_id)
+        providers.token_provider_api.validate_token(token.id)
+    except (exception.NotFound, exception.Unauthorized):
+        # Also of a project or domain that is disabled.
         return False
-    token = providers.token_provider_api.issue_token(user_id, ["password"], project_id=project_id)
-    providers.token_provider_api.validate_token(token.id)
     return True
 
 

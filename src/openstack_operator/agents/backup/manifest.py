@@ -13,6 +13,7 @@ from .repository import open_repository, rfc3339
 from .run import RunError, main, settings
 
 MANIFEST, CONTENTS = "manifest.json", "contents.json.gz"
+_KINDS = ("database", "northbound")
 
 
 def store(config: Path) -> dict[str, Any]:
@@ -23,8 +24,8 @@ def store(config: Path) -> dict[str, Any]:
     tags = ["kind=manifest", f"backup={run['backup']}"]
     with open_repository(config) as repository:
         repository.unlock()
-        stored = {entry["id"] for entry in repository.snapshots("kind=database")}
-        if missing := [each for each in database_snapshots(run["manifest"]) if each not in stored]:
+        stored = {entry["id"] for kind in _KINDS for entry in repository.snapshots(f"kind={kind}")}
+        if missing := [each for each in part_snapshots(run["manifest"]) if each not in stored]:
             text = ", ".join(missing)
             raise RunError(f"the repository has no snapshot {text}; back up its database again, then the manifest")
         folder = repository.work / "files"
@@ -41,10 +42,10 @@ def store(config: Path) -> dict[str, Any]:
     return {"snapshot": snapshot, "taken": rfc3339(snapshot_time)}
 
 
-def database_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
-    """Return the snapshots of the databases of a manifest, in which they are a list, or a map by name."""
-    databases = manifest.get("databases", ())
-    entries = databases.values() if isinstance(databases, dict) else databases
+def part_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
+    """Return the snapshots of the databases and networks of a manifest, in which they are lists, or maps by name."""
+    parts = (manifest.get(field, ()) for field in ("databases", "networks"))
+    entries = [entry for part in parts for entry in (part.values() if isinstance(part, dict) else part)]
     return [str(entry["snapshot"]) for entry in entries]
 
 

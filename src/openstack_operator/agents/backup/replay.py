@@ -99,7 +99,7 @@ def _plan_chain(archive: Archive, chain: str, base: str, until: int) -> Goal:
     start, number = archive.start(chain), sequence(base)
     assert start
     link = start.link
-    if base != start.previous and number < sequence(start.first):
+    if number + 1 < sequence(start.first):
         lost = f"; the changes after {link.lost_after} are lost" if link.after else ""
         raise RunError(
             f"the backup ends at {base}, and chain {chain} of the archive begins after {start.previous}{lost}:"

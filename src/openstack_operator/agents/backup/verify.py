@@ -63,7 +63,7 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
         result["bytes"] += size
         result["revisions"] |= facts.pop("revisions")
         result |= facts
-    if run["identity"] and "users" not in result:
+    if keys and "users" not in result:
         raise RunError("no restored database has the tables of Keystone; the backup is of an empty database")
     for entry in manifest.get("networks", ()):
         with repository.dump(entry["snapshot"], f"{entry['name']}.ovsdb") as source:

@@ -61,8 +61,11 @@ def archives(
     databases: Sequence[Database],
     reports: Mapping[str, Mapping[str, Any] | None],
     stored: Mapping[str, Any],
+    late: Sequence[str] = (),
 ) -> Archives:
-    """Return the archives of these databases, from what their programs report, and from what was `state` before."""
+    """Return the archives of these databases, from what their programs report, and from what was `state` before. The
+    databases `late` do not say yet how they are reached.
+    """
     runs = {database.name: _run(ctx, database) for database in databases}
     facts = {name: _fact(ctx, run, reports) for name, run in runs.items()}
     state = {name: _state(ctx, stored.get(name, {}), fact) for name, fact in facts.items()}
@@ -70,11 +73,13 @@ def archives(
         Step(
             name=f"Archive {name}",
             objects=(run.deployment(ctx),),
-            verdict=_verdict(ctx, name, facts[name]),
+            verdict=_verdict(ctx, name, facts[name], state[name]),
         )
         for name, run in runs.items()
     ]
-    times = [_recoverable(fact) for fact in facts.values()]
+    steps += [Step(name=f"Archive {name}", verdict=waiting(f"waiting for MariaDB/{name}")) for name in late]
+    state |= {name: each for name, each in stored.items() if name in late}
+    times = [*(_recoverable(fact) for fact in facts.values()), *(None for _ in late)]
     recoverable = min(filter(None, times), default=None) if times and all(times) else None
     doors = [Step(name="Doors", objects=tuple(door(ctx, database) for database in databases))]
     return Archives(
@@ -114,10 +119,14 @@ def _fact(ctx: Context[Any], run: Run, reports: Mapping[str, Mapping[str, Any] |
     return answers[0] if answers else None
 
 
-def _state(ctx: Context[Any], before: Mapping[str, Any], fact: Mapping[str, Any] | None) -> dict[str, Any]:
-    chain = str((fact or {}).get("chain") or "")
+def _state(ctx: Context[Any], before: Mapping[str, str], fact: Mapping[str, Any] | None) -> dict[str, Any]:
+    if fact is None:
+        # From the first look on at which it was silent: a restart of its pod takes some.
+        return {"silentSince": record.stamp(ctx.now), **before}
+    before = {name: value for name, value in before.items() if name != "silentSince"}
+    chain = str(fact.get("chain") or "")
     if not chain or chain == before.get("chain"):
-        return dict(before)
+        return before
     # A new one has no changes of before: a restore to an earlier second takes an earlier chain, which ended.
     return {"chain": chain, "since": record.stamp(ctx.now)}
 
@@ -126,12 +135,15 @@ def _recoverable(fact: Mapping[str, Any] | None) -> datetime | None:
     return valid_time((fact or {}).get("lastRecoverableTime"))
 
 
-def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None) -> Verdict | None:
+def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Verdict | None:
     """Return the verdict on an archive; None leaves it to its pod."""
     if fact is None:
-        return None
+        since = valid_time(state.get("silentSince"))
+        if since is None or ctx.now - since < _LATE:
+            return None
+        return failed(f"the program that archives MariaDB/{name} does not answer; see its log", "ArchiveLate")
     at, error = _recoverable(fact), " ".join(str(fact.get("error") or fact.get("canaryError") or "").split())[:500]
-    if at and ctx.now - at < _LATE:
+    if at and -_LATE < ctx.now - at < _LATE:
         return READY
     cause = f": {error}" if error else ""
     if at is None and not error:

@@ -11,7 +11,7 @@ from ... import agents, kube
 from ...api import PodSettings
 from ...plan import READY, Context, Object, ReleaseEntry, Step, digest, key
 from .record import stamp
-from .repository import mounts
+from .repository import REPOSITORY, mounts
 
 RUN_FOLDER = "/etc/backup/run"
 DATA_FOLDER = "/var/lib/mysql"
@@ -73,6 +73,8 @@ class Program:
     entry: ReleaseEntry
     mounts: Sequence[kube.Mount] = ()
     uses_repository: bool = False
+    login_secret: str = REPOSITORY
+    """End of the name of the Secret with the login to the repository."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,8 @@ class Run:
     companion: Program | None = None
     """Program that runs at the same time, in the same pod, as the user of the main one."""
     uses_repository: bool = True
+    login_secret: str = REPOSITORY
+    """End of the name of the Secret with the login to the repository."""
     beside: str = ""
     """Pod on whose node it runs; empty for any node."""
     deadline: int | None = None
@@ -117,7 +121,11 @@ class Run:
 
     def _template(self, ctx: Context[Any]) -> Object:
         main_program = Program(
-            name=self.program, entry=self.image.entry, mounts=self.mounts, uses_repository=self.uses_repository
+            name=self.program,
+            entry=self.image.entry,
+            mounts=self.mounts,
+            uses_repository=self.uses_repository,
+            login_secret=self.login_secret,
         )
         main = self._container(ctx, main_program, ports=self.ports or {})
         init = [self._container(ctx, self.before, name=self.before.name)] if self.before else []
@@ -139,7 +147,7 @@ class Run:
             command=agents.python(*modules(program.name, uses_repository=program.uses_repository)),
             env={"HOME": "/tmp", **cache},  # noqa: S108
             mounts=(
-                *(mounts(ctx) if program.uses_repository else ()),
+                *(mounts(ctx, program.login_secret) if program.uses_repository else ()),
                 kube.folder("run", runs_secret(ctx), RUN_FOLDER, files={"run.json": self.file}),
                 *kube.scratch("/tmp", large=True),  # noqa: S108
                 *program.mounts,

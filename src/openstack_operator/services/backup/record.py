@@ -35,7 +35,7 @@ def stored(ctx: Context[Any]) -> dict[str, Any]:
 
 
 def _is_valid(record: Mapping[str, Any]) -> bool:
-    maps: list[Any] = [record.get(name, {}) for name in (*_RESULTS, "verification", "attempts")]
+    maps: list[Any] = [record.get(name, {}) for name in (*_RESULTS, "attempts")]
     times = [record[name] for name in ("began", "completed", "verified") if name in record]
     if not all(isinstance(each, dict) for each in maps) or not all(isinstance(at, str) for at in times):
         return False

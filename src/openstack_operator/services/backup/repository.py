@@ -11,13 +11,15 @@ from ...api import SecretKeyRef
 from ...plan import Context, Step
 from .model import Repository
 
+REPOSITORY = "repository"
+"""End of the name of the Secret."""
 FOLDER = "/etc/backup/repository"
 _MOUNTED = "/backup"
 """Path of a volume or a share."""
 
 
-def repository(ctx: Context[Any], login: Mapping[str, SecretKeyRef] | None = None) -> Step:
-    """Return Secret `<owner>-repository`: how restic reaches the repository, and what opens it. A `login` replaces
+def repository(ctx: Context[Any], login: Mapping[str, SecretKeyRef] | None = None, *, suffix: str = REPOSITORY) -> Step:
+    """Return Secret `<owner>-<suffix>`: how restic reaches the repository, and what opens it. A `login` replaces
     accessKey and secretKey of a bucket.
     """
     spec: Repository = ctx.spec.repository
@@ -28,7 +30,7 @@ def repository(ctx: Context[Any], login: Mapping[str, SecretKeyRef] | None = Non
     if spec.s3 and spec.s3.ca_ref:
         data["ca.crt"] = ctx.secrets[spec.s3.ca_ref.name]["ca.crt"]
     data["repository.json"] = json.dumps(_options(ctx, spec), sort_keys=True)
-    return Step(name="Repository", objects=(kube.secret(ctx, ctx.name("repository"), data),))
+    return Step(name="Repository", objects=(kube.secret(ctx, ctx.name(suffix), data),))
 
 
 def _options(ctx: Context[Any], spec: Repository) -> dict[str, Any]:
@@ -40,10 +42,10 @@ def _options(ctx: Context[Any], spec: Repository) -> dict[str, Any]:
     return {"url": url, "pathStyle": spec.s3.path_style, "region": spec.s3.region, **limits}
 
 
-def mounts(ctx: Context[Any]) -> list[kube.Mount]:
-    """Return the mounts of the repository in a pod."""
+def mounts(ctx: Context[Any], suffix: str = REPOSITORY) -> list[kube.Mount]:
+    """Return the mounts of the repository in a pod, with the login of a Secret that `repository` returns."""
     spec: Repository = ctx.spec.repository
-    mounted = [kube.folder("repository", ctx.name("repository"), FOLDER)]
+    mounted = [kube.folder("repository", ctx.name(suffix), FOLDER)]
     if spec.nfs:
         server, _, path = spec.nfs.partition(":")
         mounted.append(kube.Mount(name="storage", path=_MOUNTED, volume={"nfs": {"server": server, "path": path}}))

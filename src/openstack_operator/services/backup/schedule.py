@@ -35,16 +35,19 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     existing, past = backups(ctx), history(ctx)
     active = next((each for each in existing if not each.is_over(ctx.now)), None)
     past, new = _begin(ctx, past, active, zone)
-    retention = schedule_retention.removal(ctx, past)
+    is_usable = not spec.verify or any(
+        past.success and each.name == past.success.name and each.verified for each in existing
+    )
+    retention = schedule_retention.removal(ctx, past, is_usable=is_usable)
     past = retention.history
     resources = [_resource(ctx, name, None) for name in new]
     resources += [_resource(ctx, each.name, each.live) for each in _remaining(ctx, existing)]
-    login = schedule_retention.login(spec)
     archived = _archived(ctx, past)
     first = _first_recoverable(past, archived, retention.oldest)
     past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first})
     runs = [*retention.runs, *archived.runs]
-    config = [repository(ctx, login), parameters(ctx, runs), *archived.doors, *parts.policies(ctx)]
+    logins = [repository(ctx), *schedule_retention.login(ctx)]
+    config = [*logins, parameters(ctx, runs), *archived.doors, *parts.policies(ctx)]
     steps = Step(name="Backups", objects=tuple(resources), verdict=_verdict(ctx, past, existing, zone))
     remover = Step(
         name="Retention",
@@ -72,7 +75,8 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
             "lastBackup": past.success.name if past.success else None,
             "active": active_names[0] if active_names else None,
             "firstRecoverableTime": first,
-            "lastRecoverableTime": record.stamp(archived.recoverable) if archived.recoverable else None,
+            # Without a backup, the archive alone restores nothing.
+            "lastRecoverableTime": record.stamp(archived.recoverable) if first and archived.recoverable else None,
             "backups": retention.backups,
         },
         extra_conditions={PASSWORD: _password(spec)},
@@ -117,9 +121,10 @@ def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archi
     state = state if isinstance(state, dict) and all(isinstance(each, dict) for each in state.values()) else {}
     if not ctx.spec.archive:
         return archives.Archives()
-    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"] and databases.is_published(fact)]
-    sources, _ = databases.observed(ctx, facts)
-    return archives.archives(ctx, sources, ctx.facts.get("reports", {}), state)
+    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"]]
+    sources, _ = databases.observed(ctx, [fact for fact in facts if databases.is_published(fact)])
+    late = [fact["name"] for fact in facts if not databases.is_published(fact)]
+    return archives.archives(ctx, sources, ctx.facts.get("reports", {}), state, late)
 
 
 def _first_recoverable(past: History, archived: archives.Archives, oldest: datetime | None) -> str | None:
@@ -127,8 +132,9 @@ def _first_recoverable(past: History, archived: archives.Archives, oldest: datet
     None before there is one.
     """
     since, earlier = archived.since(), valid_time(past.stored.get(_FIRST))
-    ends = [earlier, past.success.completed if past.success else None]
-    first = next((end for end in ends if end and since and end >= since), None)
+    # One that began before the archive has data of before it.
+    success = past.success if past.success and since and past.success.at >= since else None
+    first = earlier if earlier and since and earlier >= since else success.completed if success else None
     return record.stamp(max(first, oldest or first)) if first else None
 
 
@@ -144,7 +150,10 @@ def _remaining(ctx: Context[OpenStackBackupScheduleSpec], existing: Sequence[Bac
     """Return the backups whose resources stay. Others leave their backup in the repository."""
     spec = ctx.spec
     active = [each for each in existing if not each.is_over(ctx.now)]
-    complete = [each for each in existing if each.completed][: spec.successful_backups_history_limit]
+    if spec.verify:
+        active += [each for each in existing if each.completed and not each.verified and not each.has_stalled]
+    usable = [each for each in existing if each.completed and each not in active]
+    complete = usable[: spec.successful_backups_history_limit]
     unsuccessful = [each for each in existing if each.has_failed][: spec.failed_backups_history_limit]
     return [*active, *complete, *unsuccessful]
 
@@ -174,7 +183,7 @@ def _verified(existing: Sequence[Backup]) -> Verdict:
     for backup in existing:
         if backup.verified:
             return Verdict(State.READY, f"{backup.name} was restored and used at {_text(backup.verified)}")
-        if backup.completed and backup.verdict.state is State.FAILED:
+        if backup.completed and backup.has_stalled:
             return failed(f"the newest backup cannot be restored: {backup.verdict.message}", "NotVerified")
     return waiting("waits for a backup that is complete")
 

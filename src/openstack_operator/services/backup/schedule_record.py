@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import NAME_LIMIT, Context, Object, Verdict, fitting
+from ...plan import NAME_LIMIT, Context, Object, State, Verdict, fitting
 from ...plan.times import not_ahead, valid_time
 from . import record
 from .model import BACKUP, OpenStackBackupScheduleSpec
@@ -43,6 +43,11 @@ class Backup:
     def verdict(self) -> Verdict:
         """Its Ready condition."""
         return kube.child_verdict(self.live)
+
+    @property
+    def has_stalled(self) -> bool:
+        """True if a part of it failed for good."""
+        return self.verdict.state is State.FAILED
 
     @property
     def has_failed(self) -> bool:

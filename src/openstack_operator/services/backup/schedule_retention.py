@@ -9,14 +9,16 @@ from typing import Any
 
 from ... import kube
 from ...api import SecretKeyRef
-from ...plan import READY, Context, Object, State, Verdict, failed, waiting
+from ...plan import READY, Context, Object, State, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
 from .model import OpenStackBackupScheduleSpec
 from .pods import Image, Run, with_results
+from .repository import repository
 from .schedule_record import History, prefix
 
 _RESULTS, _CURRENT = "retention", "removal"
 """Fields of the record."""
+_SECRET = "removal"  # noqa: S105  (the end of a name)
 _LONGEST = 6 * 3600
 """Seconds of a run. One that is ended goes on in the next one."""
 
@@ -48,38 +50,45 @@ class Removal:
         return tuple(kube.annotated(run.job(ctx), {kube.BESIDE: "true"}) for run in self.runs)
 
 
-def login(spec: OpenStackBackupScheduleSpec) -> Mapping[str, SecretKeyRef] | None:
-    """Return the login that may delete, if there is one beside that of the backups."""
-    retention = spec.retention
-    if not retention or not retention.access_key_ref or not retention.secret_key_ref:
-        return None
-    return {"accessKey": retention.access_key_ref, "secretKey": retention.secret_key_ref}
+def login(ctx: Context[OpenStackBackupScheduleSpec]) -> list[Step]:
+    """Return Secret `<owner>-removal`, if there is retention: only its pods have a login that may delete."""
+    retention = ctx.spec.retention
+    if not retention:
+        return []
+    keys: dict[str, SecretKeyRef] = {}
+    if retention.access_key_ref and retention.secret_key_ref:
+        keys = {"accessKey": retention.access_key_ref, "secretKey": retention.secret_key_ref}
+    return [repository(ctx, keys, suffix=_SECRET)]
 
 
 def needs_image(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> bool:
-    """Return True if a removal is to begin, for which an image has to be found."""
-    return _is_due(ctx, past) and _current(past) is None
+    """Return True if a removal is to run, for which an image has to be found."""
+    return _is_due(ctx, past)
 
 
-def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> Removal:
-    """Return the removal that follows the newest complete backup, or the one before, while that runs."""
+def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History, *, is_usable: bool) -> Removal:
+    """Return the removal that follows the newest complete backup, or the one before, while that runs. None begins until
+    the newest backup is known to be usable: it would remove older ones that are.
+    """
     if not ctx.spec.retention:
         return Removal(history=past, verdict=READY)
     last = _last(past)
     if not _is_due(ctx, past):
         return Removal(history=past, verdict=_verdict(last), result=last)
-    current = _current(past) or _next(ctx, past)
-    if current is None:
+    if not _current(past) and not is_usable:
+        text = "old backups stay until the newest one is verified"
+        return Removal(history=past, verdict=Verdict(State.READY, text), result=last)
+    name, image = _current(past) or (past.success.name if past.success else ""), _image(ctx)
+    if image is None:
         text = "waiting for a MariaDB, whose image removes old backups"
         return Removal(history=past, verdict=waiting(text), result=last)
-    name, image = current
     stored, unfinished = with_results(ctx, past.stored, {name: _run(ctx, name, image)}, _RESULTS)
     if not unfinished:
         past = replace(past, stored={key: value for key, value in stored.items() if key != _CURRENT})
         result = _last(past)
         return Removal(history=past, verdict=_verdict(result), result=result)
     # The result of the last one stays until there is another one.
-    beginning = {_RESULTS: _results(past), _CURRENT: {"backup": name, **image.dump()}}
+    beginning = {_RESULTS: _results(past), _CURRENT: {"backup": name}}
     past = replace(past, stored={**stored, **beginning})
     return Removal(history=past, verdict=READY, runs=tuple(unfinished.values()), result=last)
 
@@ -100,23 +109,20 @@ def _last(past: History) -> Mapping[str, Any]:
     return next(iter(_results(past).values()), {})
 
 
-def _current(past: History) -> tuple[str, Image] | None:
-    """Return the backup that the present run follows, and its image; None if there is no run. A backup that ends
-    meanwhile must not end it: it may take longer than the time between two.
+def _current(past: History) -> str:
+    """Return the backup that the present run follows; empty if there is no run. A backup that ends meanwhile must not
+    end it: it may take longer than the time between two.
     """
     current = past.stored.get(_CURRENT)
-    try:
-        return (str(current["backup"]), Image.load(current)) if isinstance(current, dict) else None
-    except LookupError:
-        return None
+    return str(current.get("backup") or "") if isinstance(current, dict) else ""
 
 
-def _next(ctx: Context[Any], past: History) -> tuple[str, Image] | None:
-    """Return the newest backup, and the image of a database's server, which has restic; None if there is none."""
+def _image(ctx: Context[Any]) -> Image | None:
+    """Return the image of a database's server, which has restic; None if there is none. It is not on record, which
+    others may write: its pods may delete backups.
+    """
     workloads = [each for fact in ctx.facts.get("databases", ()) for each in fact["workloads"]]
-    if not workloads or not past.success:
-        return None
-    return past.success.name, Image.of(workloads[0]["spec"]["template"]["spec"])
+    return Image.of(workloads[0]["spec"]["template"]["spec"]) if workloads else None
 
 
 def _run(ctx: Context[OpenStackBackupScheduleSpec], newest: str, image: Image) -> Run:
@@ -139,6 +145,7 @@ def _run(ctx: Context[OpenStackBackupScheduleSpec], newest: str, image: Image) -
             "counts": {name: count for name, count in counts.items() if count},
         },
         image=image,
+        login_secret=_SECRET,
         memory="512Mi",
         deadline=_LONGEST,
     )

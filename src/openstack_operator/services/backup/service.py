@@ -14,13 +14,12 @@ from . import contents, databases, networks, record, verification
 from .databases import Database
 from .model import OpenStackBackupSpec
 from .networks import Northbound
-from .pods import Image, Run, job_steps, parameters, with_results
+from .pods import Run, job_steps, parameters, with_results
 from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
 _CONTENTS, _DATABASES, _NETWORKS, _MISSING = "contents.json.gz", "databases.json", "networks.json", "missing"
-_IDENTITY = "identity.json"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
 _STAGES = ("Contents", "Config", "Databases", "Manifest")
@@ -28,8 +27,13 @@ _NOT_INCLUDED = ("images, volumes and disks of servers", "databases of Ceph and 
 
 
 def needs_contents(ctx: Context[OpenStackBackupSpec]) -> bool:
-    """Return True until the operator has read what the backup is to hold."""
-    return not record.stored(ctx).get("completed") and record.of_plan(ctx, "Secret", "contents") is None
+    """Return True until the operator has read what the backup is to hold, and while it is verified: with the images
+    that the cloud has then.
+    """
+    stored = record.stored(ctx)
+    if stored.get("completed"):
+        return ctx.spec.verify and not stored.get("verified")
+    return record.of_plan(ctx, "Secret", "contents") is None
 
 
 def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
@@ -61,7 +65,6 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         manifest = unfinished.get(_MANIFEST)
         if end := stored.get(_MANIFEST, {}).get(_MANIFEST):
             stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
-            stored |= {"verification": verification.images(storage_image, collected.identity)}
     storage = repository(ctx)
     inputs = parameters(ctx, [*runs.values(), *unfinished_networks.values(), *([manifest] if manifest else [])])
     policies = (*parts.policies(ctx), *_doors(ctx, collected))
@@ -95,8 +98,6 @@ class _Collected:
     step: Step
     databases: list[Database] = field(default_factory=list[Database])
     networks: list[Northbound] = field(default_factory=list[Northbound])
-    identity: Image | None = None
-    """Image of Keystone."""
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
 
@@ -109,11 +110,14 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     if record.of_plan(ctx, "Secret", "contents"):
         stored = ctx.secret("contents")
         secret = kube.secret(ctx, name, stored)
+        try:
+            sources = databases.load(stored[_DATABASES])
+        except (LookupError, TypeError, ValueError):
+            return failed("an earlier version of the operator began this backup; create another one", "NotSupported")
         return _Collected(
             step=Step(name="Contents", objects=(secret,), guarded=True),
-            databases=databases.load(stored[_DATABASES]),
+            databases=sources,
             networks=networks.load(stored.get(_NETWORKS, "[]")),
-            identity=verification.load(stored.get(_IDENTITY, "")),
             data=contents.bytes_of(stored[_CONTENTS]),
             missing=stored[_MISSING].splitlines(),
         )
@@ -124,7 +128,6 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         return waiting(f"waiting for a ready member of {', '.join(sorted(late))}")
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
     network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
-    identity = verification.observed(ctx.facts["identities"])
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
     try:
@@ -136,13 +139,10 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
         _NETWORKS: networks.dump(network_sources),
-        _IDENTITY: verification.dump(identity),
         _MISSING: "\n".join(missing),
     }
     step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
-    return _Collected(
-        step=step, databases=sources, networks=network_sources, identity=identity, data=data, missing=missing
-    )
+    return _Collected(step=step, databases=sources, networks=network_sources, data=data, missing=missing)
 
 
 def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Plan:
@@ -150,11 +150,14 @@ def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, An
     before = record.stages(_STAGES, READY)
     if not ctx.spec.verify:
         return Plan(*before, record.step(ctx, stored), details=_details(stored))
-    if "storage" not in stored.get("verification", {}):
-        verdict = failed("an earlier operator took this backup; create another one to verify it", "NotSupported")
-        steps = [Step(name=verification.STAGE, verdict=verdict), record.step(ctx, stored)]
-        return Plan(*before, *steps, details=_details(stored))
-    stored, runs = with_results(ctx, stored, verification.runs(ctx, stored["verification"]), verification.FIELD)
+    if stored.get("verified"):
+        steps = record.stages([verification.STAGE], READY)
+        return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
+    images = verification.images(ctx)
+    if images is None:
+        steps = record.stages([verification.STAGE], waiting("waiting for a MariaDB, whose image restores the backup"))
+        return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
+    stored, runs = with_results(ctx, stored, verification.runs(ctx, *images), verification.FIELD)
     if not runs:
         stored = {"verified": record.stamp(ctx.now), **stored}
         steps = record.stages([verification.STAGE], READY)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ... import kube
-from ...plan import Context, ReleaseEntry
+from ...plan import Context, Object, ReleaseEntry
 from .model import OpenStackBackupSpec
 from .pods import Image, Program, Run
 
@@ -19,37 +18,30 @@ _DEADLINE = 6 * 3600
 """Seconds after which Kubernetes ends the pod."""
 
 
-def observed(facts: Sequence[Mapping[str, Any]]) -> Image | None:
-    """Return the image of the one Keystone of the namespace; None if this operator runs none, or several."""
-    deployments = [each for fact in facts for each in fact["deployments"]]
+def images(ctx: Context[Any]) -> tuple[Image, Image | None] | None:
+    """Return the images of a database's server and of the one Keystone of the namespace, if this operator runs one;
+    None without a database.
+    """
+    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"]]
+    if not facts:
+        return None
+    deployments = [each for fact in ctx.facts["identities"] for each in fact["deployments"]]
     apis = [each for each in deployments if each["metadata"]["labels"].get(kube.COMPONENT) == "api"]
-    return Image.of(apis[0]["spec"]["template"]["spec"]) if len(apis) == 1 else None
+    storage, identity = facts[0]["workloads"][0], apis[0] if len(apis) == 1 else None
+    return _image(storage), _image(identity) if identity else None
 
 
-def dump(image: Image | None) -> str:
-    """Return JSON for `load`."""
-    return json.dumps(image.dump()) if image else ""
+def _image(workload: Object) -> Image:
+    return Image.of(workload["spec"]["template"]["spec"])
 
 
-def load(text: str) -> Image | None:
-    """Return what `dump` returned."""
-    return Image.load(json.loads(text)) if text else None
-
-
-def images(storage: Image, identity: Image | None) -> dict[str, Any]:
-    """Return what the record knows of the images of a verification: those that the cloud had."""
-    return {"storage": storage.dump(), **({"identity": identity.dump()} if identity else {})}
-
-
-def runs(ctx: Context[OpenStackBackupSpec], recorded: Mapping[str, Any]) -> dict[str, Run]:
-    """Return the run that verifies a backup, with the images of its record."""
-    storage = Image.load(recorded["storage"])
+def runs(ctx: Context[OpenStackBackupSpec], storage: Image, identity: Image | None) -> dict[str, Run]:
+    """Return the run that verifies a backup, with these images."""
     shared = kube.scratch(_FOLDER, large=True)
     companion = None
-    if "identity" in recorded:
+    if identity:
         # As the user of the other program: they share files that nobody else reads, and the socket of the server.
-        image = Image.load(recorded["identity"]).entry.image
-        entry = ReleaseEntry(image, storage.entry.uid, storage.entry.gid)
+        entry = ReleaseEntry(identity.entry.image, storage.entry.uid, storage.entry.gid)
         companion = Program(name="identity", entry=entry, mounts=shared)
     parameters = {
         "backup": ctx.owner,
