@@ -126,8 +126,10 @@ class Cluster:
         stateful_set = objects["StatefulSet", "mariadb-server"]
         [container] = stateful_set["spec"]["template"]["spec"]["containers"]
         program = ["tini", "--", "python3", "-B", "-m", "members.member"]
-        assert container["command"][: len(program)] == program
-        self.command = container["command"][len(program) :]
+        # Behind the shell that keeps the account of backups, and becomes this program.
+        command = container["command"][container["command"].index(program[0]) :]
+        assert command[: len(program)] == program
+        self.command = command[len(program) :]
         self.env = {entry["name"]: entry.get("value") for entry in container["env"]}
         self.folder = folder
         files = kube.secret_data(objects["Secret", "mariadb-config"])

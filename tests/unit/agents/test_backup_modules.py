@@ -54,6 +54,10 @@ def test_modules_of_a_program_share_no_name(program: str, *, uses_repository: bo
 @pytest.mark.parametrize(("program", "uses_repository"), PROGRAMS)
 def test_a_program_has_all_modules_that_it_imports(program: str, *, uses_repository: bool) -> None:
     files = modules(program, uses_repository=uses_repository)
-    for number, file in enumerate(files):
-        imported = re.findall(r"^from \.(\w+) import", agents.text(file), re.MULTILINE)
-        assert {f"backup/{name}.py" for name in imported} <= set(files[:number]), file
+    missing = [
+        (file, name)
+        for number, file in enumerate(files)
+        for name in re.findall(r"^from \.(\w+) import", agents.text(file), re.MULTILINE)
+        if f"backup/{name}.py" not in files[:number]
+    ]
+    assert missing == []

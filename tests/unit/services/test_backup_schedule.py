@@ -311,7 +311,7 @@ def test_the_storage_of_backups_is_that_of_their_removal(cluster: Cluster) -> No
     ):
         cluster.children, cluster.spec = {}, {"repository": {**storage, **password}}
         cluster.at(BEGIN)
-        cluster.spec["retention"] = {"daily": 7}
+        cluster.spec = {**cluster.spec, "retention": {"daily": 7}}
         cluster.at(at("02 01:00"))
         assert cluster.children["OpenStackBackup", FIRST]["spec"]["repository"] == {**storage, **password}
         cluster.report(FIRST, completed="2026-01-02T01:10:00Z")

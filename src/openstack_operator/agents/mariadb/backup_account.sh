@@ -44,4 +44,5 @@ GRANT CREATE, SELECT, INSERT, DELETE ON \`$BACKUP_SCHEMA\`.* TO '$BACKUP_USER'@'
 SQL
 }
 
-while :; do keep_backup_account 2> /dev/null; sleep 15; done &
+# It ends with the server, whose process this shell becomes.
+while kill -0 $$; do keep_backup_account; sleep 15; done > /dev/null 2>&1 &
