@@ -44,5 +44,6 @@ GRANT CREATE, SELECT, INSERT, DELETE ON \`$BACKUP_SCHEMA\`.* TO '$BACKUP_USER'@'
 SQL
 }
 
-# It ends with the server, whose process this shell becomes.
-while kill -0 $$; do keep_backup_account; sleep 15; done > /dev/null 2>&1 &
+# It ends with the server, whose process this shell becomes. Kubernetes takes two dollar signs for one.
+server=$(exec sh -c 'echo "$PPID"')
+while kill -0 "$server"; do keep_backup_account; sleep 15; done > /dev/null 2>&1 &
