@@ -182,6 +182,10 @@ def mariadb_server(release: Release, **spec: Any) -> Object:
 @pytest.mark.parametrize("replicas", [1, 3])
 def test_mariadb_is_ordered_to_read_its_new_certificate(machine: Machine, release: Release, replicas: int) -> None:
     server = mariadb_server(release, replicas=replicas)
+    # The account of backups has a loop of its own, which would take rounds of this one.
+    loop = 'while kill -0 "$server"'
+    assert loop in server["command"][2]
+    server = {**server, "command": [text.replace(loop, "while false") for text in server["command"]]}
     program = server["command"][4:]
     machine.program(program[0], f'[ "$*" = "{" ".join(program[1:])}" ] && echo started')
     # The first order fails.
