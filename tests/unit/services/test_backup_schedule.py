@@ -443,3 +443,13 @@ def test_a_backup_is_verified_although_no_resource_is_to_stay(cluster: Cluster) 
     cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
     cluster.at(at("02 01:07"))
     assert cluster.backups == []
+
+
+def test_a_backup_that_is_not_to_be_verified_does_not_stay_for_that(cluster: Cluster) -> None:
+    """It began before the schedule asked for it."""
+    cluster.spec = {"successfulBackupsHistoryLimit": 0}
+    cluster.at(at("02 01:00"))
+    cluster.spec = {"successfulBackupsHistoryLimit": 0, "verify": True}
+    cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    cluster.at(at("02 01:05"))
+    assert cluster.backups == []

@@ -150,8 +150,7 @@ def _remaining(ctx: Context[OpenStackBackupScheduleSpec], existing: Sequence[Bac
     """Return the backups whose resources stay. Others leave their backup in the repository."""
     spec = ctx.spec
     active = [each for each in existing if not each.is_over(ctx.now)]
-    if spec.verify:
-        active += [each for each in existing if each.completed and not each.verified and not each.has_stalled]
+    active += [each for each in existing if each.awaits_verification]
     usable = [each for each in existing if each.completed and each not in active]
     complete = usable[: spec.successful_backups_history_limit]
     unsuccessful = [each for each in existing if each.has_failed][: spec.failed_backups_history_limit]

@@ -45,6 +45,12 @@ class Backup:
         return kube.child_verdict(self.live)
 
     @property
+    def awaits_verification(self) -> bool:
+        """True if it is complete and is still to be verified."""
+        is_wanted = bool((self.live.get("spec") or {}).get("verify"))
+        return is_wanted and bool(self.completed) and not self.verified and not self.has_stalled
+
+    @property
     def has_stalled(self) -> bool:
         """True if a part of it failed for good."""
         return self.verdict.state is State.FAILED
