@@ -445,7 +445,7 @@ def test_a_backup_is_verified_although_no_resource_is_to_stay(cluster: Cluster) 
     assert cluster.backups == []
 
 
-def test_a_backup_that_is_not_to_be_verified_does_not_stay_for_that(cluster: Cluster) -> None:
+def test_a_backup_without_a_verification_goes_all_the_same(cluster: Cluster) -> None:
     """It began before the schedule asked for it."""
     cluster.spec = {"successfulBackupsHistoryLimit": 0}
     cluster.at(at("02 01:00"))
