@@ -137,7 +137,7 @@ def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     stateful_set: Object = fact["workloads"][0]
     pod, size = _source(fact), stateful_set["spec"].get("replicas") or 1
-    service, first = stateful_set["spec"]["serviceName"], stateful_set["metadata"]["name"]
+    service, name = stateful_set["spec"]["serviceName"], stateful_set["metadata"]["name"]
     first_claim = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
     return Database(
         name=fact["name"],
@@ -149,7 +149,7 @@ def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         trust_secret=fact["published"].get("trustSecret", ""),
         claim=first_claim,
         primary_host=fact["published"]["host"],
-        members=[f"{first}-{number}.{ctx.host(service)}" for number in range(size)] if size > 1 else (),
+        members=[f"{name}-{number}.{ctx.host(service)}" for number in range(size)] if size > 1 else (),
     )
 
 

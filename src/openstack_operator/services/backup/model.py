@@ -297,8 +297,8 @@ class OpenStackBackupScheduleSpec(Model):
     """Seconds within which a missed time is made up for, as after an outage of the operator; without a limit if unset.
     Of several missed times the newest alone is."""
     deadline: Annotated[str, DURATION, lasts("1m", "60d")] = "6h"
-    """Time after which a backup is late: none that the schedule asked for so long ago is complete, and none later. The
-    resource is not Ready then. A late backup continues."""
+    """Time that a backup may take, from its time in the schedule to its end. If it takes longer, and no later one is
+    complete, it is late, and the resource is not Ready. A late backup continues."""
     repository: Repository
     """Storage of the backups. Cannot be changed."""
     verify: bool = False

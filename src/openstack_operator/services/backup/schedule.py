@@ -43,8 +43,8 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     resources = [_resource(ctx, name, None) for name in new]
     resources += [_resource(ctx, each.name, each.live) for each in _remaining(ctx, existing)]
     archived = _archived(ctx, past)
-    first = _first_recoverable(past, archived, retention.oldest)
-    past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first})
+    first_recoverable = _first_recoverable(past, archived, retention.oldest)
+    past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first_recoverable})
     runs = [*retention.runs, *archived.runs]
     logins = [repository(ctx), *schedule_retention.login(ctx)]
     config = [*logins, parameters(ctx, runs), *archived.doors, *parts.policies(ctx)]
@@ -74,9 +74,11 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
             "lastSuccessfulTime": record.stamp(past.success.completed) if past.success else None,
             "lastBackup": past.success.name if past.success else None,
             "active": active_names[0] if active_names else None,
-            "firstRecoverableTime": first,
+            "firstRecoverableTime": first_recoverable,
             # Without a backup, the archive alone restores nothing.
-            "lastRecoverableTime": record.stamp(archived.recoverable) if first and archived.recoverable else None,
+            "lastRecoverableTime": record.stamp(archived.recoverable)
+            if first_recoverable and archived.recoverable
+            else None,
             "backups": retention.backups,
         },
         extra_conditions={PASSWORD: _password(spec)},
@@ -134,8 +136,8 @@ def _first_recoverable(past: History, archived: archives.Archives, oldest: datet
     since, earlier = archived.since(), valid_time(past.stored.get(_FIRST))
     # One that began before the archive has data of before it.
     success = past.success if past.success and since and past.success.at >= since else None
-    first = earlier if earlier and since and earlier >= since else success.completed if success else None
-    return record.stamp(max(first, oldest or first)) if first else None
+    end = earlier if earlier and since and earlier >= since else success.completed if success else None
+    return record.stamp(max(end, oldest or end)) if end else None
 
 
 def _resource(ctx: Context[OpenStackBackupScheduleSpec], name: str, live: Object | None) -> Object:
