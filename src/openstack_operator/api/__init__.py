@@ -129,7 +129,7 @@ from .refs import (
     whole_secrets,
 )
 from .remote_access import RemoteAccess
-from .resource import Column, Resource, Scale, handle
+from .resource import Column, Resource, Scale, TimeMetric, handle
 from .schema import STATUS, crd, model_schema, structural
 from .service_access import ServiceAccess
 from .spec import (
@@ -330,6 +330,7 @@ __all__ = [
     "Switch",
     "Template",
     "Templates",
+    "TimeMetric",
     "Upgrade",
     "Url",
     "UsesCache",

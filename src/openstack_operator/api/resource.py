@@ -39,6 +39,17 @@ AGE_COLUMN = Column("Age", ".metadata.creationTimestamp", "date")
 
 
 @dataclass(frozen=True)
+class TimeMetric:
+    """A time in the status of a kind, as a gauge in seconds since the epoch."""
+
+    name: str
+    """Of the gauge, without `openstack_operator_` and `_timestamp_seconds`."""
+    description: str
+    field: str
+    """Field of the status, a time of RFC 3339."""
+
+
+@dataclass(frozen=True)
 class Scale:
     """The pods whose number is `spec.replicas`, as `kubectl scale` and a HorizontalPodAutoscaler see them."""
 
@@ -64,6 +75,8 @@ class Resource(Generic[SpecT]):
     """Set to replace the one made of its group and kind; see `unique_names`."""
     columns: tuple[Column, ...] = ()
     """Shown before the age, after the conditions."""
+    times: tuple[TimeMetric, ...] = ()
+    """Times in its status that are metrics."""
     rules: tuple[dict[str, Any], ...] = ()
     """CEL rules over the whole object (self.metadata.name is at hand there)."""
     scale: Scale | None = None

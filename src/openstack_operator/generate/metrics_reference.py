@@ -11,8 +11,9 @@ from prometheus_client.metrics_core import Metric
 
 from ..agents.metrics import chassis, libvirt, memcached, ovn
 from ..agents.metrics.serve import UP, kind
+from ..registry import RESOURCES
 from ..runtime import metrics
-from ..runtime.serve.exposition import gauges
+from ..runtime.serve.exposition import gauges, time_gauges
 
 _HEAD = """# Metrics
 
@@ -44,7 +45,7 @@ def metrics_reference() -> str:
     """Return the page."""
     counters = [each for each in vars(metrics).values() if isinstance(each, MetricWrapperBase)]
     rows = [_row(next(iter(each.describe())), each._labelnames) for each in counters]
-    rows += [_row(each, each._labelnames) for each in gauges()]
+    rows += [_row(each, each._labelnames) for each in (*gauges(), *time_gauges(RESOURCES).values())]
     return _HEAD + "".join(sorted(rows)) + _SERVERS + "".join(sorted(_rows_of_servers()))
 
 

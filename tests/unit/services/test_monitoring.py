@@ -16,9 +16,12 @@ from openstack_operator.api import Resource
 from openstack_operator.parts.expose.ignored import ignored_monitoring
 from openstack_operator.parts.run.alerts import alerts as alerts_of
 from openstack_operator.plan import Key, Object, Release, key
+from openstack_operator.registry import RESOURCES
 from openstack_operator.release_files import ReleaseFiles
 from openstack_operator.runtime import metrics
 from openstack_operator.runtime.cache.world import World
+from openstack_operator.runtime.kubernetes.client import Client
+from openstack_operator.runtime.kubernetes.kinds import Catalog
 from openstack_operator.runtime.serve.exposition import ResourceCollector
 from openstack_operator.services.controlplane.model import CloudMonitoring
 from openstack_operator.services.etcd.model import ETCD
@@ -263,7 +266,8 @@ OF_OTHERS = {
 
 
 def test_alerts_are_about_metrics_there_are_in_this_cloud_alone() -> None:
-    of_resources = ResourceCollector(cast("World", None), lambda: False).collect()
+    world = World(cast("Client", None), Catalog(RESOURCES), [], lambda change: None)
+    of_resources = ResourceCollector(world, lambda: False).collect()
     own = {name for metric in (*REGISTRY.collect(), *of_resources) for name in (metric.name, f"{metric.name}_total")}
     assert metrics.LEADER
     for name, expression in alerts().items():

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from cryptography import x509
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from ...api import Resource
 from ...kube import secret_data
 from ...plan import HELD_REASONS
 from ...plan.times import valid_time
 from ..cache.entries import Cached
 from ..cache.world import World
-from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET
+from ..kubernetes.kinds import DAEMON_SET, DEPLOYMENT, SECRET, STATEFUL_SET, Kind
 
-_SCHEDULE = "OpenStackBackupSchedule"
 _CERTIFICATE = ".crt"
 """Ending of the keys of a Secret that hold one."""
 
@@ -27,10 +28,8 @@ class _Condition(msgspec.Struct):
     reason: str = ""
 
 
-class _Status(msgspec.Struct, rename="camel"):
+class _Status(msgspec.Struct):
     conditions: list[_Condition] = []
-    last_successful_time: str | None = None
-    last_recoverable_time: str | None = None
 
 
 class _Live(msgspec.Struct):
@@ -60,8 +59,8 @@ _Times = dict[str, tuple[float, float]]
 
 
 def gauges() -> tuple[GaugeMetricFamily, ...]:
-    """Return the gauges of readiness, of what users hold, of conditions, of pods, twice, of certificates, twice, and of
-    backups, twice, without values.
+    """Return the gauges of readiness, of what users hold, of conditions, of pods, twice, and of certificates,
+    twice, without values.
     """
     where = ["kind", "namespace", "name"]
     ready = GaugeMetricFamily("openstack_operator_resource_ready", "1 while a resource is Ready.", labels=where)
@@ -90,23 +89,25 @@ def gauges() -> tuple[GaugeMetricFamily, ...]:
         )
         for name, verb in (("start", "becomes valid"), ("expiry", "expires"))
     )
-    last_backup, recoverable = (
-        GaugeMetricFamily(
-            f"openstack_operator_backup_last_{name}_timestamp_seconds",
-            f"{text}, in seconds since the epoch.",
-            labels=where,
+    return ready, on_hold, condition, desired_pods, ready_pods, start, expiry
+
+
+def time_gauges(definitions: Iterable[Resource[Any]]) -> dict[str, GaugeMetricFamily]:
+    """Return the gauges of times in the status of these kinds, by their names, without values."""
+    return {
+        time.name: GaugeMetricFamily(
+            f"openstack_operator_{time.name}_timestamp_seconds",
+            f"{time.description}, in seconds since the epoch.",
+            labels=["kind", "namespace", "name"],
         )
-        for name, text in (
-            ("success", "When the newest backup of a schedule was complete"),
-            ("recoverable", "Last second to which a restore can go with the archive of a schedule"),
-        )
-    )
-    return ready, on_hold, condition, desired_pods, ready_pods, start, expiry, last_backup, recoverable
+        for definition in definitions
+        for time in definition.times
+    }
 
 
 class ResourceCollector(Collector):
-    """Readiness and conditions of every resource of ours, pods of its workloads, when certificates expire, and how old
-    backups are.
+    """Readiness and conditions of every resource of ours, times in its status, pods of its workloads, and when
+    certificates expire.
     """
 
     def __init__(self, world: World, is_active: Callable[[], bool]) -> None:
@@ -118,15 +119,14 @@ class ResourceCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges as they are now."""
-        families = ready, on_hold, condition, desired_pods, ready_pods, start, expiry, last_backup, recoverable = (
-            gauges()
-        )
+        families = ready, on_hold, condition, desired_pods, ready_pods, start, expiry = gauges()
+        times = time_gauges(self._world.catalog.definitions)
         if self._is_active():
             self._resources(ready, on_hold, condition)
             self._workloads(desired_pods, ready_pods)
             self._certificates(start, expiry)
-            self._backups(last_backup, recoverable)
-        yield from families
+            self._times(times)
+        yield from (*families, *times.values())
 
     def _resources(self, ready: GaugeMetricFamily, on_hold: GaugeMetricFamily, condition: GaugeMetricFamily) -> None:
         for kind in self._world.catalog.resources:
@@ -139,15 +139,15 @@ class ResourceCollector(Collector):
                 for each in conditions:
                     condition.add_metric([*where, each.type, each.status], 1.0)
 
-    def _backups(self, last_backup: GaugeMetricFamily, recoverable: GaugeMetricFamily) -> None:
-        for kind in self._world.catalog.resources:
-            for resource in self._world.stores[kind] if kind.kind == _SCHEDULE else ():
-                where = [kind.handle, resource.meta.namespace, resource.meta.name]
-                status = _live.decode(resource.raw).status or _Status()
-                times = (last_backup, status.last_successful_time), (recoverable, status.last_recoverable_time)
-                for family, text in times:
-                    if at := valid_time(text):
-                        family.add_metric(where, at.timestamp())
+    def _times(self, gauges: Mapping[str, GaugeMetricFamily]) -> None:
+        for definition in (each for each in self._world.catalog.definitions if each.times):
+            kind = Kind.of(definition)
+            for resource in self._world.stores[kind]:
+                status: Mapping[str, Any] = resource.decode().get("status") or {}
+                for time in definition.times:
+                    if at := valid_time(status.get(time.field)):
+                        where = [kind.handle, resource.meta.namespace, resource.meta.name]
+                        gauges[time.name].add_metric(where, at.timestamp())
 
     def _workloads(self, desired: GaugeMetricFamily, ready: GaugeMetricFamily) -> None:
         for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET):

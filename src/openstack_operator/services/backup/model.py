@@ -16,6 +16,7 @@ from ...api import (
     RunSpec,
     Schedule,
     SecretKeyRef,
+    TimeMetric,
     rule,
     sent,
 )
@@ -366,5 +367,13 @@ SCHEDULE = Resource(
         Column("Recoverable until", ".status.lastRecoverableTime", "date"),
         Column("Next", ".status.nextScheduleTime", priority=1),
         Column("Backup", ".status.lastBackup", priority=1),
+    ),
+    times=(
+        TimeMetric("backup_last_success", "When the newest backup of a schedule was complete", "lastSuccessfulTime"),
+        TimeMetric(
+            "backup_last_recoverable",
+            "Last second to which a restore can go with the archive of a schedule",
+            "lastRecoverableTime",
+        ),
     ),
 )
