@@ -288,7 +288,7 @@ def test_old_backups_are_removed_after_a_complete_one(cluster: Cluster) -> None:
     cluster.pods = [ended(job, {"backups": 5, "removed": 1, "refused": ""})]
     made = cluster.at(at("02 01:12"))
     assert not jobs(made)
-    assert verdict(made, "Retention").message == "1 old backups were removed"
+    assert verdict(made, "Retention").message == "old backups removed: 1"
     assert made.outcome.details["backups"] == 5
     cluster.pods = []
     made = cluster.at(at("02 01:13"))
@@ -453,3 +453,30 @@ def test_a_backup_without_a_verification_goes_all_the_same(cluster: Cluster) -> 
     cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
     cluster.at(at("02 01:05"))
     assert cluster.backups == []
+
+
+def test_a_removal_that_failed_gives_way_to_that_of_a_newer_backup(cluster: Cluster) -> None:
+    """Its backup was perhaps removed by hand, so that no try of it can succeed."""
+    [job] = jobs(retained(cluster))
+    cluster.at(at("03 01:00"))
+    second = "nightly-202601030100"
+    cluster.report(second, completed="2026-01-03T01:10:00Z")
+    name = ("Job", job["metadata"]["name"])
+    [same] = jobs(cluster.at(at("03 01:11")))
+    assert same["metadata"]["name"] == name[1]
+    failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+    cluster.children[name] |= {"status": {"conditions": [failed]}}
+    made = cluster.at(at("03 01:12"))
+    run = json.loads(secret_data(objects(made)["Secret", "nightly-runs"])["retention.json"])
+    assert run["newest"] == second
+
+
+def test_a_clock_that_was_ahead_does_not_stop_a_schedule(cluster: Cluster) -> None:
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    made = cluster.at(at("02 01:05"))
+    record = json.loads(cluster.children["ConfigMap", "nightly-record"]["data"]["record.json"])
+    record["success"] |= {"name": "nightly-203101020100", "at": "2031-01-02T01:00:00Z"}
+    cluster.children["ConfigMap", "nightly-record"]["data"] = {"record.json": json.dumps(record)}
+    assert made.outcome.details["lastBackup"] == FIRST
+    assert cluster.at(at("02 01:06")).outcome.details["lastBackup"] == FIRST

@@ -35,6 +35,8 @@ _CONNECT = 30.0
 """Seconds in which a connection has to bring something for the first time."""
 _PATIENCE = 600.0
 """Seconds for which members that do not answer are waited for, before changes that others do not have are lost."""
+_LONGEST_LAG = 20.0
+"""Seconds after which a primary that is behind the archive has lost changes."""
 _LONGEST_PAUSE = 15.0
 """Seconds between two tries at most."""
 
@@ -120,6 +122,7 @@ class Archiver:
         self._logins = self._read_logins()
         self._purged: dict[int, float] = {}
         """Members whose logs do not have the next change any more, and since when that is known."""
+        self._lags_since: float | None = None
         self._canaries = Canaries(self._logins[0], status)
 
     def _read_logins(self) -> list[Path]:
@@ -181,9 +184,22 @@ class Archiver:
             except DivergedError as error:
                 if number:
                     raise RunError(f"a member does not have the end of the archive: {error}") from None
+                if self._lags(primary):
+                    raise RunError("the primary has not made the last change of the archive yet") from None
                 # The members follow the primary.
                 say(f"the database was restored, or has lost its last changes: {error}")
                 self._begin(primary, _position(primary))
+
+    def _lags(self, primary: Session) -> bool:
+        """Return True while a primary is behind the archive: a new one may have changes in its queue. One that stays
+        behind has lost them. Raise RunError.
+        """
+        if not self._tail or sequence(_position(primary)) >= sequence(self._tail.last):
+            self._lags_since = None
+            return False
+        now = time.monotonic()
+        self._lags_since = self._lags_since or now
+        return now - self._lags_since < _LONGEST_LAG
 
     def _begin(self, primary: Session, begins: str, *, is_linked: bool = False) -> None:
         """Begin a new chain, and have the database say so: its restored copy says which chain goes on from there."""

@@ -17,6 +17,8 @@ TOO_LATE = "TooLate"
 """Reason of a backup that ends without its jobs."""
 _LONGEST = timedelta(days=2)
 """Time after which a backup that cannot begin, as without a database, makes room for another one."""
+_SKEW = timedelta(minutes=5)
+"""Time by which clocks of two replicas of the operator differ at most."""
 _DIGITS = len("-202601010000")
 
 
@@ -153,8 +155,12 @@ def history(ctx: Context[OpenStackBackupScheduleSpec]) -> History:
     spec = ctx.spec
     schedule = "" if spec.suspend else f"{spec.schedule} {spec.time_zone}"
     success = Success.load(stored.get("success"))
+    # What a clock that was ahead once has left would be the newest one for years.
+    latest = ctx.now + _SKEW
+    if success and success.at > latest:
+        success = None
     for each in backups(ctx):
-        if each.completed and (success is None or each.at > success.at):
+        if each.completed and each.at <= latest and (success is None or each.at > success.at):
             success = Success(name=each.name, at=each.at, completed=each.completed)
     since, last = valid_time(stored.get("since")), valid_time(stored.get("last"))
     if since is None or last is None or stored.get("schedule") != schedule:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import kube
 from ...api import SecretKeyRef
-from ...plan import READY, Context, Object, State, Step, Verdict, failed, waiting
+from ...plan import READY, Context, Object, State, Step, Verdict, failed, key, waiting
 from ...plan.times import valid_time
 from .model import OpenStackBackupScheduleSpec
 from .pods import Image, Run, with_results
@@ -78,7 +78,11 @@ def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History, *, is_usab
     if not _current(past) and not is_usable:
         text = "old backups stay until the newest one is verified"
         return Removal(history=past, verdict=Verdict(State.READY, text), result=last)
-    name, image = _current(past) or (past.success.name if past.success else ""), _image(ctx)
+    newest, image = past.success.name if past.success else "", _image(ctx)
+    name = _current(past) or newest
+    if image and name != newest and _has_failed(ctx, _run(ctx, name, image)):
+        # Its backup was perhaps removed by hand: it will never succeed.
+        name = newest
     if image is None:
         text = "waiting for a MariaDB, whose image removes old backups"
         return Removal(history=past, verdict=waiting(text), result=last)
@@ -91,6 +95,11 @@ def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History, *, is_usab
     beginning = {_RESULTS: _results(past), _CURRENT: {"backup": name}}
     past = replace(past, stored={**stored, **beginning})
     return Removal(history=past, verdict=READY, runs=tuple(unfinished.values()), result=last)
+
+
+def _has_failed(ctx: Context[Any], run: Run) -> bool:
+    live = ctx.children.get(key(run.job(ctx)))
+    return live is not None and kube.judge(live).state is State.FAILED
 
 
 def _is_due(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> bool:
@@ -161,4 +170,4 @@ def _verdict(result: Mapping[str, Any]) -> Verdict:
         )
         return failed(f"old backups stay: {reason}; {advice}", "DeletionRefused")
     removed = result.get("removed")
-    return Verdict(State.READY, f"{removed} old backups were removed" if removed else "")
+    return Verdict(State.READY, f"old backups removed: {removed}" if removed else "")
