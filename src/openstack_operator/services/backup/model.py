@@ -75,7 +75,7 @@ class Repository(Model):
             "[has(self.s3), has(self.nfs), has(self.volume)].filter(each, each).size() == 1",
             "set exactly one of s3, nfs and volume",
         ),
-        rule("self == oldSelf", "a run keeps its repository; create another resource"),
+        rule("self == oldSelf", "the repository cannot be changed; create another resource"),
     )
 
     s3: Bucket | None = None
