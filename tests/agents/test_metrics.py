@@ -25,6 +25,7 @@ from openstack_operator.agents.metrics import answers as bounds
 from openstack_operator.agents.metrics import appctl, chassis, libvirt, memcached, ovn, serve, upstream
 from openstack_operator.agents.metrics.serve import UP, Metrics, Page, Server, page
 from openstack_operator.parts.run.exporters import SERVER
+from tools.localcluster.ports import free_port
 
 TIMEOUT = 60
 """Seconds after which a test that hangs ends."""
@@ -209,9 +210,7 @@ def test_memcached_that_answers_otherwise_is_down(answer: bytes) -> None:
 
 
 def test_a_port_without_a_server_is_down() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, port)}, ALL)
+    assert b"memcached_up 0\n" in page({"memcached": lambda made: memcached.collect(made, free_port())}, ALL)
 
 
 @contextmanager
@@ -448,11 +447,6 @@ def program(folder: Path, name: str, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(0o755)
     return path
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 EXPORTER = """

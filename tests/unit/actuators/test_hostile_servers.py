@@ -29,6 +29,7 @@ from openstack_operator.actuators.frames import Frames
 from openstack_operator.actuators.http import Api
 from openstack_operator.plan import Transient
 from tests.unit.tcp_server import tcp_server
+from tools.localcluster.ports import free_port
 
 pytestmark = pytest.mark.security
 
@@ -134,10 +135,8 @@ def test_all_members_together_take_no_longer_than_one(monkeypatch: pytest.Monkey
         ovsdb.transact(",".join([f"tcp:127.0.0.1:{port}"] * 1000), "OVN_Southbound", [])
     assert server.clients == 1
     assert "longer than 65536 bytes" in str(error.value)
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        port = closed.getsockname()[1]
     with pytest.raises(Transient) as error:
-        ovsdb.transact(",".join([f"tcp:127.0.0.1:{port}"] * 1000), "OVN_Southbound", [])
+        ovsdb.transact(",".join([f"tcp:127.0.0.1:{free_port()}"] * 1000), "OVN_Southbound", [])
     assert str(error.value).count("refused") == 16
 
 

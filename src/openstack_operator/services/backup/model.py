@@ -101,7 +101,7 @@ class OpenStackBackupSpec(Model):
     """
 
     repository: Repository
-    """Storage of the backup."""
+    """Storage of the backup. Cannot be changed."""
     verify: bool = False
     """Restore the backup once it is complete, on the disk of a node, and log in with the restored Keystone. Nothing of
     it reaches the cloud. The node needs free disk space for the largest database."""
@@ -184,7 +184,7 @@ class OpenStackRestoreSpec(RunSpec):
     on_change = ""
 
     repository: Repository
-    """Storage of the backup."""
+    """Storage of the backup. Cannot be changed."""
     backup: Name | None = None
     """Name of the OpenStackBackup, the newest one of the cloud if unset."""
     cloud: Name | None = None
