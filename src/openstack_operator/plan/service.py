@@ -121,7 +121,18 @@ class ServedContents:
     """Function that returns where to read it; None if the next plan does not use it."""
 
 
-Observation = MemberReports | SecretReaders | TrustInUse | CloudContents | CloudDatabases | ServedContents
+@dataclass(frozen=True)
+class CloudResources:
+    """An observation: the live `resources` of other kinds in the namespace, those that are being deleted left out."""
+
+    needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use them."""
+    kinds: Sequence[str]
+
+
+Observation = (
+    MemberReports | SecretReaders | TrustInUse | CloudContents | CloudDatabases | CloudResources | ServedContents
+)
 """An order to read the live world before planning; the result becomes `ctx.facts`."""
 
 

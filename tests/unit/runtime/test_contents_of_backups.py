@@ -11,7 +11,7 @@ from openstack_operator.runtime.cache.entries import cached
 from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
 from openstack_operator.runtime.kubernetes.kinds import Catalog, Kind
-from openstack_operator.runtime.reconcile.contents import contents
+from openstack_operator.runtime.reconcile.contents import CloudReader
 from openstack_operator.services.backup import SERVICE
 
 KINDS = {resource.handle: resource for resource in RESOURCES}
@@ -37,6 +37,40 @@ class Asked(World):
         self.names.append(name)
 
 
+async def test_a_cloud_in_an_upgrade_is_stored_with_its_running_release() -> None:
+    """An earlier release can follow its databases, a later one perhaps not."""
+    world, resource = Asked(), KINDS["OpenStackControlPlane"]
+    for number, (name, release, running) in enumerate(
+        [("upgraded", "2026.1", "2025.1"), ("new", "2026.1", None), ("done", "2026.1", "2026.1")], 1
+    ):
+        metadata = {"name": name, "namespace": "openstack", "uid": name, "resourceVersion": str(number)}
+        spec = {"release": release, "upgrade": {"complete": False}}
+        status = {"release": running} if running else {}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        body |= {"spec": spec, "status": status}
+        world.stores[Kind.of(resource)].put(cached(json.dumps(body).encode(), Kind.of(resource)))
+    order = SERVICE.observes
+    assert isinstance(order, CloudContents)
+    facts = await CloudReader(world, RESOURCES).contents("openstack", order)
+    releases = {obj["metadata"]["name"]: obj["spec"]["release"] for obj in facts["objects"]}
+    assert releases == {"upgraded": "2025.1", "new": "2026.1", "done": "2026.1"}
+
+
+async def test_resources_that_are_being_deleted_are_not_in_use() -> None:
+    world, resource = Asked(), KINDS["OpenStackBackupSchedule"]
+    for number, (name, more) in enumerate(
+        [("nightly", {}), ("gone", {"deletionTimestamp": "2026-11-30T08:15:00Z", "finalizers": ["a/b"]})], 1
+    ):
+        metadata = {"name": name, "namespace": "openstack", "uid": name, "resourceVersion": str(number), **more}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+        body |= {"spec": SPECS["OpenStackBackupSchedule"]}
+        world.stores[Kind.of(resource)].put(cached(json.dumps(body).encode(), Kind.of(resource)))
+    reader = CloudReader(world, RESOURCES)
+    assert [each["metadata"]["name"] for each in reader.resources("openstack", [resource.kind])] == ["nightly"]
+    assert reader.resources("elsewhere", [resource.kind]) == []
+    assert reader.resources("openstack", ["OpenStackBackup"]) == []
+
+
 async def test_a_schedule_is_in_a_backup_and_its_secrets_are_not() -> None:
     world = Asked()
     for number, (handle, spec) in enumerate(SPECS.items(), 1):
@@ -46,6 +80,6 @@ async def test_a_schedule_is_in_a_backup_and_its_secrets_are_not() -> None:
         world.stores[Kind.of(resource)].put(cached(json.dumps(body).encode(), Kind.of(resource)))
     order = SERVICE.observes
     assert isinstance(order, CloudContents)
-    facts = await contents(world, RESOURCES, "openstack", order)
+    facts = await CloudReader(world, RESOURCES).contents("openstack", order)
     assert sorted(obj["kind"] for obj in facts["objects"]) == ["OpenStackBackupSchedule", "SecretAggregate"]
     assert world.names == ["source"]

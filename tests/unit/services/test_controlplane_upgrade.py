@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from openstack_operator.api import Model
-from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Step, Verdict, key
+from openstack_operator.plan import READY, Key, Object, Plan, Release, SpecError, State, Step, Verdict, key
 from openstack_operator.services.controlplane.c5c3 import translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
@@ -20,7 +20,13 @@ OLD, NEW = "2025.1", "2026.1"
 CHECKED = {"keystone", "glance", "placement", "neutron", "nova"}
 
 
-def cloud(images: Release, live: Mapping[Key, Object] | None = None, running: str = OLD, **spec: Any) -> Plan:
+def cloud(
+    images: Release,
+    live: Mapping[Key, Object] | None = None,
+    running: str = OLD,
+    schedules: Sequence[Object] = (),
+    **spec: Any,
+) -> Plan:
     def of(spec: Model) -> Release:
         return replace(images, name=str(getattr(spec, "release", OLD)))
 
@@ -35,6 +41,7 @@ def cloud(images: Release, live: Mapping[Key, Object] | None = None, running: st
             owner="cloud",
             children=live or {},
             running_release=running,
+            facts={"resources": schedules},
         )
     )
 
@@ -137,6 +144,100 @@ def test_the_last_steps_are_held_until_all_programs_are_new(release: Release) ->
 def test_the_user_may_hold_the_last_steps(release: Release) -> None:
     begun = cloud(release, live(cloud(release)))
     assert held(cloud(release, rolled(begun), upgrade={"complete": False})) == CHECKED
+
+
+REPOSITORY = {"nfs": "server:/path", "passwordRef": {"name": "repository"}}
+NAME = "cloud-before-2026-1"
+SAVED = ("OpenStackBackup", NAME)
+
+
+def schedule(name: str = "nightly", **spec: Any) -> Object:
+    spec = {"repository": REPOSITORY, "schedule": "0 1 * * *", **spec}
+    return {"kind": "OpenStackBackupSchedule", "metadata": {"name": name}, "spec": spec}
+
+
+def saved(made: Plan, status: str = "True", **fields: Any) -> dict[Key, Object]:
+    """Return the backup of a plan as its own pass leaves it."""
+    (obj,) = (obj for obj in made.objects if key(obj) == SAVED)
+    ready = {"type": "Ready", "status": status, "observedGeneration": 1, "reason": "Progressing", "message": "stores"}
+    metadata = {**obj["metadata"], "generation": 1}
+    return {SAVED: {**obj, "metadata": metadata, "status": {"conditions": [ready, *fields.pop("more", ())], **fields}}}
+
+
+def before_last_steps(release: Release) -> dict[Key, Object]:
+    return rolled(cloud(release, live(cloud(release))))
+
+
+def of_backup(made: Plan) -> Verdict | None:
+    return next((step.verdict for step in made if step.name == "Backup"), None)
+
+
+def test_the_last_steps_wait_for_a_verified_backup(release: Release) -> None:
+    found, schedules = before_last_steps(release), [schedule("weekly"), schedule()]
+    made = cloud(release, found, schedules=schedules)
+    assert held(made) == CHECKED
+    (created,) = (obj for obj in made.objects if key(obj) == SAVED)
+    assert created["spec"] == {"repository": REPOSITORY, "verify": True}
+    running = cloud(release, found | saved(made, "False"), schedules=schedules)
+    assert held(running) == CHECKED
+    verdict = of_backup(running)
+    assert verdict is not None
+    assert verdict.state is State.PROGRESSING
+    assert (
+        "repository of OpenStackBackupSchedule/nightly: OpenStackBackup/cloud-before-2026-1: stores" in verdict.message
+    )
+    assert held(cloud(release, found | saved(made), schedules=schedules)) == set()
+
+
+def test_a_failed_backup_holds_the_last_steps_and_names_the_way_out(release: Release) -> None:
+    found = before_last_steps(release)
+    stalled = [{"type": "Stalled", "status": "True"}]
+    backup = saved(cloud(release, found, schedules=[schedule()]), "False", more=stalled)
+    made = cloud(release, found | backup, schedules=[schedule()])
+    assert held(made) == CHECKED
+    verdict = of_backup(made)
+    assert verdict is not None
+    assert (verdict.state, verdict.reason) == (State.FAILED, "BackupFailed")
+    assert verdict.message.endswith("stores; to go on without one, set spec.upgrade.backup to false")
+    assert held(cloud(release, found | backup, schedules=[schedule()], upgrade={"backup": False})) == set()
+
+
+@pytest.mark.proves("OpenStackControlPlane", "spec.upgrade.backup")
+@pytest.mark.parametrize(
+    ("schedules", "upgrade"),
+    [([], {}), ([schedule(suspend=True)], {}), ([schedule()], {"backup": False})],
+)
+def test_no_backup_is_waited_for_without_a_schedule(
+    schedules: list[Object], upgrade: dict[str, Any], release: Release
+) -> None:
+    made = cloud(release, before_last_steps(release), schedules=schedules, upgrade=upgrade)
+    assert held(made) == set()
+    assert of_backup(made) is None
+    assert all("backup" not in (obj["spec"].get("upgrade") or {}) for obj in made.objects)
+
+
+def test_no_backup_is_taken_before_all_programs_are_new(release: Release) -> None:
+    begun = cloud(release, live(cloud(release)))
+    found = rolled(begun, nova="rolling")
+    assert of_backup(cloud(release, found, schedules=[schedule()])) is None
+    # One that runs goes on.
+    backup = saved(cloud(release, rolled(begun), schedules=[schedule()]), "False")
+    again = cloud(release, found | backup, schedules=[schedule()])
+    assert of_backup(again) is not None
+    assert held(again) == CHECKED
+    # A way back drops it, so that the next attempt takes one of its own.
+    assert of_backup(cloud(release, found | backup, schedules=[schedule()], release=OLD)) is None
+
+
+def test_the_backup_stays_and_is_named_where_a_way_back_is_refused(release: Release) -> None:
+    found = before_last_steps(release)
+    backup = saved(cloud(release, found, schedules=[schedule()]), completed="2026-11-30T08:15:00Z")
+    done = cloud(release, found | backup, running=NEW)
+    assert of_backup(done) == READY
+    # It is not made again.
+    assert of_backup(cloud(release, found, running=NEW)) is None
+    with pytest.raises(SpecError, match=r"restore a backup of 2025\.1: OpenStackBackup/cloud-before-2026-1, see docs"):
+        cloud(release, backup, running=NEW, release=OLD)
 
 
 def test_after_the_last_steps_there_is_no_way_back(release: Release) -> None:

@@ -4,7 +4,7 @@ be made again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...api import Model, Resource, secret_references, whole_secrets
@@ -25,45 +25,70 @@ _FORGOTTEN = frozenset(
 """Annotations that say how an object was written."""
 
 
-async def contents(
-    world: World, definitions: Sequence[Resource[Any]], namespace: str, order: CloudContents
-) -> Mapping[str, Any]:
-    """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
-    `databases`, `networks` and `identities`. Raises Transient.
+class CloudReader:
+    """Reads what the namespace of a cloud has, from what is watched."""
+
+    def __init__(self, world: World, definitions: Sequence[Resource[Any]]) -> None:
+        """Take the world, and the kinds that the operator serves."""
+        self._world, self._definitions = world, definitions
+
+    async def contents(self, namespace: str, order: CloudContents) -> Mapping[str, Any]:
+        """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
+        `databases`, `networks` and `identities`. Raises Transient.
+        """
+        world = self._world
+        resources: list[Object] = []
+        names: set[str] = set()
+        for definition in self._definitions:
+            # Who restores has the login to the repository already, and perhaps another one: neither these resources
+            # are in a backup, nor Secrets that a schedule of backups names.
+            items = () if definition.kind in order.left_out else self._items(definition, namespace)
+            for item in items:
+                if not definition.privileged:
+                    names |= _secret_names(definition, item)
+                if item.meta.controller is None and item.meta.deletion_timestamp is None:
+                    resources.append(_stripped(_with_running_release(item.decode()), order))
+        secrets = [
+            _stripped(item.decode(), order)
+            for item in world.stores[SECRET].of_namespace(namespace)
+            if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
+            and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
+        ]
+        # Other Secrets of the operator's it makes again.
+        for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
+            if secret := await world.secret(namespace, name):
+                secrets.append(_stripped(secret.decode(), order))
+        return {
+            "objects": [*secrets, *resources],
+            "databases": self.servers(namespace, order.databases),
+            "networks": self.servers(namespace, order.networks),
+            "identities": self.servers(namespace, order.identities),
+        }
+
+    def servers(self, namespace: str, roles: Sequence[str]) -> list[Object]:
+        """Return the servers of these roles, as `CloudContents` has them."""
+        kinds = [Kind.of(each) for each in self._definitions if each.role in roles]
+        return [
+            _server(self._world, kind, item)
+            for kind in kinds
+            for item in self._world.stores[kind].of_namespace(namespace)
+        ]
+
+    def resources(self, namespace: str, kinds: Sequence[str]) -> list[Object]:
+        """Return the live resources of these kinds, without those that are being deleted."""
+        items = [item for each in self._definitions if each.kind in kinds for item in self._items(each, namespace)]
+        return [item.decode() for item in items if item.meta.deletion_timestamp is None]
+
+    def _items(self, definition: Resource[Any], namespace: str) -> Iterable[Cached]:
+        return self._world.stores[Kind.of(definition)].of_namespace(namespace)
+
+
+def _with_running_release(live: Object) -> Object:
+    """Return a resource with the release that runs completely. In an upgrade before its last step, the databases are
+    those of that release: an earlier one may follow it, a later one may not.
     """
-    resources: list[Object] = []
-    names: set[str] = set()
-    for definition in definitions:
-        # Who restores has the login to the repository already, and perhaps another one: neither these resources are in
-        # a backup, nor Secrets that a schedule of backups names.
-        items = () if definition.kind in order.left_out else world.stores[Kind.of(definition)].of_namespace(namespace)
-        for item in items:
-            if not definition.privileged:
-                names |= _secret_names(definition, item)
-            if item.meta.controller is None and item.meta.deletion_timestamp is None:
-                resources.append(_stripped(item.decode(), order))
-    secrets = [
-        _stripped(item.decode(), order)
-        for item in world.stores[SECRET].of_namespace(namespace)
-        if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
-        and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
-    ]
-    # Other Secrets of the operator's it makes again.
-    for name in sorted(names - {item.meta.name for item in world.stores[SECRET].of_namespace(namespace)}):
-        if secret := await world.secret(namespace, name):
-            secrets.append(_stripped(secret.decode(), order))
-    return {
-        "objects": [*secrets, *resources],
-        "databases": servers(world, definitions, namespace, order.databases),
-        "networks": servers(world, definitions, namespace, order.networks),
-        "identities": servers(world, definitions, namespace, order.identities),
-    }
-
-
-def servers(world: World, definitions: Sequence[Resource[Any]], namespace: str, roles: Sequence[str]) -> list[Object]:
-    """Return the servers of these roles in a namespace, as `CloudContents` has them."""
-    kinds = [Kind.of(each) for each in definitions if each.role in roles]
-    return [_server(world, kind, item) for kind in kinds for item in world.stores[kind].of_namespace(namespace)]
+    release = (live.get("status") or {}).get("release")
+    return {**live, "spec": {**live["spec"], "release": release}} if release and "release" in live["spec"] else live
 
 
 def _secret_names(definition: Resource[Any], item: Cached) -> set[str]:

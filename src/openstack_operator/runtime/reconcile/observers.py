@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ...kube import MANAGED_BY
 from ...plan import (
     CloudContents,
     CloudDatabases,
+    CloudResources,
     Context,
     MemberReports,
     Object,
@@ -28,6 +29,7 @@ from ...plan import (
 from ..kubernetes.client import Client
 from ..kubernetes.errors import Forbidden
 from ..kubernetes.kinds import POD, SECRET, Kind
+from .contents import CloudReader
 
 ANSWER_TIMEOUT = 1.0
 """Seconds; a pass waits that long at most, however many members do not answer."""
@@ -42,10 +44,6 @@ _LARGEST_CONTENTS = 16 << 20
 """Bytes of the contents of a backup."""
 _CONTENTS_TIMEOUT = 10.0
 
-ReadContents = Callable[[str, CloudContents], Awaitable[Mapping[str, Any]]]
-"""A function from a namespace, and what is to be read of it, to the facts."""
-ReadDatabases = Callable[[str, Sequence[str]], Sequence[Object]]
-"""A function from a namespace and kinds of databases to these."""
 Target = tuple[Kind, str | None, str]
 """An object by its kind, namespace (none for one of the whole cluster) and name."""
 
@@ -57,15 +55,14 @@ class Observer:
         self,
         client: Client,
         start_tls: Mapping[str, StartTLS],
-        read_contents: ReadContents | None = None,
-        read_databases: ReadDatabases | None = None,
+        cloud: CloudReader | None = None,
     ) -> None:
-        """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name; as
-        `read_contents` and `read_databases` those for `CloudContents` and `CloudDatabases`, if a service orders these.
+        """Take as `start_tls` the functions for ports that do not begin with TLS, by the port's name; `cloud` reads a
+        namespace for the services that observe one.
         """
         self._client = client
         self._start_tls = start_tls
-        self._read_contents, self._read_databases = read_contents, read_databases
+        self._cloud_reader = cloud
         self._looks = asyncio.Semaphore(_AT_ONCE)
 
     async def observe(self, observation: Observation, ctx: Context[Any]) -> Mapping[str, Any]:
@@ -78,18 +75,22 @@ class Observer:
             case TrustInUse():
                 trust = await self._trust(observation, ctx) if observation.needed(ctx) else {}
                 return {**trust, **await self._issuer(observation.issuer(ctx))}
-            case CloudContents() | CloudDatabases():
+            case CloudContents() | CloudDatabases() | CloudResources():
                 return await self._cloud(observation, ctx) if observation.needed(ctx) else {}
             case ServedContents():
                 source = observation.source(ctx)
                 return await _served_contents(source) if source else {}
 
-    async def _cloud(self, observation: CloudContents | CloudDatabases, ctx: Context[Any]) -> Mapping[str, Any]:
-        if isinstance(observation, CloudContents):
-            return await self._read_contents(ctx.namespace, observation) if self._read_contents else {}
-        if self._read_databases is None:
+    async def _cloud(
+        self, observation: CloudContents | CloudDatabases | CloudResources, ctx: Context[Any]
+    ) -> Mapping[str, Any]:
+        if (reader := self._cloud_reader) is None:
             return {}
-        databases = self._read_databases(ctx.namespace, observation.databases)
+        if isinstance(observation, CloudContents):
+            return await reader.contents(ctx.namespace, observation)
+        if isinstance(observation, CloudResources):
+            return {"resources": reader.resources(ctx.namespace, observation.kinds)}
+        databases = reader.servers(ctx.namespace, observation.databases)
         return {"databases": databases, "reports": await self._reports(observation, ctx)}
 
     async def _reports(self, observation: MemberReports | CloudDatabases, ctx: Context[Any]) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ import asyncio
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import structlog
 
@@ -25,7 +24,7 @@ from ..kubernetes.discovery import PERIOD
 from ..kubernetes.kinds import Catalog, Kind
 from ..process import any_of, until_stopped
 from ..reconcile.actuate import ActuatorReconciler
-from ..reconcile.contents import contents, servers
+from ..reconcile.contents import CloudReader
 from ..reconcile.events import Recorder
 from ..reconcile.finalizers import is_deletion_pending
 from ..reconcile.gather import Gatherer
@@ -110,8 +109,7 @@ class Manager:
         self._boundary = ErrorBoundary(engine)
         self._threads = ThreadPoolExecutor(workers, "actuator")
         start_tls = {name: each for service in services for name, each in service.start_tls.items()}
-        cloud = self.world, self.world.catalog.definitions
-        observer = Observer(client, start_tls, partial(contents, *cloud), partial(servers, *cloud))
+        observer = Observer(client, start_tls, CloudReader(self.world, self.world.catalog.definitions))
         self._passes: dict[str, Pass] = {
             **{Kind.of(service.resource).handle: Reconciler(service, engine, observer) for service in services},
             **{Kind.of(each.resource).handle: ActuatorReconciler(each, engine, self._threads) for each in actuators},

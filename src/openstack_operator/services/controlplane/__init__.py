@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from ...plan import Service
 from . import c5c3
+from .backup import SCHEDULES
 from .c5c3_model import C5C3_CONTROL_PLANE
 from .images import ignored
 from .model import CONTROL_PLANE
 from .service import phase, plan
 
-SERVICE = Service(resource=CONTROL_PLANE, plan=plan, teardown=True, phases=phase, ignores=(ignored,))
+SERVICE = Service(
+    resource=CONTROL_PLANE, plan=plan, observes=SCHEDULES, teardown=True, phases=phase, ignores=(ignored,)
+)
 C5C3_SERVICE = Service(
-    resource=C5C3_CONTROL_PLANE, plan=c5c3.plan, teardown=True, phases=c5c3.phase, ignores=(ignored,)
+    resource=C5C3_CONTROL_PLANE,
+    plan=c5c3.plan,
+    observes=SCHEDULES,
+    teardown=True,
+    phases=c5c3.phase,
+    ignores=(ignored,),
 )
 """The same cloud under the names of c5c3."""

@@ -5,12 +5,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from ...api import REPLACES_PODS, Column, Logging, Model, Region, ReleaseName, Resource, Rule, Templates, Upgrade, rule
+from ...api import REPLACES_PODS, Column, Logging, Model, Region, ReleaseName, Resource, Rule, Templates, rule
 from .model import (
     CEPH,
     CephStorageTemplate,
     CinderTemplate,
     CloudMonitoring,
+    CloudUpgrade,
     CortexTemplate,
     EtcdTemplate,
     GlanceTemplate,
@@ -83,7 +84,7 @@ class Global(Model):
     """Name of this cloud as a region of OpenStack. Cannot be changed."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
-    upgrade: Upgrade = Upgrade()
+    upgrade: CloudUpgrade = CloudUpgrade()
     """Settings of release checks and upgrades."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Set of images of that release. This project builds `debian` from Debian's packages; OpenStack's Kolla builds

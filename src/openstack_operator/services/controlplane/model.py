@@ -241,6 +241,16 @@ _PER_SERVICE = "(has(self.rabbitmq) && has(self.rabbitmq.perService) && self.rab
 # `cloud_services.py` without a field of its own here, such as Barbican, Heat and Octavia. These are
 # off by default, and their template in a cloud is the spec of the service alone. So a new service changes no file but
 # its own. A template with a field or a default of its own is written out.
+class CloudUpgrade(Upgrade):
+    """A look at another release before an upgrade to it, and its end."""
+
+    backup: bool = True
+    """Before the last step of an upgrade, create an OpenStackBackup and verify it, in the repository of the first
+    OpenStackBackupSchedule of the namespace that is not suspended; without such a schedule, create none. The last step
+    waits for the backup. It is called by the cloud and the release, as `cloud-before-2026-1`, and its resource stays
+    until the next upgrade."""
+
+
 class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """A whole OpenStack cloud: its infrastructure, its services and how they are wired together."""
 
@@ -261,7 +271,7 @@ class ControlPlaneSpec(UsesPodExtras, defer_build=True):
     """Name of this cloud as a region of OpenStack. Cannot be changed."""
     release: ReleaseName = "2025.1"
     """OpenStack release of every service, unless its own template sets another one."""
-    upgrade: Upgrade = Upgrade()
+    upgrade: CloudUpgrade = CloudUpgrade()
     """Settings of release checks and upgrades."""
     image_profile: Literal["debian", "kolla"] = "debian"
     """Set of images of that release. This project builds `debian` from Debian's packages; OpenStack's Kolla builds

@@ -129,7 +129,7 @@ def plan(ctx: Context[ControlPlaneSpec], api: ApiNames = OURS) -> Plan:
             for each in enabled
         ),
         *(_unsupported(each, *unsupported[each.field], api) for each in SERVICES_BY_PHASE if each.field in unsupported),
-        *cloud_releases.checks,
+        *cloud_releases.steps,
         *_korc(ctx, keystone),
         *monitoring(ctx, encrypted=tls.enabled),
         extra_conditions={**of_resources(ctx), **single_copies(ctx, api.path), **images_cached(ctx, cache)},
@@ -346,7 +346,7 @@ _MERGED = ("podAnnotations", "podLabels")
 def _common_fields(spec: ControlPlaneSpec, service: CloudService) -> dict[str, Any]:
     """Return the settings of the cloud for its services."""
     policies = spec.network_policies.model_dump(by_alias=True, exclude_defaults=True)
-    upgrade = spec.upgrade.model_dump(by_alias=True, exclude_defaults=True)
+    upgrade = spec.upgrade.model_dump(by_alias=True, exclude_defaults=True, exclude={"backup"})
     metrics = spec.monitoring.model_dump(by_alias=True, exclude_defaults=True, exclude={"runbook_url"})
     return {
         "region": spec.region,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ... import kube
-from ...api import ServiceSpec, Template, Upgrade
+from ...api import ServiceSpec, Template
 from ...kube.own_images import BUILD, CORRECT
 from ...kube.pod_reasons import IMAGE_PULL
 from ...plan import (
     PREFLIGHT,
+    READY,
     UPGRADE,
     UPGRADE_HELD,
     Context,
@@ -26,7 +27,8 @@ from ...plan import (
     shared_fields,
     waiting,
 )
-from .model import ControlPlaneSpec
+from . import backup
+from .model import CloudUpgrade, ControlPlaneSpec
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class CloudReleases:
 
     spec: ControlPlaneSpec
     """The spec of the cloud with the release that its resources get, and the one that they check."""
-    checks: tuple[Step, ...] = ()
-    """A step with what the checks say; none without a check."""
+    steps: tuple[Step, ...] = ()
+    """A step with what the checks say, and one of a backup; none without."""
     ahead: frozenset[Key] = frozenset()
     """Resources that keep the release of the spec while the others check it: users upgraded each alone before its
     cloud, and it may have no way back.
@@ -46,7 +48,7 @@ class CloudReleases:
 
     def of(self, ctx: Context[ControlPlaneSpec], name: Key) -> Context[ControlPlaneSpec]:
         """Return the context with the release of a resource."""
-        update = {"release": self.target, "upgrade": Upgrade()} if name in self.ahead else {}
+        update = {"release": self.target, "upgrade": CloudUpgrade()} if name in self.ahead else {}
         return replace(ctx, spec=self.spec.model_copy(update=update))
 
 
@@ -59,24 +61,28 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
     following = [name for name, template in templates.items() if _follows(template)]
     ahead = frozenset(name for name in following if ctx.upgrades_from and _is_ahead(ctx, name))
     checking = [name for name in following if name not in ahead]
-    _check(lambda: check_way_back(ctx), path)
+    _check(lambda: check_way_back(ctx), path, backup.way_back(ctx))
+    backup_steps = tuple(filter(None, (backup.stored_backup(ctx),)))
     if not ctx.upgrades_from:
         checked = spec.upgrade.check_release
         if not checked:
-            return CloudReleases(spec)
+            return CloudReleases(spec, backup_steps)
         _check_hop(spec.release, checked, path.removesuffix("release") + "upgrade.checkRelease")
-        return CloudReleases(spec, (_checks(ctx, checking, checked),))
+        return CloudReleases(spec, (*backup_steps, _checks(ctx, checking, checked)))
     if _has_begun(ctx, checking) or (ahead and not any(name in ctx.children for name in checking)):
-        complete = spec.upgrade.complete and (
-            _may_complete_already(ctx, checking) or all(_awaits_the_last_step(ctx, name) for name in following)
-        )
-        return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=complete)}))
+        complete, steps = spec.upgrade.complete, backup_steps
+        if complete and not _may_complete_already(ctx, checking):
+            is_next = all(_awaits_the_last_step(ctx, name) for name in following)
+            # One that has begun goes on, whatever the services do meanwhile.
+            steps = tuple(filter(None, (backup.before_last_step(ctx),))) if is_next or steps else ()
+            complete = is_next and all(step.verdict is READY for step in steps)
+        return CloudReleases(spec.model_copy(update={"upgrade": CloudUpgrade(complete=complete)}), steps)
     _check_hop(ctx.upgrades_from, spec.release, path)
     checks = _checks(ctx, checking, spec.release)
     if checks.verdict and checks.verdict.ready:
-        return CloudReleases(spec.model_copy(update={"upgrade": Upgrade(complete=False)}))
+        return CloudReleases(spec.model_copy(update={"upgrade": CloudUpgrade(complete=False)}))
     running_spec = spec.model_copy(
-        update={"release": ctx.upgrades_from, "upgrade": Upgrade(check_release=spec.release)},
+        update={"release": ctx.upgrades_from, "upgrade": CloudUpgrade(check_release=spec.release)},
     )
     return CloudReleases(running_spec, (checks,), ahead, spec.release)
 
@@ -85,12 +91,15 @@ def _check_hop(running_release: str, target: str, path: str) -> None:
     _check(lambda: check_hop(running_release, target), path)
 
 
-def _check(check: Callable[[], None], path: str) -> None:
-    """Run a check of the release. Its SpecError names the field as users of the cloud write it."""
+def _check(check: Callable[[], None], path: str, way_back: str = "") -> None:
+    """Run a check of the release. Its SpecError names the field as users of the cloud write it, and the backup that
+    leads back, if there is one.
+    """
     try:
         check()
     except SpecError as error:
-        raise SpecError(path, error.problems[0][1]) from None
+        hint = f": OpenStackBackup/{way_back}, see docs/how-to/upgrade.md" if way_back else ""
+        raise SpecError(path, f"{error.problems[0][1]}{hint}") from None
 
 
 def _may_complete_already(ctx: Context[ControlPlaneSpec], checking: list[Key]) -> bool:
