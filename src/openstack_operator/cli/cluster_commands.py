@@ -28,7 +28,7 @@ def add_commands(commands: Any) -> None:
     wait = commands.add_parser("wait", help="wait until a cloud or a resource is ready, or is deleted")
     _resource_options(wait)
     wait.add_argument("--for", choices=("Ready", "deleted"), default="Ready", dest="goal", help="%(default)s otherwise")
-    wait.add_argument("--timeout", type=_duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
+    wait.add_argument("--timeout", type=duration, default="10m", metavar="DURATION", help="such as 90s or 1h (10m)")
     wait.set_defaults(execute=_wait)
 
     config = commands.add_parser("config", help="print the options of a service and their sources, without secrets")
@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     _service_options(logs)
     logs.add_argument("-f", "--follow", action="store_true", help="follow: print new lines as pods log them")
     logs.add_argument(
-        "--since", type=_duration, metavar="DURATION", help="only lines newer than this, such as 90s or 1h"
+        "--since", type=duration, metavar="DURATION", help="only lines newer than this, such as 90s or 1h"
     )
     logs.add_argument(
         "--tail", type=int, metavar="LINES", help="last lines of each container (100; all of them with --since, or -1)"
@@ -54,12 +54,12 @@ def add_commands(commands: Any) -> None:
 def _add_drawings(commands: Any) -> None:
     """Add the commands that draw a cloud."""
     graph = commands.add_parser("graph", help="draw a graph of the dependencies between resources")
-    _cluster_options(graph)
+    cluster_options(graph)
     graph.add_argument("-o", "--output", choices=("text", "mermaid", "svg"), default="text", help="%(default)s")
     graph.set_defaults(execute=_draw)
 
     timeline = commands.add_parser("timeline", help="draw a timeline of the last change of a cloud")
-    _cluster_options(timeline)
+    cluster_options(timeline)
     timeline.add_argument("-o", "--output", choices=("text", "json", "svg"), default="text", help="%(default)s")
     timeline.set_defaults(execute=_draw)
 
@@ -68,7 +68,7 @@ def _add_support(commands: Any) -> None:
     """Add the commands for work on a cloud."""
     bundle = commands.add_parser("support-bundle", help="write the state of a cloud, without secrets, into an archive")
     bundle.add_argument("-o", "--output", type=Path, metavar="FILE", help="archive to write, a new file (.tar.gz)")
-    _cluster_options(bundle)
+    cluster_options(bundle)
     bundle.add_argument(
         "--operator-namespace",
         default="openstack-operator",
@@ -94,9 +94,9 @@ def _add_actions(commands: Any) -> None:
         "--local", action="store_true", help="run on this machine instead of in the pod of the OpenStack client"
     )
     shell.add_argument(
-        "--keystone", default="keystone", type=_object_name, metavar="NAME", help="name of the Keystone (%(default)s)"
+        "--keystone", default="keystone", type=object_name, metavar="NAME", help="name of the Keystone (%(default)s)"
     )
-    _cluster_options(shell)
+    cluster_options(shell)
     shell.set_defaults(execute=_shell)
 
     pause = commands.add_parser("pause", help="pause the operator's work on a resource")
@@ -149,7 +149,7 @@ def add_plan(commands: Any) -> None:
     )
 
 
-def _cluster_options(parser: argparse.ArgumentParser) -> None:
+def cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n", "--namespace", type=namespace, help="namespace of the cloud (default: the context's, else openstack)"
     )
@@ -164,7 +164,7 @@ def _resource_options(parser: argparse.ArgumentParser) -> None:
         metavar="KIND[/NAME]",
         help="a resource (default: the clouds of the namespace)",
     )
-    _cluster_options(parser)
+    cluster_options(parser)
 
 
 def _service_options(parser: argparse.ArgumentParser) -> None:
@@ -172,7 +172,7 @@ def _service_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "program", nargs="?", metavar="PROGRAM", help="one of its programs, such as api or conductor (default: all)"
     )
-    _cluster_options(parser)
+    cluster_options(parser)
 
 
 def _output_options(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +186,7 @@ def _output_options(parser: argparse.ArgumentParser) -> None:
 def _pause_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("resource", nargs="?", type=_resource, metavar="KIND/NAME", help="a resource")
     parser.add_argument("--all", action="store_true", help="every resource of the namespace")
-    _cluster_options(parser)
+    cluster_options(parser)
     parser.set_defaults(execute=_pause, fault=parser.error)
 
 
@@ -206,7 +206,7 @@ def namespace(text: str) -> str:
     return text
 
 
-def _object_name(text: str) -> str:
+def object_name(text: str) -> str:
     """Return the name of an object. Raises ArgumentTypeError for what none can have."""
     if not re.fullmatch("[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a name of a resource: use a-z, 0-9, - and .")
@@ -267,7 +267,7 @@ def _inspect(options: argparse.Namespace) -> int:
     )
 
 
-def _duration(text: str) -> float:
+def duration(text: str) -> float:
     """Return the seconds of a duration. Raises ValueError for a text that is none."""
     if not re.fullmatch("([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?", text) or not text:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write one such as 90s, 10m or 1h")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from .backup_commands import add_backup
 from .cluster_commands import add_commands, add_plan
 from .parser import Parser
 from .settings import add_health_options, add_log_options, add_permission_options, add_run_options
@@ -40,6 +41,7 @@ def command_line(env: Mapping[str, str] = os.environ) -> Parser:
 
     add_commands(commands)
     add_plan(commands)
+    add_backup(commands)
 
     _injector_options(
         commands.add_parser("inject-labels", help=("serve the webhook that copies node labels to pods")), env

@@ -23,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         """Return the options. Exits with an error that says which command or option is near a wrong one."""
         options, unknown = self.parse_known_args(args, namespace)
         if unknown:
-            parser = self._of(getattr(options, "command", ""))
+            parser = self._of(options)
             names = [each for action in parser._actions for each in action.option_strings]
             parser.error(_UNKNOWN + " ".join(unknown) + _near(unknown[0].partition("=")[0], names))
         return options
@@ -53,11 +53,16 @@ class Parser(argparse.ArgumentParser):
         formatter.end_section()
         return f"{text}\n{formatter.format_help()}"
 
-    def _of(self, command: str) -> argparse.ArgumentParser:
-        for each in self._actions:
-            if isinstance(each, argparse._SubParsersAction) and command in each.choices:
-                return each.choices[command]
-        return self
+    def _of(self, options: argparse.Namespace) -> argparse.ArgumentParser:
+        """Return the parser of the command that was chosen, or of the command in it."""
+        parser: argparse.ArgumentParser = self
+        while commands := next(
+            (each for each in parser._actions if isinstance(each, argparse._SubParsersAction)), None
+        ):
+            if (command := getattr(options, commands.dest, None)) not in commands.choices:
+                break
+            parser = commands.choices[command]
+        return parser
 
 
 def _near(word: str, choices: Iterable[str]) -> str:

@@ -16,20 +16,24 @@ program is `kubectl openstack`. [The command line](cli.md) has examples, what th
 
 def command_reference(parser: argparse.ArgumentParser) -> str:
     """Return the page: a list of commands, and for each command a table of its options."""
+    return "\n".join([_HEAD, *_commands(parser, "##"), ""])
+
+
+def _commands(parser: argparse.ArgumentParser, mark: str, prefix: str = "") -> Iterator[str]:
+    """Yield a list of the commands of a parser, and a section for each, with a heading of this mark."""
     [commands] = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
-    helps = {each.dest: _sentence(each.help or "") for each in commands._choices_actions}
-    lines = [
-        _HEAD,
-        "| command | |",
-        "| --- | --- |",
-        *(f"| [{name}](#{name}) | {text} |" for name, text in helps.items()),
-    ]
-    for name, command in commands.choices.items():
-        lines += ["", f"## {name}", "", helps[name], "", *_section(command)]
-    return "\n".join([*lines, ""])
+    helps = {f"{prefix}{each.dest}": _sentence(each.help or "") for each in commands._choices_actions}
+    yield from ("| command | |", "| --- | --- |")
+    yield from (f"| [{name}](#{name.replace(' ', '-')}) | {text} |" for name, text in helps.items())
+    for own_name, command in commands.choices.items():
+        name = f"{prefix}{own_name}"
+        yield from ("", f"{mark} {name}", "", helps[name], "")
+        has_commands = any(isinstance(each, argparse._SubParsersAction) for each in command._actions)
+        yield from _commands(command, f"{mark}#", f"{name} ") if has_commands else _section(command)
 
 
 def _section(command: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the table of a command's options."""
     actions = [each for each in command._actions if not isinstance(each, argparse._HelpAction)]
     if not actions:
         yield "It has no options."

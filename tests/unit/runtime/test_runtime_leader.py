@@ -80,7 +80,7 @@ async def test_a_lease_that_was_given_too_late_is_not_used(api: FaultyApi, clien
     class Slow(Client):
         """Frozen while its request was on the way."""
 
-        async def create(self, kind: object, obj: object) -> dict[str, object]:
+        async def create(self, kind: object, obj: object, **_: object) -> dict[str, object]:
             clock.now += 60
             given.set()
             return {}
@@ -376,7 +376,7 @@ class Leases(Client):
     async def get(self, kind: object, namespace: str | None, name: str) -> None:
         return None
 
-    async def create(self, kind: object, obj: object) -> dict[str, Any]:
+    async def create(self, kind: object, obj: object, **_: object) -> dict[str, Any]:
         self.threads.append(threading.current_thread().name)
         return {"metadata": {"resourceVersion": str(len(self.threads))}}
 

@@ -9,11 +9,9 @@ from ...runtime.kubernetes.client import Client
 from ...runtime.kubernetes.errors import Conflict, Forbidden, Missing
 from ..kind_index import BY_TYPE, KINDS
 from .selection import PLANES, chosen, kinds_of
-from .session import FAULT, run, text_of, warn
+from .session import FAULT, MANAGER, run, text_of, warn
 from .snapshot import read
 from .state import pause_of, subject
-
-_MANAGER = "openstack-operator-cli"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +50,7 @@ async def _write(client: Client, options: Options, *, is_pause: bool) -> int:
             continue
         kind = BY_TYPE[live["apiVersion"], live["kind"]].as_kind()
         try:
-            await client.annotate(kind, live, {PAUSE: reason}, manager=_MANAGER)
+            await client.annotate(kind, live, {PAUSE: reason}, manager=MANAGER)
         except (Conflict, Missing, Forbidden, SpecError) as error:
             # A fault of one resource is none of the others, which the user wants to be paused, too.
             failed.append(subject(live))

@@ -13,6 +13,8 @@ from .state import printed
 
 CLOUD = "openstack"
 """Namespace of a cloud, if nothing says another one."""
+MANAGER = "openstack-operator-cli"
+"""Name under which a command writes fields."""
 FAULT = 2
 """Exit status: the question could not be answered."""
 

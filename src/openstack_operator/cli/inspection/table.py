@@ -51,7 +51,7 @@ def overview_lines(
         lines += [(printed(line), None) for line in upgrade_lines(each, services)]
     if planes:
         lines += [*member_lines(visible), *certificate_lines(certificates, snapshot.now), ("", None)]
-    head, *table = _aligned([_COLUMNS, *rows])
+    head, *table = aligned([_COLUMNS, *rows])
     lines += [(head, None), *zip(table, map(_color, (*planes, *visible)), strict=True)]
     if quiet:
         lines.append((f"and {len(quiet)} small resource{'s' * (len(quiet) > 1)}, ready", None))
@@ -101,7 +101,7 @@ def _row(live: Object, pods: tuple[int, int], now: datetime) -> Sequence[str]:
     states += [f"{reason}: {condition.get('message', '')}"] if reason not in ("", PAUSED) else []
     state = printed("; ".join([*states, *remarks(live)]))
     count = f"{pods[0]}/{pods[1]}" if pods[1] else ""
-    age = _age(condition.get("lastTransitionTime", ""), now)
+    age = age_of(condition.get("lastTransitionTime", ""), now)
     cut = state if len(state) <= _WIDEST else f"{state[: _WIDEST - 1]}…"
     ready = str(not reason or is_serving(live))
     return (live["kind"], live["metadata"]["name"], ready, count, age, cut)
@@ -120,7 +120,7 @@ def _pods(snapshot: Snapshot) -> dict[tuple[str, str], tuple[int, int]]:
     return counts
 
 
-def _age(since: str, now: datetime) -> str:
+def age_of(since: str, now: datetime) -> str:
     """Return how long ago a time was; empty for one that cannot be read, as a user may have written it."""
     try:
         seconds = max(0, int((now - datetime.fromisoformat(since).astimezone(UTC)).total_seconds()))
@@ -132,6 +132,7 @@ def _age(since: str, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line for each row, with columns that are as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -116,7 +116,7 @@ class DryRunClient(Client):
         answer = await self._request("PATCH", path, manifest, APPLY, params=query)
         return self._keep(address, cast("Object", msgspec.json.decode(answer)))
 
-    async def create(self, kind: Kind, obj: Object) -> Object:
+    async def create(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
         """Create an object, and return it. Raises Conflict when it would exist."""
         if kind is EVENT:
             return obj
@@ -126,7 +126,7 @@ class DryRunClient(Client):
         if address in self.written:
             # The cluster still has the one that the preview deleted, and would refuse another one.
             return self._keep(address, {**obj, "metadata": {**obj["metadata"], "uid": f"again-{self.version}"}})
-        return self._keep(address, await super().create(kind, obj))
+        return self._keep(address, await super().create(kind, obj, manager=manager))
 
     async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:
         """Replace an object, and return it. Raises Conflict where `metadata.resourceVersion` is not the present one."""

@@ -193,10 +193,10 @@ class Client(HttpClient):
         path = kind.path(meta["namespace"], meta["name"], sub)
         return _object(await self._request("PATCH", path, obj, APPLY, params=query))
 
-    async def create(self, kind: Kind, obj: Object) -> Object:
+    async def create(self, kind: Kind, obj: Object, *, manager: str = FIELD_MANAGER) -> Object:
         """Create an object, and return it. Raises Conflict when it exists."""
         path = kind.path(obj["metadata"]["namespace"])
-        query = {"fieldManager": FIELD_MANAGER}
+        query = {"fieldManager": manager}
         return _object(await self._request("POST", path, obj, params=query, fenced=kind not in UNFENCED))
 
     async def replace(self, kind: Kind, obj: Object, sub: str | None = None) -> Object:

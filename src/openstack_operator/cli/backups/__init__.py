@@ -1,0 +1,1 @@
+"""`backup`: list, take, verify and restore backups."""
