@@ -69,7 +69,7 @@ class TrustInUse:
 
 @dataclass(frozen=True)
 class CloudContents:
-    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, `networks` and
+    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, `networks`, `images` and
     `identities`, each with its `name`, `workloads` (StatefulSets), `deployments`, `pods`, `claims` and what it
     `published`.
     """
@@ -82,6 +82,8 @@ class CloudContents:
     """Kinds of databases."""
     networks: Sequence[str]
     """Kinds with a northbound database of OVN."""
+    images: Sequence[str]
+    """Kinds with images of servers."""
     identities: Sequence[str]
     """Kinds of services by which users log in."""
     orders: Sequence[str]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +23,13 @@ from ..s3 import S3Server
 from ..waiting import until
 from .conftest import BUCKET
 
-BACKUP, RESTORE = "monday", "after-the-fire"
+BACKUP, LATER_BACKUP, RESTORE = "monday", "tuesday", "after-the-fire"
 PASSWORD = "only for this test"
 _CHANGING = ("updated_at", "links", "last_active", "location")
 """Fields that speak of the time at which a service was asked or started."""
+_MEBIBYTES = 24
+"""Size of an image that nothing can make smaller."""
+_ORPHAN = "a-file-of-no-image"
 _before: dict[str, Any] = {}
 
 
@@ -112,16 +117,36 @@ def completed(
         raise AssertionError(f"{error}{said()}") from error
 
 
+def upload(conn: Connection, name: str, folder: Path) -> Any:
+    """Return an image of random bytes."""
+    path = folder / name
+    path.write_bytes(os.urandom(_MEBIBYTES << 20))
+    api: Any = conn
+    return api.image.create_image(
+        name, filename=str(path), disk_format="raw", container_format="bare", visibility="private", wait=True
+    )
+
+
+def in_glance(cluster: Kubernetes, cloud: Cloud, *command: str) -> str:
+    """Return what a command in the pod of the API prints."""
+    return cluster.kubectl("exec", "-n", cloud.namespace, "deploy/glance-api", "--", *command)
+
+
+def mebibytes(size: str) -> int:
+    return int(size.removesuffix("Mi"))
+
+
 def test_a_cloud_is_backed_up_while_it_serves(
-    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report, tmp_path: Path
 ) -> None:
     api: Any = conn
     project = api.identity.create_project(name="before")
     api.identity.create_user(name="before", password="as before", default_project_id=project.id)
     proof.image(conn)
+    _before["image"] = upload(conn, "random", tmp_path).id
+    _before["data"] = hashlib.sha256((tmp_path / "random").read_bytes()).hexdigest()
     proof.flavor(conn)
     proof.networks(conn)
-    _before["objects"] = described(conn)
     _before["northbound"] = northbound(cluster, cloud)
     _before["passwords"] = passwords(cluster, cloud.namespace)
     cluster.apply(*secrets(s3, cloud.namespace))
@@ -135,10 +160,35 @@ def test_a_cloud_is_backed_up_while_it_serves(
         ("MariaDB", "mariadb"),
         ("OVNNetwork", "ovn"),
     ]
-    assert status["notIncluded"] == ["images, volumes and disks of servers", "databases of Ceph and etcd"]
+    [images] = status["images"]
+    assert (images["name"], images["images"]) == ("glance", 2)
+    assert mebibytes(images["stored"]) >= _MEBIBYTES
+    assert status["notIncluded"] == [
+        "images in Ceph, Swift and S3",
+        "volumes and disks of servers",
+        "databases of Ceph and etcd",
+    ]
     status = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 300, "verified")
     report.add(verified=status["restoreDuration"])
     assert ready(cluster.get(ours("openstackbackup"), BACKUP, "-n", cloud.namespace))
+
+
+def test_a_second_backup_stores_no_image_twice(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report, tmp_path: Path
+) -> None:
+    """This one has an image without data, and a file without a row."""
+    lost = upload(conn, "lost", tmp_path).id
+    in_glance(cluster, cloud, "rm", f"/var/lib/glance/images/{lost}")
+    in_glance(cluster, cloud, "sh", "-c", f"echo 1 > /var/lib/glance/images/{_ORPHAN}")
+    _before["lost"], _before["objects"] = lost, described(conn)
+    spec = {"repository": repository(s3)}
+    cluster.apply(resource("OpenStackBackup", LATER_BACKUP, cloud.namespace, spec))
+    status = completed(cluster, ours("openstackbackup"), LATER_BACKUP, cloud.namespace, 300)
+    report.add(second_backup=status)
+    [images] = status["images"]
+    assert images["images"] == 3
+    assert mebibytes(images["size"]) > _MEBIBYTES
+    assert mebibytes(images["stored"]) <= 1
 
 
 @pytest.mark.security
@@ -157,12 +207,18 @@ def test_the_cloud_is_made_again_by_one_resource(
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cloud.namespace}})
     cluster.apply(*secrets(s3, cloud.namespace))
     began = time.monotonic()
-    spec = {"repository": repository(s3), "backup": BACKUP}
+    spec = {"repository": repository(s3), "backup": LATER_BACKUP}
     cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
     status = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 600)
     seconds = time.monotonic() - began
     report.add(restore=status, restore_seconds=seconds, new_cloud_seconds=stood[1].seconds)
-    assert status["backup"] == BACKUP
+    assert status["backup"] == LATER_BACKUP
+    images = status["images"]
+    assert images["restored"] == 3
+    lost, orphan = images["withoutData"], images["withoutRow"]
+    assert (lost["count"], lost["command"]) == (1, f"openstack image delete {_before['lost']}")
+    assert (orphan["count"], orphan["images"]) == (1, [_ORPHAN])
+    _before["removal"] = orphan["command"]
 
 
 def remove(cluster: Kubernetes, namespace: str) -> None:
@@ -212,12 +268,26 @@ def test_ovn_has_the_rows_that_it_had(cluster: Kubernetes, cloud: Cloud) -> None
     assert northbound(cluster, cloud) == _before["northbound"]
 
 
+def test_images_have_their_data(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
+    api: Any = proof.connect(cluster, cloud.namespace)
+    path = tmp_path / "image"
+    api.image.download_image(_before["image"], output=str(path))
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == _before["data"]
+
+
+def test_commands_of_the_report_remove_what_does_not_fit(cluster: Kubernetes, cloud: Cloud) -> None:
+    program, *words = _before["removal"].split()
+    assert program == "kubectl"
+    cluster.kubectl(*words)
+    assert _ORPHAN not in in_glance(cluster, cloud, "ls", "/var/lib/glance/images")
+    api: Any = proof.connect(cluster, cloud.namespace)
+    api.image.delete_image(_before["lost"])
+    assert _before["lost"] not in {image.id for image in api.image.images()}
+
+
 def test_a_server_boots_in_the_restored_cloud(stood: tuple[Session, Cloud], report: Report) -> None:
-    """Data of images are not in the backup: the image is uploaded again."""
+    """It boots from the image of before."""
     session, cloud = stood
-    api: Any = proof.connect(session.cluster, cloud.namespace)
-    for image in api.image.images():
-        api.image.delete_image(image.id)
     facts = session.prove(cloud)
     report.add(proof_after_restore=facts)
     assert facts["reply"]

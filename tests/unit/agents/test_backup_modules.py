@@ -20,6 +20,8 @@ _REPOSITORY = (
     "store",
     "fetch",
     "verify",
+    "images",
+    "images_restore",
     "archive",
     "replay",
     "retention",

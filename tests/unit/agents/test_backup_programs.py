@@ -242,7 +242,7 @@ def test_a_manifest_has_the_digest_of_the_contents(programs: Programs) -> None:
 
 
 def test_a_manifest_without_all_databases_is_not_stored(programs: Programs) -> None:
-    with pytest.raises(RunError, match="the repository has no snapshot s2; back up its database again"):
+    with pytest.raises(RunError, match="the repository has no snapshot s2; back up its data again"):
         make_whole(programs, {"mariadb": {"snapshot": "s1"}, "nova": {"snapshot": "s2"}})
     assert not any(" backup " in call for call in programs.calls())
 

@@ -6,7 +6,7 @@ import base64
 import gzip
 import json
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,12 @@ def stored(pod: Pod, name: str) -> dict[str, Any]:
 
 
 def backed_up(
-    pod: Pod, name: str, database: Mapping[str, Any], keys: Mapping[str, Any] = KEYS, northbound: bytes = OVSDB
+    pod: Pod,
+    name: str,
+    database: Mapping[str, Any],
+    keys: Mapping[str, Any] = KEYS,
+    northbound: bytes = OVSDB,
+    images: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Make a backup whole; return the settings of its verification."""
     objects = [
@@ -63,7 +68,8 @@ def backed_up(
     (shared / "facts.json").write_text("{}")
     run = {"backup": name, "cloud": "openstack", "folder": "/var/lib/backup"}
     network = pod.run("store", {**run, "kind": "northbound", "name": "ovn", "file": "ovn.ovsdb"})
-    manifest = {"databases": [database], "networks": [{"name": "ovn", "snapshot": network["snapshot"]}]}
+    networks = [{"name": "ovn", "snapshot": network["snapshot"]}]
+    manifest = {"databases": [database], "networks": networks, "images": list(images)}
     assert "error" not in pod.run("manifest", {**run, "manifest": manifest})
     empty(pod)
     return {**run, "identity": True}

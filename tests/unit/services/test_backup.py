@@ -61,7 +61,13 @@ def database(name: str = "mariadb", *pods: Object, updated: int = 3, **changes: 
 
 
 def facts(*databases: Mapping[str, Any]) -> dict[str, Any]:
-    return {"objects": [KEYSTONE], "databases": list(databases) or [database()], "networks": [], "identities": []}
+    return {
+        "objects": [KEYSTONE],
+        "databases": list(databases) or [database()],
+        "networks": [],
+        "images": [],
+        "identities": [],
+    }
 
 
 def planned(release: Release, **changes: Any) -> Plan:
@@ -166,8 +172,9 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
                 "server": "11.8.2-MariaDB",
             }
         ],
+        "images": [],
         "objects": 1,
-        "notIncluded": ["images, volumes and disks of servers", "databases of Ceph and etcd"],
+        "notIncluded": ["images in Ceph, Swift and S3", "volumes and disks of servers", "databases of Ceph and etcd"],
     }
 
 

@@ -121,6 +121,7 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
         "backupCompleted": "2025-12-31T12:00:00Z",
         "completed": "2026-01-01T00:01:05Z",
         "restored": [],
+        "images": None,
         "duration": "1m5s",
     }
 

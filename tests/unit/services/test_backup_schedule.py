@@ -110,6 +110,12 @@ def test_a_backup_begins_at_its_time_once(cluster: Cluster) -> None:
     assert cluster.backups == [FIRST]
 
 
+def test_a_backup_includes_what_its_schedule_says(cluster: Cluster) -> None:
+    cluster.spec = {"include": {"images": False}}
+    cluster.at(at("02 01:00"))
+    assert cluster.children["OpenStackBackup", FIRST]["spec"]["include"] == {"images": False}
+
+
 def test_a_backup_whose_record_was_not_written_is_not_made_again(cluster: Cluster) -> None:
     before = dict(cluster.children)
     cluster.at(at("02 01:00"))

@@ -13,7 +13,7 @@ from .repository import open_repository, rfc3339
 from .run import RunError, main, settings
 
 MANIFEST, CONTENTS = "manifest.json", "contents.json.gz"
-_KINDS = ("database", "northbound")
+_KINDS = ("database", "northbound", "images")
 
 
 def store(config: Path) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def store(config: Path) -> dict[str, Any]:
         stored = {entry["id"] for kind in _KINDS for entry in repository.snapshots(f"kind={kind}")}
         if missing := [each for each in part_snapshots(run["manifest"]) if each not in stored]:
             text = ", ".join(missing)
-            raise RunError(f"the repository has no snapshot {text}; back up its database again, then the manifest")
+            raise RunError(f"the repository has no snapshot {text}; back up its data again, then the manifest")
         folder = repository.work / "files"
         folder.mkdir()
         shutil.copyfile(contents, folder / CONTENTS)
@@ -43,10 +43,13 @@ def store(config: Path) -> dict[str, Any]:
 
 
 def part_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
-    """Return the snapshots of the databases and networks of a manifest, in which they are lists, or maps by name."""
+    """Return the snapshots of the databases, networks and images of a manifest, in which they are lists, or maps by
+    name.
+    """
     parts = (manifest.get(field, ()) for field in ("databases", "networks"))
     entries = [entry for part in parts for entry in (part.values() if isinstance(part, dict) else part)]
-    return [str(entry["snapshot"]) for entry in entries]
+    images = [snapshot for entry in manifest.get("images", ()) for snapshot in entry["snapshots"]]
+    return [*(str(entry["snapshot"]) for entry in entries), *images]
 
 
 if __name__ == "__main__":

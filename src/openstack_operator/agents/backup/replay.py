@@ -13,7 +13,7 @@ from typing import Any
 from .binlog import Canary, Transaction, log_file, sequence
 from .chain import Archive, Link, open_archive
 from .repository import open_repository, write_private
-from .restore import await_start, prove, restore
+from .restore import Proof, await_start, prove, restore
 from .run import Child, RunError, main, say, settings
 from .sql import CANARIES, CHAIN, COUNT_TABLES, SLOTS, Session
 
@@ -63,7 +63,7 @@ def recover(config: Path) -> dict[str, Any]:
         goals, reasons = plan_replay(archive, run["gtid"], until)
         reached: list[Goal] = []
 
-        def finish(data: Path, work: Path) -> list[str]:
+        def finish(data: Path, work: Path) -> Proof:
             reached.append(apply(goals, reasons, data, work))
             return prove(data, work)
 

@@ -22,6 +22,8 @@ MIB = 1024 * 1024
 _S3 = "s3:"
 _NO_REPOSITORY, _LOCKED, _WRONG_PASSWORD = 10, 11, 12
 """Statuses of restic, from its version 0.17 on."""
+_HAS_GAPS = 3
+"""Status of `restic backup` that made a snapshot without files that it could not read."""
 _REFUSALS = ("Access Denied", "AccessDenied", "SignatureDoesNotMatch", "InvalidAccessKeyId")
 """Parts of what servers of S3 answer to an account that they do not know, or that may not do this."""
 _COMMAND_LINE = re.compile(r"subprocess (?P<name>\S+): (\[\d+\] )?(\d{4}-\S+ \S+ )?(?P<text>.*)")
@@ -197,17 +199,29 @@ class Repository:
         entries: list[dict[str, Any]] = json.loads(self.ask("snapshots", "--no-lock", *words) or b"[]")
         return sorted(entries, key=lambda entry: str(entry["time"]))
 
-    def store(self, tags: Sequence[str], host: str, *words: str, cwd: Path | None = None) -> Mapping[str, Any]:
-        """Make a snapshot by `restic backup`; return its summary. Raise RunError: there is no snapshot then."""
+    def store(
+        self, tags: Sequence[str], host: str, *words: str, cwd: Path | None = None, accepts_gaps: bool = False
+    ) -> Mapping[str, Any]:
+        """Make a snapshot by `restic backup`; return its summary. With `accepts_gaps`, it may lack files, as those that
+        were deleted meanwhile. Raise RunError: there is no snapshot then.
+        """
         options = [*(f"--tag={tag}" for tag in tags), f"--host={host}", f"--retry-lock={_LOCK_WAIT}"]
         with self.restic("backup", "--quiet", *options, *words, cwd=cwd) as child:
             output = child.output().decode(errors="replace")
-            if status := child.wait():
+            status = child.wait()
+            if status and not (accepts_gaps and status == _HAS_GAPS):
                 raise RunError(_command_error(child.lines) or self.failure(status, child.reason()))
         for line in output.splitlines():
             if (summary := json.loads(line)).get("message_type") == "summary" and summary.get("snapshot_id"):
                 return dict(summary)
         raise RunError(f"restic made no snapshot in {self.url}, and said nothing")
+
+    def restore(self, snapshot: str, target: Path) -> None:
+        """Write the files of a snapshot to a folder, those that are missing there or differ. Raise RunError."""
+        self.ask(
+            *("restore", snapshot, f"--target={target}", "--overwrite=if-changed"),
+            *("--quiet", f"--retry-lock={_LOCK_WAIT}"),
+        )
 
     def read(self, snapshot: str, name: str, limit: int) -> bytes:
         """Return a file of a snapshot. Raise RunError if it has more bytes than `limit`, or cannot be read."""

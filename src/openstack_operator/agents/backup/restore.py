@@ -9,9 +9,12 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .image_data import ImageRows, image_report, image_rows, stored_images
 from .repository import Repository, open_repository
 from .run import Child, RunError, main, run_child, settings
 
@@ -34,16 +37,26 @@ _LEAVE_CHAIN = "DELETE FROM openstack_operator.archive"
 """Statement for a restored database: the archive has its changes until now, and not those from now on."""
 
 
-def restore(config: Path, finish: Callable[[Path, Path], list[str]] | None = None) -> dict[str, Any]:
-    """Restore one database. `finish` gets the data directory and a private folder, and returns the schemas; `prove` if
-    unset. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, and `gtid` of the last
-    change. Raise RunError: the directory has the mark then, and the next run begins again.
+@dataclass(frozen=True)
+class Proof:
+    """Answers of a server about restored data."""
+
+    schemas: Sequence[str]
+    images: ImageRows | None
+    """Rows of a Glance, if there is one."""
+
+
+def restore(config: Path, finish: Callable[[Path, Path], Proof] | None = None) -> dict[str, Any]:
+    """Restore one database. `finish` gets the data directory and a private folder, and returns a proof; `prove` if
+    unset. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, `gtid` of the last change, and the report
+    of `images` if there is a Glance. Raise RunError: the directory has the mark then, and the next run begins again.
     """
     run, began = settings(config), time.monotonic()
     data = Path(run["datadir"])
     refuse_older_server(run["server"], run_child("mariadbd", "--version"))
     clear(data)
     with open_repository(config) as repository:
+        images = stored_images(repository, run.get("images", ()))
         size = unpack_stream(repository, run, data)
         run_child("mariadb-backup", "--prepare", f"--target-dir={data}")
         for name in _GALERA:
@@ -51,16 +64,17 @@ def restore(config: Path, finish: Callable[[Path, Path], list[str]] | None = Non
         gtid = gtid_of(data)
         if gtid != run["gtid"]:
             raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
-        schemas = (finish or prove)(data, repository.work)
+        proof = (finish or prove)(data, repository.work)
     # The data before the mark: a power cut in between must not leave half of them without it.
     os.sync()
     (data / MARK).unlink()
     os.sync()
     return {
-        "schemas": schemas[:_MAX_SCHEMAS],
+        "schemas": list(proof.schemas[:_MAX_SCHEMAS]),
         "bytes": size,
         "seconds": round(time.monotonic() - began, 1),
         "gtid": gtid,
+        **({"images": image_report(proof.images, images)} if proof.images else {}),
     }
 
 
@@ -140,9 +154,9 @@ def gtid_of(data: Path) -> str:
     return ""
 
 
-def prove(data: Path, work: Path) -> list[str]:
-    """Return the schemas that a server finds in the data, which it reads once and leaves in order. Raise RunError if it
-    does not start, or knows no accounts.
+def prove(data: Path, work: Path) -> Proof:
+    """Return what a server finds in the data, which it reads once and leaves in order. Raise RunError if it does not
+    start, or knows no accounts.
     """
     socket = work / "proof.sock"
     with Child("mariadbd", *server_options(data, socket, work)) as server:
@@ -150,12 +164,13 @@ def prove(data: Path, work: Path) -> list[str]:
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
         schemas = ask_server(socket, _SCHEMAS).splitlines()
+        rows = image_rows(partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
-    return [name for name in schemas if name not in _OWN_SCHEMAS]
+    return Proof([name for name in schemas if name not in _OWN_SCHEMAS], rows)
 
 
 def server_options(data: Path, socket: Path, work: Path) -> list[str]:

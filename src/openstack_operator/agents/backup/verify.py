@@ -12,10 +12,12 @@ import shutil
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from .contents import read_backup, select
+from .image_data import ImageRows, check_images, image_rows, stored_images
 from .repository import MIB, Repository, open_repository
 from .restore import ask_server, await_start, gtid_of, refuse_older_server, server_options, unpack_stream
 from .run import Child, RunError, main, run_child, say, settings
@@ -37,8 +39,8 @@ _MAX_HEADER = 100
 
 def verify(config: Path) -> dict[str, Any]:
     """Restore the backup that run.json names, and use it. Return `seconds` that it took, `bytes` of databases,
-    `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`. Raise RunError with
-    the first part that cannot be used.
+    `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`, and with images in
+    the backup of `images` and those `hashed`. Raise RunError with the first part that cannot be used.
     """
     run, began = settings(config), time.monotonic()
     folder = Path(run["folder"])
@@ -58,8 +60,12 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
     manifest, objects = body["manifest"], body["contents"]["objects"]
     keys = write_keys(objects, folder / "keys") if run["identity"] else False
     result: dict[str, Any] = {"objects": len(objects), "bytes": 0, "revisions": {}}
+    snapshots = [snapshot for entry in manifest.get("images", ()) for snapshot in entry["snapshots"]]
+    stored = stored_images(repository, snapshots)
     for entry in manifest["databases"]:
-        size, facts = use_database(repository, entry, folder, asks_identity=keys)
+        size, facts, rows = use_database(repository, entry, folder, asks_identity=keys)
+        if rows and manifest.get("images"):
+            result |= check_images(repository, rows, stored, run["backup"])
         result["bytes"] += size
         result["revisions"] |= facts.pop("revisions")
         result |= facts
@@ -100,8 +106,8 @@ def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
 
 def use_database(
     repository: Repository, entry: Mapping[str, Any], folder: Path, *, asks_identity: bool
-) -> tuple[int, dict[str, Any]]:
-    """Return the bytes of a database, and what its server and Keystone say. Raise RunError."""
+) -> tuple[int, dict[str, Any], ImageRows | None]:
+    """Return the bytes of a database, what its server and Keystone say, and its rows of images. Raise RunError."""
     data = repository.work / "data"
     data.mkdir()
     refuse_older_server(entry["server"], run_child("mariadbd", "--version"))
@@ -116,8 +122,9 @@ def use_database(
         schemas = ask_server(socket, _IDENTITY_SCHEMAS).split()
         if asks_identity and schemas:
             facts |= ask_identity(folder, schemas[0], socket)
+        rows = image_rows(partial(ask_server, socket))
     shutil.rmtree(data)
-    return size, facts
+    return size, facts, rows
 
 
 def revisions(socket: Path) -> dict[str, str]:

@@ -34,7 +34,7 @@ class CloudReader:
 
     async def contents(self, namespace: str, order: CloudContents) -> Mapping[str, Any]:
         """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
-        `databases`, `networks` and `identities`. Raises Transient.
+        `databases`, `networks`, `images` and `identities`. Raises Transient.
         """
         world = self._world
         resources: list[Object] = []
@@ -62,6 +62,7 @@ class CloudReader:
             "objects": [*secrets, *resources],
             "databases": self.servers(namespace, order.databases),
             "networks": self.servers(namespace, order.networks),
+            "images": self.servers(namespace, order.images),
             "identities": self.servers(namespace, order.identities),
         }
 
@@ -84,8 +85,8 @@ class CloudReader:
 
 
 def _with_running_release(live: Object) -> Object:
-    """Return a resource with the release that runs completely. In an upgrade before its last step, the databases are
-    those of that release: an earlier one may follow it, a later one may not.
+    """Return a resource with the release that runs completely. Before the last step of an upgrade, programs of that
+    release work with the databases, so that a restore can undo the upgrade.
     """
     release = (live.get("status") or {}).get("release")
     return {**live, "spec": {**live["spec"], "release": release}} if release and "release" in live["spec"] else live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudContents, CloudDatabases, ServedContents, Service
-from . import archives, networks, restore, schedule
+from . import archives, images, networks, restore, schedule
 from .model import BACKUP, RESTORE, SCHEDULE
 from .service import LEFT_OUT, needs_contents, plan
 
@@ -17,6 +17,7 @@ SERVICE = Service(
         left_out=LEFT_OUT,
         databases=_DATABASES,
         networks=(networks.KIND,),
+        images=(images.KIND,),
         identities=("Keystone",),
         orders=_ORDERS,
     ),

@@ -70,7 +70,7 @@ class Database:
                 kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=_FOLDER, read_only=True),
                 *self.login_mounts(),
             ),
-            beside=self.pod,
+            beside={"statefulset.kubernetes.io/pod-name": self.pod},
         )
 
     def dump(self) -> dict[str, Any]:
@@ -84,9 +84,15 @@ class Database:
         return cls(**fields)
 
 
-def restore_run(entry: Mapping[str, Any], image: Image, settings: PodSettings, archive: Mapping[str, str]) -> Run:
+def restore_run(
+    entry: Mapping[str, Any],
+    image: Image,
+    settings: PodSettings,
+    archive: Mapping[str, str],
+    image_snapshots: Sequence[str] = (),
+) -> Run:
     """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
-    changes since.
+    changes since. It compares rows about images with the data in `image_snapshots`.
     """
     name = entry["name"]
     claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
@@ -100,6 +106,7 @@ def restore_run(entry: Mapping[str, Any], image: Image, settings: PodSettings, a
             "datadir": DATA_FOLDER,
             "server": entry["server"],
             "gtid": entry["gtid"],
+            "images": list(image_snapshots),
         },
         image=image,
         settings=settings,

@@ -93,18 +93,29 @@ class Repository(Model):
     """Maximum rate of downloads in KiB a second, no limit if unset."""
 
 
+class Include(Model):
+    """Data in a backup besides databases, Secrets and resources."""
+
+    images: bool = True
+    """Store images that Glance has in files on a volume. The first backup uploads all of them, before it reads the
+    databases; later ones upload new images alone. Images in Ceph, Swift and S3 are never in a backup."""
+
+
 class OpenStackBackupSpec(Model):
     """OpenStackBackup: one backup of the cloud in its namespace. It holds the data of each MariaDB, OVN's northbound
-    database, the Secrets that cannot be made again, the Secrets that specs name, and the resources that you wrote. It
-    does not hold images, volumes and disks of servers. The operator takes it once; deleting this resource keeps the
-    backup. A user who may create it can read all Secrets of the cloud, from a repository of their own.
+    database, images in files on a volume, the Secrets that cannot be made again, the Secrets that specs name, and the
+    resources that you wrote. It does not hold other images, volumes and disks of servers. The operator takes it once;
+    deleting this resource keeps the backup. A user who may create it can read all Secrets of the cloud, from a
+    repository of their own.
     """
 
     repository: Repository
     """Storage of the backup. Cannot be changed."""
+    include: Include = Include()
+    """Data in the backup besides databases, Secrets and resources. A backup that has begun does not change."""
     verify: bool = False
-    """Restore the backup once it is complete, on the disk of a node, and log in with the restored Keystone. Nothing of
-    it reaches the cloud. The node needs free disk space for the largest database."""
+    """Restore the backup once it is complete, on the disk of a node, log in with the restored Keystone, and compare
+    images with their rows. Nothing of it reaches the cloud. The node needs free disk space for the largest database."""
 
 
 class DatabaseBackup(Model):
@@ -124,6 +135,19 @@ class DatabaseBackup(Model):
     """Version of its server; of a northbound database, that of its schema."""
 
 
+class ImagesBackup(Model):
+    """Images of one Glance in a backup."""
+
+    name: Name
+    """Name of the Glance."""
+    images: int | None = None
+    """Number of files, unfinished uploads among them."""
+    size: Size | None = None
+    """Size of the files."""
+    stored: Size | None = None
+    """Size by which the repository grew."""
+
+
 class OpenStackBackupStatus(Model):
     """Status of an OpenStackBackup besides its conditions."""
 
@@ -132,7 +156,7 @@ class OpenStackBackupStatus(Model):
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the first look at the cloud to the complete backup: 45m12s."""
     size: Size | None = None
-    """Size of all databases."""
+    """Size of all databases and images."""
     verified: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the backup was restored and used (RFC 3339)."""
     restore_duration: Annotated[str, Field(max_length=32)] | None = None
@@ -141,6 +165,8 @@ class OpenStackBackupStatus(Model):
     """Snapshot of restic with the list of what belongs to the backup."""
     databases: Annotated[list[DatabaseBackup], Field(max_length=64)] = []
     """Databases in the backup."""
+    images: Annotated[list[ImagesBackup], Field(max_length=64)] = []
+    """Images on volumes in the backup."""
     objects: int | None = None
     """Number of resources and Secrets in the backup."""
     not_included: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=64)] = []
@@ -165,8 +191,8 @@ BACKUP = Resource(
 
 class OpenStackRestoreSpec(RunSpec):
     """OpenStackRestore: makes the cloud of a backup again, in an empty namespace of this or another cluster. The
-    operator first fills the volumes of the databases, then writes the Secrets, then the resources that you wrote.
-    A user who may create it can have the operator create any Secret and any of its kinds in the namespace.
+    operator first fills the volumes of databases and images, then writes the Secrets, then the resources that you
+    wrote. A user who may create it can have the operator create any Secret and any of its kinds in the namespace.
     """
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -205,6 +231,33 @@ class RestoredDatabase(Model):
     """Number of changes from the archive; unset for a restore of the backup alone."""
 
 
+class ImageList(Model):
+    """Images whose rows and data do not fit."""
+
+    count: int
+    """Number of all of them."""
+    images: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=5)] = []
+    """IDs of the first ones."""
+    command: Annotated[str, Field(max_length=1024)] | None = None
+    """Command that removes those from the cloud."""
+
+
+class RestoredImages(Model):
+    """Images after a restore: data that were restored, and rows of Glance that were compared with them."""
+
+    restored: int
+    """Number of files that were restored."""
+    size: Size | None = None
+    """Size of these files."""
+    elsewhere: int | None = None
+    """Number of images in Ceph, Swift or S3. The backup has no data of them, and their rows were not compared."""
+    without_data: ImageList | None = None
+    """Images that have a row and no data, or not all data: users see them, and cannot use them. Upload them again, or
+    remove them with the command."""
+    without_row: ImageList | None = None
+    """Files that have no row: they take space, and Glance does not show them."""
+
+
 class OpenStackRestoreStatus(Model):
     """Status of an OpenStackRestore besides its conditions."""
 
@@ -216,6 +269,8 @@ class OpenStackRestoreStatus(Model):
     """Time at which the restored cloud was Ready (RFC 3339)."""
     restored: Annotated[list[RestoredDatabase], Field(max_length=64)] = []
     """Databases that have their data again."""
+    images: RestoredImages | None = None
+    """Images that were restored, and those whose rows and data do not fit."""
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
 
@@ -302,6 +357,8 @@ class OpenStackBackupScheduleSpec(Model):
     complete, it is late, and the resource is not Ready. A late backup continues."""
     repository: Repository
     """Storage of the backups. Cannot be changed."""
+    include: Include = Include()
+    """Data in later backups besides databases, Secrets and resources: `include` of an OpenStackBackup."""
     verify: bool = False
     """Verify each backup once it is complete: `verify` of an OpenStackBackup."""
     archive: bool = False

@@ -22,9 +22,12 @@ _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 _ARCHIVE_MODULES = ("sql", "sealed", "binlog", "objects", "chain")
 _ALSO: Mapping[str, Sequence[str]] = {
     "contents": ("dual_stack",),
-    "verify": ("dual_stack", "contents", "restore"),
+    "images": ("image_data",),
+    "images_restore": ("image_data",),
+    "restore": ("image_data",),
+    "verify": ("dual_stack", "contents", "image_data", "restore"),
     "archive": (*_ARCHIVE_MODULES, "database", "dual_stack", "stream"),
-    "replay": (*_ARCHIVE_MODULES, "restore"),
+    "replay": (*_ARCHIVE_MODULES, "image_data", "restore"),
 }
 """Further modules that a program imports."""
 _MAIN = "main"
@@ -97,8 +100,8 @@ class Run:
     uses_repository: bool = True
     login_secret: str = REPOSITORY
     """End of the name of the Secret with the login to the repository."""
-    beside: str = ""
-    """Pod on whose node it runs; empty for any node."""
+    beside: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Labels of a pod on whose node it runs; empty for any node."""
     deadline: int | None = None
     """Seconds after which Kubernetes ends it."""
     attempt: int = 0
@@ -233,10 +236,10 @@ def parameters(ctx: Context[Any], runs: Sequence[Run]) -> Step:
     return Step(name="Parameters", objects=(kube.secret(ctx, runs_secret(ctx), data),))
 
 
-def _beside(pod: str) -> dict[str, Any]:
-    """Return the affinity to the node of a member, whose volume one node alone can mount."""
+def _beside(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Return the affinity to the node of a pod, whose volume one node alone can mount."""
     term = {
-        "labelSelector": {"matchLabels": {"statefulset.kubernetes.io/pod-name": pod}},
+        "labelSelector": {"matchLabels": dict(labels)},
         "topologyKey": "kubernetes.io/hostname",
     }
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

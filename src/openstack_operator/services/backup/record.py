@@ -12,7 +12,7 @@ from ...plan import Context, Object, Step, Verdict
 from ...plan.times import valid_time
 
 _FILE = "record.json"
-_RESULTS = ("databases", "networks", "manifest", "verifications")
+_RESULTS = ("databases", "networks", "imagesBefore", "images", "manifest", "verifications")
 
 
 def of_plan(ctx: Context[Any], kind: str, name: str) -> Object | None:
@@ -68,3 +68,8 @@ def duration(began: str, ended: str) -> str:
     minutes, rest = divmod(max(seconds, 0), 60)
     hours, minutes = divmod(minutes, 60)
     return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
+
+
+def quantity(size: int | None) -> str | None:
+    """Return bytes as Kubernetes writes them, in whole mebibytes."""
+    return None if size is None else f"{-(-size >> 20)}Mi"

@@ -12,7 +12,7 @@ from typing import Any
 from ... import kube, parts, pki
 from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
 from ...plan.times import valid_time
-from . import contents, networks, record
+from . import contents, images, networks, record
 from .databases import restore_run
 from .model import SCHEDULE, OpenStackRestoreSpec
 from .pods import Image, Run, job_steps, parameters, with_results
@@ -23,6 +23,8 @@ _PORT = 8443
 _COMPONENT = "contents"
 _CONTENTS, _MANIFEST = "contents.json.gz", "manifest.json"
 _STAGES = ("Volumes", "Databases", "Secrets", "Resources")
+_LABELS = {"databases": "Database", "networks": "Network", "images": "Images"}
+"""Names of steps, by the list of the manifest."""
 _LIFE = timedelta(days=7)
 _SECRETS = ("channel", "contents", "repository", "runs")
 """Secrets of a restore itself, by the end of their names."""
@@ -46,8 +48,9 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     stored = record.stored(ctx)
     if ended and valid_time(ended.get("data", {}).get("at")) and stored.get("began"):
         steps = [record.step(ctx, stored), _end(ctx, ended["data"]["at"])]
-        before = record.stages(("Config", "Reader", "Contents", *_STAGES), READY)
-        return Plan(*before, Group("Record", steps), details=_details(stored, ended))
+        image_stages = ["Images"] if stored.get(images.AFTER) else []
+        before = record.stages(("Config", "Reader", "Contents", *_STAGES, *image_stages), READY)
+        return Plan(*before, Group("Record", steps), details=_details(ctx, stored, ended))
     storage = repository(ctx)
     backup = _backup(ctx)
     if backup is None:
@@ -119,15 +122,20 @@ def _rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "backup": _text(manifest["backup"]),
         "taken": _time(manifest["taken"]),
-        "databases": [_rebuilt_entry(entry, "server", "gtid") for entry in manifest["databases"]],
+        "databases": [_rebuilt_entry(entry, "snapshot", "server", "gtid") for entry in manifest["databases"]],
         # Backups of earlier operators have none.
         "networks": [_rebuilt_network(entry) for entry in manifest.get("networks", ())],
+        "images": [_rebuilt_images(entry) for entry in manifest.get("images", ())],
     }
 
 
 def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:
     labels = {str(name): _text(text) for name, text in entry["labels"].items()}
-    return {**_rebuilt_entry(entry, "schema"), "labels": labels}
+    return {**_rebuilt_entry(entry, "snapshot", "schema"), "labels": labels}
+
+
+def _rebuilt_images(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_rebuilt_entry(entry), "snapshots": _texts(entry["snapshots"])}
 
 
 def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
@@ -140,7 +148,7 @@ def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
         spec["storageClassName"] = _text(claim["spec"]["storageClassName"])
     selector = {str(key): _text(value) for key, value in image.get("nodeSelector", {}).items()}
     return {
-        **{name: _text(entry[name]) for name in ("name", "snapshot", *fields)},
+        **{name: _text(entry[name]) for name in ("name", *fields)},
         "claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **_metadata(claim), "spec": spec},
         "nodeSelector": selector,
         "tolerations": [{str(key): value for key, value in each.items()} for each in image.get("tolerations", ())],
@@ -151,6 +159,12 @@ def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
     return value
+
+
+def _texts(value: object) -> list[str]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return [_text(each) for each in value]
 
 
 def _time(value: object) -> str:
@@ -218,30 +232,27 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         "backup": manifest["backup"],
         "backupCompleted": manifest["taken"],
     }
-    all_runs = {entry["name"]: _run(ctx, entry) for entry in manifest["databases"]}
-    network_runs = {
-        entry["name"]: networks.restore_run(ctx, entry, kube.settings(ctx.spec)) for entry in manifest["networks"]
-    }
-    stored, runs = with_results(ctx, stored, all_runs)
-    stored, unfinished_networks = with_results(ctx, stored, network_runs, "networks")
-    inputs, policies = parameters(ctx, [*runs.values(), *unfinished_networks.values()]), parts.policies(ctx)
+    runs = _runs(ctx, manifest)
+    rest: dict[str, dict[str, Run]] = {}
+    for part, all_of_part in runs.items():
+        stored, rest[part] = with_results(ctx, stored, all_of_part, part)
+    inputs = parameters(ctx, [run for each in rest.values() for run in each.values()])
+    policies = parts.policies(ctx)
     before = (storage, inputs, *policies, backup.step)
     claims = Step(
         name="Volumes",
-        objects=tuple(kube.handed_over(entry["claim"]) for entry in (*manifest["databases"], *manifest["networks"])),
+        objects=tuple(kube.handed_over(entry["claim"]) for part in runs for entry in manifest[part]),
         after=before,
     )
     # A volume that is filled is never filled again: its server writes to it by then.
-    jobs = [
-        *job_steps(ctx, "Database", all_runs, runs, (*before, claims)),
-        *job_steps(ctx, "Network", network_runs, unfinished_networks, (*before, claims)),
-    ]
+    jobs = {part: job_steps(ctx, _LABELS[part], runs[part], rest[part], (*before, claims)) for part in runs}
     marks = tuple(
         kube.handed_over(networks.mark(entry, stored["networks"][entry["name"]]))
         for entry in manifest["networks"]
         if entry["name"] in stored["networks"]
     )
-    secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=tuple(jobs))
+    filled = tuple(step for each in jobs.values() for step in each)
+    secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=filled)
     resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
     end = _end(ctx, record.stamp(ctx.now), after=(resources,))
     return Plan(
@@ -249,17 +260,29 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         *record.stages(("Reader",), READY),
         backup.step,
         claims,
-        Group("Databases", jobs),
+        Group("Databases", [*jobs["databases"], *jobs["networks"]]),
+        Group("Images", jobs["images"]),
         secrets,
         resources,
         Group("Record", [record.step(ctx, stored), end]),
         # No watch tells of what the cloud's own resources report.
         wake=ctx.now + _RETRY,
-        details=_details(stored, None),
+        details=_details(ctx, stored, None),
     )
 
 
-def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Run:
+def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any]) -> dict[str, dict[str, Run]]:
+    """Return the runs that fill volumes, by the list of the manifest and the name in it. Raises SpecError."""
+    settings = kube.settings(ctx.spec)
+    snapshots = [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]]
+    return {
+        "databases": {entry["name"]: _run(ctx, entry, snapshots) for entry in manifest["databases"]},
+        "networks": {entry["name"]: networks.restore_run(ctx, entry, settings) for entry in manifest["networks"]},
+        "images": {entry["name"]: images.restore_run(ctx, entry, settings) for entry in manifest["images"]},
+    }
+
+
+def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str]) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
     version = ".".join(map(str, major(entry["server"])))
     try:
@@ -269,7 +292,8 @@ def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Run:
         raise SpecError("spec.release", f"{text}; choose a release that has MariaDB {version}") from None
     archive = _archive(ctx, entry)
     scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
-    return restore_run(entry, replace(image, scheduling=scheduling), kube.settings(ctx.spec), archive)
+    image = replace(image, scheduling=scheduling)
+    return restore_run(entry, image, kube.settings(ctx.spec), archive, image_snapshots)
 
 
 def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Mapping[str, str]:
@@ -303,12 +327,13 @@ def _positions(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _details(stored: Mapping[str, Any], ended: Object | None) -> dict[str, Any]:
+def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ended: Object | None) -> dict[str, Any]:
     completed = ended["data"]["at"] if ended else None
     return {
         "backup": stored.get("backup"),
         "backupCompleted": stored.get("backupCompleted"),
         "completed": completed,
         "restored": _positions(stored),
+        "images": images.restored_status(ctx.namespace, stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

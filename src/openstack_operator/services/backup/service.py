@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 from ... import kube, parts
 from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import contents, databases, networks, record, verification
+from . import contents, databases, images, networks, record, verification
 from .databases import Database
+from .images import Images
 from .model import OpenStackBackupSpec
 from .networks import Northbound
 from .pods import Run, job_steps, parameters, with_results
@@ -19,11 +20,17 @@ from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
-_CONTENTS, _DATABASES, _NETWORKS, _MISSING = "contents.json.gz", "databases.json", "networks.json", "missing"
+_CONTENTS, _DATABASES, _NETWORKS, _IMAGES = "contents.json.gz", "databases.json", "networks.json", "images.json"
+_MISSING = "missing"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
-_STAGES = ("Contents", "Config", "Databases", "Manifest")
-_NOT_INCLUDED = ("images, volumes and disks of servers", "databases of Ceph and etcd")
+_BEFORE, _MANIFEST_STAGE = ("Contents", "Config"), "Manifest"
+_STAGES = (*_BEFORE, "Databases", _MANIFEST_STAGE)
+_NOT_INCLUDED = (
+    "images in Ceph, Swift and S3",
+    "volumes and disks of servers",
+    "databases of Ceph and etcd",
+)
 
 
 def needs_contents(ctx: Context[OpenStackBackupSpec]) -> bool:
@@ -44,46 +51,59 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     if late := _too_late(ctx, stored):
         # Without its jobs: one that ends later would make a backup of parts that do not fit.
         before, after = (
-            record.stages(_STAGES[:2], READY),
-            record.stages(_STAGES[3:], waiting("waits for the databases")),
+            record.stages(_BEFORE, READY),
+            record.stages([_MANIFEST_STAGE], waiting("waits for the databases")),
         )
         return Plan(*before, Step(name="Databases", verdict=late), *after, record.step(ctx, stored))
     collected = _collected(ctx)
     if isinstance(collected, Verdict):
-        contents_step = Step(name=_STAGES[0], verdict=collected)
+        contents_step = Step(name=_BEFORE[0], verdict=collected)
         verified = [verification.STAGE] if ctx.spec.verify else []
-        rest = record.stages((*_STAGES[2:], *verified, "Record"), waiting("waits for the contents"))
-        return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *rest)
+        later = record.stages((*_STAGES[2:], *verified, "Record"), waiting("waits for the contents"))
+        return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *later)
     storage_image = collected.databases[0].image
-    all_runs = {database.name: database.run(ctx) for database in collected.databases}
-    network_runs = {network.name: network.run(ctx, storage_image) for network in collected.networks}
-    stored, runs = with_results(ctx, stored, all_runs)
-    stored, unfinished_networks = with_results(ctx, stored, network_runs, "networks")
+    runs = {
+        images.BEFORE: {each.name: each.run(ctx, storage_image, is_last=False) for each in collected.images},
+        "databases": {each.name: each.run(ctx) for each in collected.databases},
+        "networks": {each.name: each.run(ctx, storage_image) for each in collected.networks},
+        images.AFTER: {each.name: each.run(ctx, storage_image, is_last=True) for each in collected.images},
+    }
+    rest: dict[str, dict[str, Run]] = {}
+    for part, all_of_part in runs.items():
+        stored, rest[part] = with_results(ctx, stored, all_of_part, part)
+    unfinished = [run for each in rest.values() for run in each.values()]
     manifest = None
-    if not runs and not unfinished_networks:
-        stored, unfinished = with_results(ctx, stored, {_MANIFEST: _manifest(ctx, stored, collected)}, _MANIFEST)
-        manifest = unfinished.get(_MANIFEST)
+    if not unfinished:
+        stored, last_runs = with_results(ctx, stored, {_MANIFEST: _manifest(ctx, stored, collected)}, _MANIFEST)
+        manifest = last_runs.get(_MANIFEST)
         if end := stored.get(_MANIFEST, {}).get(_MANIFEST):
             stored |= {"completed": end.get("taken") or record.stamp(ctx.now), "snapshot": end.get("snapshot", "")}
     storage = repository(ctx)
-    inputs = parameters(ctx, [*runs.values(), *unfinished_networks.values(), *([manifest] if manifest else [])])
+    inputs = parameters(ctx, [*unfinished, *([manifest] if manifest else [])])
     policies = (*parts.policies(ctx), *_doors(ctx, collected))
     before = (collected.step, storage, inputs, *policies)
-    jobs = [
-        *job_steps(ctx, "Database", all_runs, runs, before),
-        *job_steps(ctx, "Network", network_runs, unfinished_networks, before),
-    ]
+
+    def jobs(label: str, name: str, after: Sequence[Step]) -> list[Step]:
+        return job_steps(ctx, label, runs[name], rest[name], (*before, *after))
+
+    # An image of which a row says that it is there was stored before, or is there afterwards, also if a user deletes
+    # it meanwhile.
+    earlier_images = jobs("Earlier images", images.BEFORE, ())
+    database_jobs = [*jobs("Database", "databases", earlier_images), *jobs("Network", "networks", earlier_images)]
+    later_images = jobs("Images", images.AFTER, database_jobs)
     last = record.stages([verification.STAGE], waiting("waits for the manifest")) if ctx.spec.verify else []
     end_step = Step(
-        name="Manifest",
+        name=_MANIFEST_STAGE,
         objects=(kube.reporting(manifest.job(ctx)),) if manifest else (),
-        after=tuple(jobs),
+        after=(*database_jobs, *later_images),
         verdict=None if manifest else waiting("waits for the databases"),
     )
     return Plan(
         collected.step,
         Group("Config", [storage, inputs, *policies]),
-        Group("Databases", jobs),
+        Group("Images", earlier_images),
+        Group("Databases", database_jobs),
+        Group("Images", later_images),
         end_step,
         *last,
         record.step(ctx, stored),
@@ -98,6 +118,7 @@ class _Collected:
     step: Step
     databases: list[Database] = field(default_factory=list[Database])
     networks: list[Northbound] = field(default_factory=list[Northbound])
+    images: list[Images] = field(default_factory=list[Images])
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
 
@@ -118,46 +139,52 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
             step=Step(name="Contents", objects=(secret,), guarded=True),
             databases=sources,
             networks=networks.load(stored.get(_NETWORKS, "[]")),
+            images=images.load(stored.get(_IMAGES, "[]")),
             data=contents.bytes_of(stored[_CONTENTS]),
             missing=stored[_MISSING].splitlines(),
         )
     if not ctx.facts.get("objects"):
         return failed("there is no cloud in this namespace; create this resource beside one", "NoCloud")
     late = [*databases.not_ready(ctx.facts["databases"]), *networks.not_ready(ctx.facts["networks"])]
+    late += images.not_ready(ctx.facts["images"]) if ctx.spec.include.images else ()
     if late:
         return waiting(f"waiting for a ready member of {', '.join(sorted(late))}")
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
     network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
+    image_sources, left_out = images.observed(ctx.facts["images"], is_included=ctx.spec.include.images)
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
     try:
         data = contents.dump(ctx.facts["objects"])
     except ValueError as error:
         raise SpecError("metadata.namespace", str(error)) from None
-    missing = [*foreign, *foreign_networks, *_NOT_INCLUDED]
+    missing = [*foreign, *foreign_networks, *left_out, *_NOT_INCLUDED]
     values = {
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
         _NETWORKS: networks.dump(network_sources),
+        _IMAGES: images.dump(image_sources),
         _MISSING: "\n".join(missing),
     }
     step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
-    return _Collected(step=step, databases=sources, networks=network_sources, data=data, missing=missing)
+    return _Collected(
+        step=step, databases=sources, networks=network_sources, images=image_sources, data=data, missing=missing
+    )
 
 
 def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Plan:
     """Return the steps that verify the backup, if the spec says so and it was not done; else its record alone."""
-    before = record.stages(_STAGES, READY)
+    before = record.stages((*_STAGES, *(["Images"] if stored.get(images.AFTER) else [])), READY)
     if not ctx.spec.verify:
         return Plan(*before, record.step(ctx, stored), details=_details(stored))
     if stored.get("verified"):
         steps = record.stages([verification.STAGE], READY)
         return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
-    images = verification.images(ctx)
-    if images is None:
+    programs = verification.images(ctx)
+    if programs is None:
         steps = record.stages([verification.STAGE], waiting("waiting for a MariaDB, whose image restores the backup"))
         return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
-    stored, runs = with_results(ctx, stored, verification.runs(ctx, *images), verification.FIELD)
+    stored, runs = with_results(ctx, stored, verification.runs(ctx, *programs), verification.FIELD)
     if not runs:
         stored = {"verified": record.stamp(ctx.now), **stored}
         steps = record.stages([verification.STAGE], READY)
@@ -174,7 +201,7 @@ def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> V
     began = valid_time(stored.get("began"))
     if began is None or ctx.now < began + _LONGEST:
         return None
-    text = "the databases were not stored within a day, so the Secrets read before may not fit them"
+    text = "databases and images were not stored within a day, so the Secrets read before may not fit them"
     return failed(f"{text}; create another OpenStackBackup", "TooLate")
 
 
@@ -206,6 +233,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
         "began": stored["began"],
         "databases": entries,
         "networks": [each.entry(network_results[each.name]) for each in collected.networks],
+        "images": [each.entry(stored) for each in collected.images],
         "missing": collected.missing,
     }
     folder = kube.folder("contents", ctx.name("contents"), "/etc/backup/contents", files={_CONTENTS: _CONTENTS})
@@ -229,12 +257,13 @@ def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
         ),
     ]
     completed = stored.get("completed")
+    everything = [*results, *stored.get(images.AFTER, {}).values()]
     rows = [
         {
             "kind": result["kind"],
             "name": result["name"],
-            "size": _quantity(result.get("bytes")),
-            "stored": _quantity(result.get("stored")),
+            "size": record.quantity(result.get("bytes")),
+            "stored": record.quantity(result.get("stored")),
             "gtid": result.get("gtid") or None,
             "server": result.get("server"),
         }
@@ -243,16 +272,12 @@ def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "completed": completed,
         "duration": record.duration(stored["began"], completed) if completed else None,
-        "size": _quantity(sum(result.get("bytes") or 0 for result in results)) if completed else None,
+        "size": record.quantity(sum(result.get("bytes") or 0 for result in everything)) if completed else None,
         "verified": stored.get("verified"),
         "restoreDuration": verification.duration(stored),
         "snapshot": stored.get("snapshot"),
         "databases": rows,
+        "images": images.backup_rows(stored),
         "objects": stored.get("objects"),
         "notIncluded": stored.get("missing", []),
     }
-
-
-def _quantity(size: int | None) -> str | None:
-    """Return bytes as Kubernetes writes them, in whole mebibytes."""
-    return None if size is None else f"{-(-size >> 20)}Mi"
