@@ -1,0 +1,120 @@
+"""Status of OpenStackBackup and OpenStackRestore besides their conditions."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ...api import Model, Name
+
+Size = Annotated[str, Field(max_length=32)]
+"""A quantity, as 412Mi."""
+
+
+class DatabaseBackup(Model):
+    """Backup of one database."""
+
+    kind: Annotated[str, Field(max_length=32)] = "MariaDB"
+    """`MariaDB`, or `OVNNetwork` for the northbound database of an OVN."""
+    name: Name
+    """Name of the MariaDB or OVNNetwork."""
+    size: Size | None = None
+    """Size of its data."""
+    stored: Size | None = None
+    """Size by which the repository grew."""
+    gtid: Annotated[str, Field(max_length=1024)] | None = None
+    """Position in its binary log; unset without one."""
+    server: Annotated[str, Field(max_length=64)] | None = None
+    """Version of its server; of a northbound database, that of its schema."""
+
+
+class ImagesBackup(Model):
+    """Images of one Glance in a backup."""
+
+    name: Name
+    """Name of the Glance."""
+    images: int | None = None
+    """Number of files, unfinished uploads among them."""
+    size: Size | None = None
+    """Size of the files."""
+    stored: Size | None = None
+    """Size by which the repository grew."""
+
+
+class OpenStackBackupStatus(Model):
+    """Status of an OpenStackBackup besides its conditions."""
+
+    completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was complete (RFC 3339). Unset means that there is no backup yet."""
+    duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time from the first look at the cloud to the complete backup: 45m12s."""
+    size: Size | None = None
+    """Size of all databases and images."""
+    verified: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was restored and used (RFC 3339)."""
+    restore_duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time that this took: 1m12s."""
+    snapshot: Annotated[str, Field(max_length=64)] | None = None
+    """Snapshot of restic with the list of what belongs to the backup."""
+    databases: Annotated[list[DatabaseBackup], Field(max_length=64)] = []
+    """Databases in the backup."""
+    images: Annotated[list[ImagesBackup], Field(max_length=64)] = []
+    """Images on volumes in the backup."""
+    objects: int | None = None
+    """Number of resources and Secrets in the backup."""
+    not_included: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=64)] = []
+    """Parts of the cloud that the backup does not hold."""
+
+
+class RestoredDatabase(Model):
+    """A MariaDB that was restored."""
+
+    name: Name
+    """Name of the MariaDB."""
+    gtid: Annotated[str, Field(max_length=1024)] | None = None
+    """Last change that it has; unset without a binary log."""
+    changes: int | None = None
+    """Number of changes from the archive; unset for a restore of the backup alone."""
+
+
+class ImageList(Model):
+    """Images whose rows and data do not fit."""
+
+    count: int
+    """Number of all of them."""
+    images: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=5)] = []
+    """IDs of the first ones."""
+    command: Annotated[str, Field(max_length=1024)] | None = None
+    """Command that removes those from the cloud."""
+
+
+class RestoredImages(Model):
+    """Images after a restore: data that were restored, and rows of Glance that were compared with them."""
+
+    restored: int
+    """Number of files that were restored."""
+    size: Size | None = None
+    """Size of these files."""
+    elsewhere: int | None = None
+    """Number of images in Ceph, Swift or S3. The backup has no data of them, and their rows were not compared."""
+    without_data: ImageList | None = None
+    """Images that have a row and no data, or not all data: users see them, and cannot use them. Upload them again, or
+    remove them with the command."""
+    without_row: ImageList | None = None
+    """Files that have no row: they take space, and Glance does not show them."""
+
+
+class OpenStackRestoreStatus(Model):
+    """Status of an OpenStackRestore besides its conditions."""
+
+    backup: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the restored backup."""
+    backup_completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the backup was complete (RFC 3339)."""
+    completed: Annotated[str, Field(max_length=32)] | None = None
+    """Time at which the restored cloud was Ready (RFC 3339)."""
+    restored: Annotated[list[RestoredDatabase], Field(max_length=64)] = []
+    """Databases that have their data again."""
+    images: RestoredImages | None = None
+    """Images that were restored, and those whose rows and data do not fit."""
+    duration: Annotated[str, Field(max_length=32)] | None = None
+    """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
