@@ -92,8 +92,10 @@ class CloudContents:
 
 @dataclass(frozen=True)
 class CloudDatabases:
-    """An observation: the `databases` of the namespace, each as `CloudContents` has it, and the `reports` of pods that
-    archive them: the JSON object that each answers, by name; None for one that does not answer.
+    """An observation: the `databases` of the namespace, each as `CloudContents` has it; the `reports` of pods that
+    archive them: the JSON object that each answers, by name, None for one that does not answer; and the `siblings`: all
+    resources of this kind in the namespace, each with its `name`, the time at which it was `created`, its `spec`,
+    `deleted` if it is being deleted or gone, and the components of its `programs`, which have a Deployment or a pod.
     """
 
     needed: Callable[[Context[Any]], bool]

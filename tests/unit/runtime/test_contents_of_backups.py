@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from openstack_operator.kube import COMPONENT, INSTANCE, KIND
 from openstack_operator.plan import CloudContents
 from openstack_operator.registry import RESOURCES
 from openstack_operator.runtime.cache.entries import cached
 from openstack_operator.runtime.cache.world import World
 from openstack_operator.runtime.kubernetes.client import Client
-from openstack_operator.runtime.kubernetes.kinds import Catalog, Kind
+from openstack_operator.runtime.kubernetes.kinds import DEPLOYMENT, POD, Catalog, Kind
 from openstack_operator.runtime.reconcile.contents import CloudReader
 from openstack_operator.services.backup import SERVICE
 
@@ -83,3 +84,41 @@ async def test_a_schedule_is_in_a_backup_and_its_secrets_are_not() -> None:
     facts = await CloudReader(world, RESOURCES).contents("openstack", order)
     assert sorted(obj["kind"] for obj in facts["objects"]) == ["OpenStackBackupSchedule", "SecretAggregate"]
     assert world.names == ["source"]
+
+
+def put(world: World, kind: Kind, name: str, labels: dict[str, str] | None = None, **fields: Any) -> None:
+    """Let the cluster have an object."""
+    metadata = {"name": name, "namespace": "openstack", "uid": name, "resourceVersion": "1", "labels": labels or {}}
+    store = world.pods if kind is POD else world.stores[kind]
+    body = {"spec": {}, **fields, "metadata": metadata | fields.get("metadata", {})}
+    store.put(cached(json.dumps(body).encode(), kind))
+
+
+async def test_schedules_of_a_namespace_are_known_with_their_programs() -> None:
+    world, resource = Asked(), KINDS["OpenStackBackupSchedule"]
+    created = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+    put(world, Kind.of(resource), "nightly", spec={"archive": True}, metadata=created)
+    put(world, Kind.of(resource), "hourly", metadata=created | {"deletionTimestamp": "2026-01-02T00:00:00Z"})
+
+    def labels(name: str, component: str, kind: str = "openstackbackupschedule") -> dict[str, str]:
+        return {KIND: kind, INSTANCE: name, COMPONENT: component}
+
+    put(world, DEPLOYMENT, "nightly-archive-a", labels("nightly", "archive-a"))
+    put(world, POD, "nightly-archive-a-x", labels("nightly", "archive-a"))
+    put(world, POD, "weekly-archive-a-x", labels("weekly", "archive-a"))
+    put(world, POD, "other", labels("hourly", "archive-a", "mariadb"))
+    programs = {each["name"]: (each["deleted"], each["programs"]) for each in known(world, "openstack")}
+    assert programs == {
+        "nightly": (False, ["archive-a"]),
+        "hourly": (True, []),
+        # Its programs outlive it for some seconds.
+        "weekly": (True, ["archive-a"]),
+    }
+    [nightly] = [each for each in known(world, "openstack") if each["name"] == "nightly"]
+    assert (nightly["created"], nightly["spec"]) == (created["creationTimestamp"], {"archive": True})
+    assert known(world, "elsewhere") == []
+
+
+def known(world: World, namespace: str) -> list[dict[str, Any]]:
+    """The schedules of a namespace."""
+    return CloudReader(world, RESOURCES).siblings(namespace, "OpenStackBackupSchedule")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...api import Model, Resource, secret_references, whole_secrets
-from ...kube import HANDED_OVER, IRREPLACEABLE, REMEMBERED
+from ...kube import COMPONENT, HANDED_OVER, IRREPLACEABLE, REMEMBERED, fitting
 from ...plan import CloudContents, Object
 from ..cache.entries import Cached, Request
 from ..cache.world import World
@@ -79,6 +79,36 @@ class CloudReader:
         """Return the live resources of these kinds, without those that are being deleted."""
         items = [item for each in self._definitions if each.kind in kinds for item in self._items(each, namespace)]
         return [item.decode() for item in items if item.meta.deletion_timestamp is None]
+
+    def siblings(self, namespace: str, role: str) -> list[Object]:
+        """Return the resources of a kind in a namespace, as `CloudDatabases` has them, and those that are gone while
+        their programs run.
+        """
+        programs: dict[str, set[str]] = {}
+        deployments = self._world.stores[DEPLOYMENT].of_namespace(namespace)
+        for item in (*deployments, *self._world.pods.of_namespace(namespace)):
+            _, kind, name = item.meta.owner_labels
+            if kind == role.lower():
+                programs.setdefault(name, set()).add(item.meta.labels.get(COMPONENT, ""))
+        resources = [
+            {
+                "name": item.meta.name,
+                "created": item.meta.creation_timestamp,
+                "spec": item.decode().get("spec") or {},
+                "deleted": item.meta.deletion_timestamp is not None,
+                "programs": sorted(programs.pop(fitting(item.meta.name), ())),
+            }
+            for definition in self._definitions
+            if definition.role == role
+            for item in self._items(definition, namespace)
+        ]
+        return [
+            *resources,
+            *(
+                {"name": name, "created": "", "spec": {}, "deleted": True, "programs": sorted(components)}
+                for name, components in sorted(programs.items())
+            ),
+        ]
 
     def _items(self, definition: Resource[Any], namespace: str) -> Iterable[Cached]:
         return self._world.stores[Kind.of(definition)].of_namespace(namespace)

@@ -90,8 +90,11 @@ class Observer:
             return await reader.contents(ctx.namespace, observation)
         if isinstance(observation, CloudResources):
             return {"resources": reader.resources(ctx.namespace, observation.kinds)}
-        databases = reader.servers(ctx.namespace, observation.databases)
-        return {"databases": databases, "reports": await self._reports(observation, ctx)}
+        return {
+            "databases": reader.servers(ctx.namespace, observation.databases),
+            "siblings": reader.siblings(ctx.namespace, ctx.kind),
+            "reports": await self._reports(observation, ctx),
+        }
 
     async def _reports(self, observation: MemberReports | CloudDatabases, ctx: Context[Any]) -> Mapping[str, Any]:
         urls = observation.urls(ctx)

@@ -25,13 +25,17 @@ _STATUS_PERIOD = timedelta(minutes=1)
 _COMPONENT = "archive"
 
 
+def is_archiver(component: str | None) -> bool:
+    """Return True for the component of a program that archives."""
+    return (component or "").startswith(_COMPONENT)
+
+
 def questions(ctx: Context[Any]) -> Mapping[str, str]:
     """Return the URL at which each program that archives answers, by the name of its pod."""
     return {
         pod["metadata"]["name"]: f"http://{url_host(pod['status']['podIP'])}:{FACTS_PORT}/"
         for pod in ctx.pods
-        if str(pod["metadata"]["labels"].get(kube.COMPONENT)).startswith(_COMPONENT)
-        and (pod.get("status") or {}).get("podIP")
+        if is_archiver(pod["metadata"]["labels"].get(kube.COMPONENT)) and (pod.get("status") or {}).get("podIP")
     }
 
 

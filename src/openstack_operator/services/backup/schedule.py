@@ -12,7 +12,7 @@ from ...api.units import seconds
 from ...parts.schedules import last_time, next_time, time_zone
 from ...plan import READY, Context, Group, Object, Plan, SpecError, State, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import archives, databases, record, schedule_retention
+from . import archives, databases, record, schedule_retention, single_archive
 from .model import BACKUP, OpenStackBackupScheduleSpec
 from .pods import parameters
 from .repository import repository
@@ -123,6 +123,9 @@ def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archi
     state = state if isinstance(state, dict) and all(isinstance(each, dict) for each in state.values()) else {}
     if not ctx.spec.archive:
         return archives.Archives()
+    if refusal := single_archive.refusal(ctx):
+        # What it has archived before has no changes of meanwhile.
+        return archives.Archives(steps=[Step(name="Archive", verdict=refusal)], wake=ctx.now + archives.SOON)
     facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"]]
     sources, _ = databases.observed(ctx, [fact for fact in facts if databases.is_published(fact)])
     late = [fact["name"] for fact in facts if not databases.is_published(fact)]
