@@ -87,7 +87,8 @@ class Listens:
     ports: Mapping[str, Sequence[int]] = field(default_factory=dict[str, Sequence[int]])
     """Ports by component; none are all ports."""
     closed: bool = False
-    """True if NetworkPolicies always close its pods, since its clients can read or change a cloud's data."""
+    """True if NetworkPolicies always close its pods: its clients can read or change a cloud's data, or the operator is
+    its only one."""
     from_nodes: bool = False
     """True if programs on the network of nodes use it in some clouds, and their own plans open it."""
     open_to_nodes: bool = False

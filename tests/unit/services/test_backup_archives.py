@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from openstack_operator import kube
+from openstack_operator import agents, kube
 from openstack_operator.plan import Context, Plan, Release, State
 from openstack_operator.services.backup import archives, databases, schedule
 from openstack_operator.services.backup.archives import Archives
 from openstack_operator.services.backup.model import BACKUP, SCHEDULE
+from openstack_operator.services.backup.pods import modules
 from openstack_operator.services.backup.record import stamp
 from openstack_operator.testing import NOW, context
 from tests.planning import objects
@@ -62,11 +65,13 @@ def test_a_program_reads_all_members_and_writes_at_the_primary(release: Release)
     ("answer", "state", "message"),
     [
         (report(3), State.READY, ""),
-        (report(59, error="the bucket does not answer"), State.READY, ""),
+        (report(59, error="RepositoryUnavailable"), State.READY, ""),
         (report(-61), State.FAILED, "ends at 2026-01-01T00:01:01Z"),
-        (report(61, error="no space\nis left"), State.FAILED, "ends at 2025-12-31T23:58:59Z: no space is left"),
+        (report(61), State.FAILED, "ends at 2025-12-31T23:58:59Z; see the log of Deployment nightly-archive-mariadb"),
+        (report(61, error="RepositoryUnavailable"), State.FAILED, "ends at 2025-12-31T23:58:59Z: the repository does"),
+        (report(61, canaryError="DatabaseUnavailable"), State.FAILED, "the database does not answer"),
         ({"chain": "a"}, State.WAITING, "the archive of MariaDB/mariadb has begun"),
-        ({"error": "the database writes no binary log"}, State.FAILED, "has nothing yet: the database writes no"),
+        ({"error": "NoBinaryLog"}, State.FAILED, "has nothing yet: the database writes no binary log; set"),
     ],
 )
 def test_an_archive_that_stands_still_is_named(release: Release, answer: Any, state: State, message: str) -> None:
@@ -164,3 +169,40 @@ def test_a_schedule_without_an_archive_runs_no_program(release: Release) -> None
     ctx = context(SCHEDULE, spec, release=release, owner="nightly", secrets=backups.SECRETS)
     assert not schedule.needs_databases(ctx)
     assert not [kind for kind, _ in objects(schedule.plan(ctx)) if kind == "Deployment"]
+
+
+@pytest.mark.security
+def test_no_word_of_a_pod_reaches_a_condition(release: Release) -> None:
+    """Another pod may have the labels of the program, and its address."""
+    for word in ("Run this command: rm", "NoBinaryLog; and run", ["NoBinaryLog"], {"a": 1}, "x" * 70_000):
+        [step] = archived(release, {"error": word, "canaryError": word, "chain": word}).steps
+        assert step.verdict
+        assert step.verdict.message == (
+            "the archive of MariaDB/mariadb has nothing yet: the program fails;"
+            " see the log of Deployment nightly-archive-mariadb"
+        )
+        assert "rm" not in json.dumps(archived(release, {"chain": word}).state)
+
+
+def test_each_error_of_the_program_has_its_words() -> None:
+    """The program and the operator have one list."""
+    codes = {
+        node.value
+        for file in modules("archive")
+        for call in ast.walk(ast.parse(agents.text(file)))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"RunError", "_blaming"}
+        for node in call.args[-1:]
+        if isinstance(node, ast.Constant) and re.fullmatch(r"[A-Z][a-zA-Z]+", str(node.value))
+    }
+    assert codes | {"Failed"} == set(archives.CAUSES)
+
+
+def test_only_the_operator_reaches_the_program(release: Release) -> None:
+    spec = backups.SPEC | {"schedule": "0 1 * * *", "archive": True}
+    fields: dict[str, Any] = {"owner": "nightly", "secrets": backups.SECRETS}
+    ctx = context(SCHEDULE, spec, release=release, facts={"databases": [backups.database()]}, **fields)
+    policy = objects(schedule.plan(ctx))["NetworkPolicy", "nightly"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == kube.pods_of("OpenStackBackupSchedule", "nightly")
+    [rule] = policy["ingress"]
+    [peer] = rule["from"]
+    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": ctx.operator_namespace}

@@ -6,7 +6,8 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +40,23 @@ _LONGEST_LAG = 20.0
 """Seconds after which a primary that is behind the archive has lost changes."""
 _LONGEST_PAUSE = 15.0
 """Seconds between two tries at most."""
+
+
+@contextmanager
+def _blaming(code: str) -> Generator[None]:
+    """Give errors in the `with` block a code, unless they have one."""
+    try:
+        yield
+    except RunError as error:
+        error.code = error.code or code
+        raise
+
+
+def code_of(error: Exception) -> str:
+    """Return the word by which the operator knows an error. Its text is in the log alone: another pod may answer in
+    place of this one, and must not put words into conditions.
+    """
+    return (error.code if isinstance(error, RunError) else "") or "Failed"
 
 
 @dataclass
@@ -78,6 +96,7 @@ class Canaries(threading.Thread):
     def __init__(self, login: Path, status: Status) -> None:
         super().__init__(daemon=True)
         self._login, self._status = login, status
+        self._last_error = ""
         self.acknowledged_at = 0.0
         """Time of the last acknowledgment, by the clock of this process."""
 
@@ -88,7 +107,10 @@ class Canaries(threading.Thread):
                 with Session(f"--defaults-file={self._login}") as session:
                     self._write(session)
             except (RunError, OSError, ValueError) as error:
-                self._status.note(canaryError=reason_of(error))
+                if (text := reason_of(error)) != self._last_error:
+                    say(f"no row can be written: {text}")
+                self._last_error = text
+                self._status.note(canaryError=code_of(error))
                 time.sleep(_PERIOD)
 
     def _write(self, session: Session) -> None:
@@ -99,6 +121,7 @@ class Canaries(threading.Thread):
             newest += 1
             session.ask(write_canary(newest))
             self.acknowledged_at = time.monotonic()
+            self._last_error = ""
             self._status.note(canaryError=None)
             due = max(due + _PERIOD, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
@@ -152,17 +175,17 @@ class Archiver:
                     self._reload()
                 self._archive_log()
             except (RunError, OSError, LookupError, ValueError) as error:
-                text = reason_of(error)
-                say(text)
-                self._status.note(error=text)
+                say(reason_of(error))
+                self._status.note(error=code_of(error))
                 pause = 1.0 if time.monotonic() - began > _LONGEST_PAUSE else min(pause * 2, _LONGEST_PAUSE)
                 self._stop.wait(pause)
 
     def _archive_log(self) -> None:
         """Read the log of one member from the end of the archive on. Raise RunError."""
         if not self._archive:
-            self._repository.create()
-            self._archive = open_archive(self._repository, self._run["cloud"], self._run["database"])
+            with _blaming("RepositoryUnavailable"):
+                self._repository.create()
+                self._archive = open_archive(self._repository, self._run["cloud"], self._run["database"])
         self._pending, self._pending_bytes = [], 0
         with Session(f"--defaults-file={self._logins[0]}") as primary:
             _prepare(primary)
@@ -170,7 +193,8 @@ class Archiver:
                 self._canaries.start()
             self._tail, self._link = None, _stored_link(primary)
             if self._link:
-                self._tail = self._archive.tail(self._link.chain)
+                with _blaming("RepositoryUnavailable"):
+                    self._tail = self._archive.tail(self._link.chain)
             else:
                 self._begin(primary, _position(primary))
             assert self._link
@@ -183,9 +207,11 @@ class Archiver:
                 self._begin_after_gap(primary, number)
             except DivergedError as error:
                 if number:
-                    raise RunError(f"a member does not have the end of the archive: {error}") from None
+                    text = f"a member does not have the end of the archive: {error}"
+                    raise RunError(text, "MemberDiverged") from None
                 if self._lags(primary):
-                    raise RunError("the primary has not made the last change of the archive yet") from None
+                    text = "the primary has not made the last change of the archive yet"
+                    raise RunError(text, "PrimaryBehind") from None
                 # The members follow the primary.
                 say(f"the database was restored, or has lost its last changes: {error}")
                 self._begin(primary, _position(primary))
@@ -221,7 +247,8 @@ class Archiver:
         now = time.monotonic()
         self._purged.setdefault(number, now)
         if len(self._purged) < len(self._logins) and now - min(self._purged.values()) < _PATIENCE:
-            raise RunError("the log of a member has the next changes of the archive no more; another one is asked")
+            text = "the log of a member has the next changes of the archive no more; another one is asked"
+            raise RunError(text, "LogPurged")
         self._purged = {}
         self._begin(primary, _oldest(primary), is_linked=True)
 
@@ -233,22 +260,24 @@ class Archiver:
             format_event = b""
             while not self._stop.is_set():
                 count = 0
-                for transaction in stream.read():
-                    count += 1
-                    if not is_known:
-                        self._compare(transaction)
-                        is_known, self._purged = True, {}
-                        continue
-                    if stream.format != format_event:
-                        self._flush(format_event)
-                        format_event = stream.format
-                    self._take(primary, transaction, format_event)
+                with _blaming("LogUnreadable"):
+                    for transaction in stream.read():
+                        count += 1
+                        if not is_known:
+                            self._compare(transaction)
+                            is_known, self._purged = True, {}
+                            continue
+                        if stream.format != format_event:
+                            self._flush(format_event)
+                            format_event = stream.format
+                        self._take(primary, transaction, format_event)
                 now = time.monotonic()
                 if self._pending_bytes > _OBJECT_BYTES or (self._pending and now - self._since >= self._interval):
                     self._flush(format_event)
                 silence = _SILENCE if stream.has_begun else _CONNECT
                 if now - stream.arrived_at > silence and self._canaries.acknowledged_at > stream.arrived_at:
-                    raise RunError("the connection to the binary log brings no changes; it is opened again")
+                    text = "the connection to the binary log brings no changes; it is opened again"
+                    raise RunError(text, "LogSilent")
                 if not count:
                     self._stop.wait(_PAUSE)
             self._flush(format_event)
@@ -293,7 +322,8 @@ class Archiver:
             count=len(self._pending),
             canary=self._canary,
         )
-        size = self._archive.append(header, format_event, self._pending)
+        with _blaming("RepositoryUnavailable"):
+            size = self._archive.append(header, format_event, self._pending)
         self._tail, self._pending, self._pending_bytes = header, [], 0
         facts = self._status.facts
         self._status.note(
@@ -321,7 +351,8 @@ def _prepare(primary: Session) -> None:
     binary log.
     """
     if primary.ask("SELECT @@log_bin") != [["1"]]:
-        raise RunError("the database writes no binary log; set binaryLog.enabled of the MariaDB")
+        text = "the database writes no binary log; set binaryLog.enabled of the MariaDB"
+        raise RunError(text, "NoBinaryLog")
     for statement in TABLES if primary.ask(COUNT_TABLES) != [["2"]] else ():
         primary.ask(statement)
 

@@ -62,7 +62,8 @@ def sequence(gtid: str) -> int:
     """Return the number of a GTID of domain 0. Raise RunError for any other one."""
     match = _GTID_TEXT.fullmatch(gtid)
     if not match:
-        raise RunError(f"the position {gtid!r} is not one GTID of domain 0, the only one that an archive can follow")
+        text = f"the position {gtid!r} is not one GTID of domain 0, the only one that an archive can follow"
+        raise RunError(text, "UnsupportedPosition")
     return int(match[2])
 
 
@@ -142,7 +143,8 @@ class Parser:
                 yield self._group.end()
             number, domain, flags = struct.unpack_from("<QIB", body)
             if domain:
-                raise RunError(f"change {domain}-{server}-{number} is of domain {domain}; an archive follows domain 0")
+                text = f"change {domain}-{server}-{number} is of domain {domain}; an archive follows domain 0"
+                raise RunError(text, "UnsupportedPosition")
             self._group = _Group(f"0-{server}-{number}", time, bool(flags & _STANDALONE))
         if not self._group:
             raise RunError(f"the binary log has an event of type {kind} outside of a transaction")

@@ -110,13 +110,13 @@ class Archive:
         place = self._place(chain, name)
         body = self._objects.read(place)
         if body is None:
-            raise RunError(f"the archive has no object {place}")
+            raise RunError(f"the archive has no object {place}", "ObjectDamaged")
         try:
             content = zlib.decompress(unseal(self._key, place, body))
             return self._content(name, chain, content)
         except (RunError, UnsealError, ValueError, LookupError, TypeError, struct.error, zlib.error):
             reason = "it was changed, or put in another's place, or its repository had another key"
-            raise RunError(f"the object {place} of the archive is damaged: {reason}") from None
+            raise RunError(f"the object {place} of the archive is damaged: {reason}", "ObjectDamaged") from None
 
     def _content(self, name: str, chain: str, content: bytes) -> Content:
         [size] = _SIZE.unpack_from(content)

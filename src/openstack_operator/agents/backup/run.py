@@ -33,6 +33,11 @@ _ROUTINE = ("...done", " Streaming ", "copied successfully")
 class RunError(Exception):
     """Reason why a run failed: what failed, and what to do. It has no secret."""
 
+    def __init__(self, text: str, code: str = "") -> None:
+        """`code` is one word of a list for those who read no text of a pod; empty without one."""
+        super().__init__(text)
+        self.code = code
+
 
 def settings(config: Path) -> dict[str, Any]:
     """Return run.json. Raise RunError if there is none."""

@@ -79,7 +79,7 @@ class Session:
             self._input.write(f"{statement};\nSELECT '{mark}';\n".encode())
             self._input.flush()
         except OSError:
-            raise RunError(self._failure()) from None
+            raise RunError(self._failure(), "DatabaseUnavailable") from None
         deadline, rows = time.monotonic() + seconds, list[list[str]]()
         while (line := self._line(deadline)) != mark:
             rows.append(line.split("\t"))
@@ -94,10 +94,10 @@ class Session:
         while b"\n" not in self._rest:
             wait = deadline - time.monotonic()
             if wait <= 0 or not select.select([self._child.stdout], [], [], wait)[0]:
-                raise RunError("the database does not answer in time")
+                raise RunError("the database does not answer in time", "DatabaseUnavailable")
             piece = os.read(self._child.stdout.fileno(), _READ_BYTES)
             if not piece:
-                raise RunError(self._failure())
+                raise RunError(self._failure(), "DatabaseUnavailable")
             self._rest += piece
         line, _, self._rest = self._rest.partition(b"\n")
         return line.decode(errors="replace")

@@ -107,4 +107,4 @@ class Stream:
             return PurgedError(reason)
         if any(part in reason for part in _DIVERGED):
             return DivergedError(reason)
-        return RunError(f"the binary log cannot be read: {reason}")
+        return RunError(f"the binary log cannot be read: {reason}", "LogUnreadable")

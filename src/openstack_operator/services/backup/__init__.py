@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...plan import CloudContents, CloudDatabases, ServedContents, Service
+from ...plan import CloudContents, CloudDatabases, Listens, ServedContents, Service
 from . import archives, images, networks, restore, schedule
 from .model import BACKUP, RESTORE, SCHEDULE
 from .service import LEFT_OUT, needs_contents, plan
@@ -27,6 +27,8 @@ SCHEDULE_SERVICE = Service(
     resource=SCHEDULE,
     plan=schedule.plan,
     observes=CloudDatabases(schedule.needs_databases, _DATABASES, archives.questions),
+    # The operator alone asks the programs that archive.
+    listens=Listens(closed=True),
     has_release_images=False,
 )
 RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))

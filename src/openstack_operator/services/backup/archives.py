@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,6 +24,22 @@ _LATE = timedelta(seconds=60)
 _STATUS_PERIOD = timedelta(minutes=1)
 """The status says no later time than this one's last multiple: each write of it would be one at rest."""
 _COMPONENT = "archive"
+_CHAIN = re.compile(r"[0-9A-Za-z-]{1,64}")
+CAUSES: Mapping[str, str] = {
+    "NoBinaryLog": "the database writes no binary log; set binaryLog.enabled of the MariaDB",
+    "UnsupportedPosition": "the database has changes of another domain than 0, and an archive follows domain 0 alone",
+    "PrimaryBehind": "the primary has not made the last change of the archive yet",
+    "MemberDiverged": "a member does not have the last change of the archive; another one is asked",
+    "LogPurged": "a member does not have the next changes any more; another one is asked",
+    "LogSilent": "the connection to the binary log brings no changes; it is opened again",
+    "LogUnreadable": "the binary log cannot be read",
+    "DatabaseUnavailable": "the database does not answer, or refuses the account",
+    "RepositoryUnavailable": "the repository does not answer, is full, or refuses the account",
+    "ObjectDamaged": "an object of the archive was changed, or is missing",
+    "Failed": "the program fails",
+}
+"""Errors of a program that archives, by its words for them. Its own texts are in its log: another pod may answer in its
+place, and must not put words into conditions."""
 
 
 def is_archiver(component: str | None) -> bool:
@@ -129,7 +146,7 @@ def _state(ctx: Context[Any], before: Mapping[str, str], fact: Mapping[str, Any]
         return {"silentSince": record.stamp(ctx.now), **before}
     before = {name: value for name, value in before.items() if name != "silentSince"}
     chain = str(fact.get("chain") or "")
-    if not chain or chain == before.get("chain"):
+    if not _CHAIN.fullmatch(chain) or chain == before.get("chain"):
         return before
     # A new one has no changes of before: a restore to an earlier second takes an earlier chain, which ended.
     return {"chain": chain, "since": record.stamp(ctx.now)}
@@ -146,14 +163,15 @@ def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None, state
         if since is None or ctx.now - since < _LATE:
             return None
         return failed(f"the program that archives MariaDB/{name} does not answer; see its log", "ArchiveLate")
-    at, error = _recoverable(fact), " ".join(str(fact.get("error") or fact.get("canaryError") or "").split())[:500]
+    at, code = _recoverable(fact), str(fact.get("error") or fact.get("canaryError") or "")
     if at and -_LATE < ctx.now - at < _LATE:
         return READY
-    cause = f": {error}" if error else ""
-    if at is None and not error:
+    if at is None and not code:
         return waiting(f"the archive of MariaDB/{name} has begun")
     reach = f"ends at {record.stamp(at)}" if at else "has nothing yet"
-    return failed(f"the archive of MariaDB/{name} {reach}{cause}", "ArchiveLate")
+    cause = f": {CAUSES.get(code, CAUSES['Failed'])}" if code else ""
+    log = f"see the log of Deployment {ctx.name(_COMPONENT, name)}"
+    return failed(f"the archive of MariaDB/{name} {reach}{cause}; {log}", "ArchiveLate")
 
 
 def _status_time(ctx: Context[Any], at: datetime | None) -> datetime | None:
