@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -327,7 +328,7 @@ def test_an_object_that_was_changed_is_named(chain: Chain, damage: Callable[[Cha
 @pytest.mark.security
 def test_another_key_is_refused(chain: Chain) -> None:
     other = Archive(FolderObjects(chain.folder.parents[3]), OTHER_KEY, "openstack", "mariadb")
-    with pytest.raises(RunError, match="is damaged"):
+    with pytest.raises(RunError, match=r"no change after 0-7-6.*; 10 objects .* another key"):
         plan_replay(other, "0-7-6", T + 7)
 
 
@@ -335,8 +336,111 @@ def test_another_key_is_refused(chain: Chain) -> None:
 def test_an_object_with_another_name_is_refused(chain: Chain) -> None:
     """Such as one with the numbers of a later one, so that those before it were never missed."""
     fifth = chain.objects()[4]
-    fifth.rename(fifth.with_name(f"{9:020}-{12:020}-{fifth.name[42:]}"))
+    name = f"{9:020}-{12:020}-{fifth.name[42:]}"
+    fifth.rename(fifth.with_name(name))
+    text = refusal(chain, "0-7-6", 7)
+    assert "lacks the changes from 9 to 10" in text
+    assert text.endswith(f"such as {chain.link.chain}/{name}")
+
+
+def foreign_names(chain: Chain) -> list[str]:
+    """Names that others may give: those that sort first, last and between, and those of this chain in another one."""
+    own, digits = chain.objects()[4].name, f"{'0' * 32}-{'0' * 16}"
+    other = Chain(chain.folder.parents[3] / "other")
+    other.store(*second(0))
+    numbers = ((0, 0), (0, 10**20 - 1), (9, 9), (7, 20), (20, 20), (99, 10**20 - 1), (10**20 - 1, 10**20 - 1))
+    return [
+        *(f"{first:020}-{last:020}-{digits}" for first, last in numbers),
+        own[:-1] + ("0" if own[-1] != "0" else "1"),
+        other.objects()[0].name,
+        "0",
+        "~",
+        "a file",
+        "\u0663" * 20 + own[20:],
+    ]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_foreign_objects_hide_no_chain_and_are_counted(chain: Chain, *, is_folder: bool) -> None:
+    names = foreign_names(chain)
+    for name in names:
+        if is_folder:
+            (chain.folder / name).mkdir()
+        else:
+            (chain.folder / name).write_bytes(b"of others")
+    for name in ("0", "99991231T235959Z-0000", "another"):
+        (chain.folder.parent / name).mkdir()
+        (chain.folder.parent / name / chain.objects()[0].name).write_bytes(b"of others")
+    tail = chain.archive.tail(chain.link.chain)
+    assert tail
+    assert tail.last == "0-7-20"
+    assert chain.archive.reach(chain.link.chain) == (1, 20)
+    assert goal(chain, "0-7-6", 7).end == "0-7-16"
+    assert goal(chain, "0-7-0", 7).changes == 16
+    assert len(chain.archive.foreign) == len(names) + 3
+    assert f"; {len(names) + 3} objects or folders were left out" in refusal(chain, "0-7-99", 7)
+
+
+@pytest.mark.security
+def test_a_chain_of_others_hides_no_other_one(chain: Chain) -> None:
+    """Its identifier is one that an archive may have drawn."""
+    folder = chain.folder.parent / f"99991231T235959Z-{'0' * 16}"
+    folder.mkdir()
+    for name in (chain.objects()[0].name, f"{0:020}-{99:020}-{'0' * 32}-{'0' * 16}"):
+        (folder / name).write_bytes(chain.objects()[0].read_bytes())
+    assert goal(chain, "0-7-6", 7).end == "0-7-16"
+    assert chain.archive.reach(folder.name) is None
+
+
+@pytest.mark.security
+def test_a_pipe_among_the_objects_is_not_read(chain: Chain) -> None:
+    """It would keep a program for as long as nobody writes into it."""
+    path = chain.objects()[-1]
+    path.unlink()
+    os.mkfifo(path)
+    tail = chain.archive.tail(chain.link.chain)
+    assert tail
+    assert tail.last == "0-7-18"
+
+
+def test_an_archive_goes_on_before_an_end_that_was_damaged(chain: Chain) -> None:
+    """What the damaged objects had is in the log, and is stored once more."""
+    for path in chain.objects()[-2:]:
+        flip(chain, path)
+    tail = chain.archive.tail(chain.link.chain)
+    assert tail
+    assert (tail.last, tail.before_last) == ("0-7-16", "0-7-15")
     assert "is damaged" in refusal(chain, "0-7-6", 7)
+    chain.store(*second(8), second(9)[0], previous="0-7-16")
+    chain.store(second(9)[1])
+    assert goal(chain, "0-7-6", 7).end == "0-7-16"
+    assert goal(chain, "0-7-6", 8).end == "0-7-18"
+
+
+def test_a_damaged_object_before_the_backup_is_not_needed(chain: Chain) -> None:
+    for path in chain.objects()[:2]:
+        flip(chain, path)
+    assert goal(chain, "0-7-6", 7).end == "0-7-16"
+    assert "begins after 0-7-4" in refusal(chain, "0-7-2", 7)
+    for path in chain.objects()[2:]:
+        flip(chain, path)
+    with pytest.raises(RunError, match="is damaged"):
+        chain.archive.tail(chain.link.chain)
+
+
+@pytest.mark.parametrize("base", range(1, 15))
+def test_objects_that_reach_far_are_found_from_each_change(chain: Chain, base: int) -> None:
+    """One begins with the second change, and is the only one that has most of those after it."""
+    paths = chain.objects()
+    chain.store(*[change for offset in range(8) for change in second(offset)][1:], previous="0-7-1")
+    for path in paths[1:3] + paths[5:8]:
+        path.unlink()
+    assert goal(chain, f"0-7-{base}", 8).end == "0-7-18"
+    numbers = [
+        each.transaction.sequence for each in walk(chain.archive, chain.link.chain, f"0-7-{base}") if not each.is_stored
+    ]
+    assert numbers == list(range(base + 1, 21))
 
 
 def test_objects_of_two_archivers_are_one_chain(chain: Chain) -> None:

@@ -67,9 +67,19 @@ class _S3(BaseHTTPRequestHandler):
         names = sorted(unquote(path).removeprefix(f"{bucket}/") for path in self.server.files)
         names = [name for name in names if name.startswith(begin) and name > words.get("start-after", "")]
         folders = {name[: name.index("/", len(begin)) + 1] for name in names if "/" in name[len(begin) :]}
-        keys = [f"<Contents><Key>{name}</Key></Contents>" for name in names if "/" not in name[len(begin) :]]
-        common = [f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>" for name in sorted(folders)]
-        return f"<ListBucketResult>{''.join([*keys[:limit], *common])}</ListBucketResult>".encode()
+        # Names and folders count alike.
+        entries = sorted({*folders, *(name for name in names if "/" not in name[len(begin) :])})
+        entries = [name for name in entries if name > words.get("continuation-token", "")[:-1]]
+        parts = [
+            f"<CommonPrefixes><Prefix>{name}</Prefix></CommonPrefixes>"
+            if name in folders
+            else f"<Contents><Key>{name}</Key></Contents>"
+            for name in entries[:limit]
+        ]
+        # A token may be any text.
+        if len(entries) > limit:
+            parts.append(f"<NextContinuationToken>{entries[limit - 1]}&amp;</NextContinuationToken>")
+        return f"<ListBucketResult>{''.join(parts)}</ListBucketResult>".encode()
 
     def _answer(self, status: int, body: bytes = b"") -> None:
         self.send_response(status)
@@ -142,6 +152,22 @@ def test_files_are_listed_in_the_order_of_their_names() -> None:
         assert one.folders("archive/") == ["b", "c"]
         whole = bucket(f"{url}/bucket")
         assert whole.names("my cloud/archive/c/", "", 9) == ["1"]
+
+
+@pytest.mark.security
+def test_folders_of_others_do_not_end_a_list() -> None:
+    """They count like names, and those that sort first would fill the only page."""
+    with s3() as (url, files):
+        one = bucket(f"{url}/bucket")
+        for name in ("", "0/1", "1/1", "2/1", "3/1", "4", "5", "6/1", "7"):
+            one.put_new(f"archive/b/{name}", b"")
+        assert one.names("archive/b/", "", 1) == ["4"]
+        assert one.names("archive/b/", "", 2) == ["4", "5"]
+        assert one.names("archive/b/", "archive/b/5", 9) == ["7"]
+        assert one.names("archive/b/", "archive/b/7", 9) == []
+        assert one.folders("archive/b/") == ["0", "1", "2", "3", "6"]
+        files.update({f"/bucket/archive/a/{number:04}/1": b"" for number in range(1002)})
+        assert one.folders("archive/a/")[-1] == "1001"
 
 
 @pytest.mark.parametrize("code", ["AccessDenied", "NoSuchBucket"])

@@ -206,3 +206,12 @@ def test_only_the_operator_reaches_the_program(release: Release) -> None:
     [rule] = policy["ingress"]
     [peer] = rule["from"]
     assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": ctx.operator_namespace}
+
+
+def test_foreign_objects_beside_an_archive_are_named(release: Release) -> None:
+    for number, text in ((3, "3 objects in the folder archive/"), (10**9, "10000 objects"), (True, ""), ("3", "")):
+        [step] = archived(release, report(3, foreignObjects=number)).steps
+        assert step.verdict
+        assert step.verdict.ready
+        assert step.verdict.message.startswith(text)
+        assert bool(step.verdict.message) == bool(text)

@@ -343,6 +343,7 @@ class Archiver:
             lostAfter=self._link.lost_after or None,
             gtid=tail.last if tail else None,
             lastRecoverableTime=recoverable(tail.canary) if tail else None,
+            foreignObjects=len(self._archive.foreign) or None if self._archive else None,
         )
 
 

@@ -9,13 +9,16 @@ import socket
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
 from http.client import HTTPException
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from xml.sax.saxutils import unescape
 
 from .run import RunError
 
@@ -27,7 +30,9 @@ _MAX_ANSWER = 4096
 """Bytes of an error in which its code is looked for."""
 _KEY = re.compile(r"<Key>([^<]*)</Key>")
 _FOLDER = re.compile(r"<CommonPrefixes>\s*<Prefix>([^<]*)</Prefix>")
-_MAX_FOLDERS = 1000
+_TOKEN = re.compile(r"<NextContinuationToken>([^<]+)</NextContinuationToken>")
+_LIST_PAGE = 1000
+"""Names in one answer."""
 _MAX_FILE = 1 << 30
 """Bytes of a file that are read: what has more is none of ours."""
 
@@ -85,24 +90,35 @@ class Bucket:
         """Return at most `limit` names of the files in a folder, which ends in a slash, that come after the path of
         another file below the prefix. Raise RunError.
         """
-        return [name for name in self._list(folder, after, limit, _KEY) if "/" not in name]
+        # The name of the folder itself is perhaps an object, too.
+        names = (name for name in self._list(folder, after, limit, _KEY) if name and "/" not in name)
+        return list(islice(names, limit))
 
     def folders(self, folder: str) -> list[str]:
         """Return the names of the folders in a folder, which ends in a slash. Raise RunError."""
-        return [name.rstrip("/") for name in self._list(folder, "", _MAX_FOLDERS, _FOLDER)]
+        return [name.rstrip("/") for name in self._list(folder, "", _LIST_PAGE, _FOLDER)]
 
-    def _list(self, folder: str, after: str, limit: int, pattern: re.Pattern[str]) -> list[str]:
+    def _list(self, folder: str, after: str, limit: int, pattern: re.Pattern[str]) -> Iterator[str]:
+        """Yield what a pattern finds in the answers, without the prefix: `limit` is that of the first one alone, since
+        it counts names and folders of others, too.
+        """
         server, path, prefix = self._place()
-        prefix = f"{prefix}/" if prefix else ""
-        words = {"delimiter": "/", "list-type": "2", "max-keys": str(limit), "prefix": prefix + folder}
-        words |= {"start-after": prefix + after} if after else {}
-        query = "&".join(f"{name}={quote(words[name], safe='-_.~')}" for name in sorted(words))
-        try:
-            answer = self._send("GET", f"{server}{path or '/'}?{query}").decode(errors="replace")
-        except _RefusedError as error:
-            raise RunError(f"the bucket refused to list {folder} at {self.url}: {error}") from None
-        begin = prefix + folder
-        return sorted(name.removeprefix(begin) for name in pattern.findall(answer) if name.startswith(begin))
+        begin = (f"{prefix}/" if prefix else "") + folder
+        words = {"delimiter": "/", "list-type": "2", "max-keys": str(limit), "prefix": begin}
+        words |= {"start-after": begin.removesuffix(folder) + after} if after else {}
+        token = ""
+        while True:
+            query = "&".join(f"{name}={quote(words[name], safe='-_.~')}" for name in sorted(words))
+            try:
+                answer = self._send("GET", f"{server}{path or '/'}?{query}").decode(errors="replace")
+            except _RefusedError as error:
+                raise RunError(f"the bucket refused to list {folder} at {self.url}: {error}") from None
+            yield from sorted(name.removeprefix(begin) for name in pattern.findall(answer) if name.startswith(begin))
+            match = _TOKEN.search(answer)
+            if not match or match[1] == token:
+                return
+            token = match[1]
+            words |= {"continuation-token": unescape(token), "max-keys": str(_LIST_PAGE)}
 
     def _send(
         self,

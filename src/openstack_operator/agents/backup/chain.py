@@ -8,9 +8,10 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ from .repository import Repository
 from .run import RunError
 from .sealed import UnsealError, derive, seal, unseal
 
-_NAME = re.compile(r"(\d{20})-(\d{20})-[0-9a-f]{32}")
+_NAME = re.compile(r"(?P<stem>([0-9]{20})-([0-9]{20})-[0-9a-f]{32})-(?P<proof>[0-9a-f]{16})")
+_CHAIN_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{16}")
 _SIZE = struct.Struct(">I")
 _DIGITS = 20
 _LAST = 10**19
@@ -28,8 +30,27 @@ _LAST = 10**19
 _STEPS_BACK = 5
 """Objects before that with a change: those of an archiver that was replaced may reach further than later ones do."""
 _PAGE = 1000
+_MOST_FOREIGN = 10_000
+"""Foreign objects that are counted."""
+_LONGEST_NAMED = 150
+"""Characters of a foreign name in a message."""
+_MOST_UNREADABLE = 100
+"""Objects of a chain that are left out in search of one that can be read."""
+_LOOKS = 3
+"""Looks at the names of a chain while objects are merged."""
 _LEVEL = 1
 """Level of compression: of 1 MB of row changes, level 6 takes four times as long for a tenth less."""
+
+
+class UnreadableError(RunError):
+    """An object with a name of the archive is missing, or has another content."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, "ObjectDamaged")
+
+
+class MissingError(UnreadableError):
+    """An object is missing, perhaps since its changes were merged into another one."""
 
 
 @dataclass(frozen=True)
@@ -80,21 +101,42 @@ def new_chain(now: datetime, begins: str, after: str = "", lost_after: str = "")
 
 
 class Archive:
-    """The archive of one database of a cloud."""
+    """The archive of one database of a cloud. Objects of others beside it have no name of the archive, which takes its
+    key, and are left out.
+    """
 
     def __init__(self, objects: Objects, key: bytes, cloud: str, database: str) -> None:
         """`key` is the master key of the repository."""
         self._objects, self._folder = objects, f"archive/{cloud}/{database}"
         self._key, self._name_key = derive(key, "archive"), derive(key, "archive name")
+        self._proof_key = derive(key, "proof of an archive name")
+        self.foreign: set[str] = set()
+        """Places of objects and folders that were left out, at most some thousand of them."""
+
+    def remark(self) -> str:
+        """Return a part of a sentence that names foreign objects; empty if none was found."""
+        if not self.foreign:
+            return ""
+        number, example = len(self.foreign), ascii(min(self.foreign))[1:-1][:_LONGEST_NAMED]
+        return (
+            f"; {number} objects or folders were left out, since this archive gave none of them such a name: they are"
+            f" of others, were renamed, or their repository had another key, such as {example}"
+        )
 
     def chains(self) -> Sequence[str]:
         """Return the identifiers of all chains, the oldest first."""
-        return self._objects.folders(self._folder)
+        names = self._objects.folders(self._folder)
+        self._leave_out(name for name in names if not _CHAIN_NAME.fullmatch(name))
+        return [name for name in names if _CHAIN_NAME.fullmatch(name)]
 
     def append(self, header: Header, format_event: bytes, transactions: Sequence[Transaction]) -> int:
         """Store transactions as the next object of a chain; return its bytes. It is there, whole, if nothing is raised.
         Raise RunError.
         """
+        return self._store(header, format_event, transactions)[1]
+
+    def _store(self, header: Header, format_event: bytes, transactions: Sequence[Transaction]) -> tuple[str, int]:
+        """Store an object; return its name and its bytes."""
         text = json.dumps(asdict(header)).encode()
         content = b"".join((_SIZE.pack(len(text)), text, log_file(format_event, transactions)))
         name = self._name(header, content)
@@ -103,20 +145,22 @@ class Archive:
         if not self._objects.put_new(place, body):
             # By an earlier try, whose answer was lost, or by another archiver.
             self.read(header.link.chain, name)
-        return len(body)
+        return name, len(body)
 
     def read(self, chain: str, name: str) -> Content:
-        """Return an object. Raise RunError if it is missing, or not the one that was stored there."""
+        """Return an object. Raise MissingError if it is missing, and UnreadableError if it is not the one that was
+        stored there.
+        """
         place = self._place(chain, name)
         body = self._objects.read(place)
         if body is None:
-            raise RunError(f"the archive has no object {place}", "ObjectDamaged")
+            raise MissingError(f"the archive has no object {place}")
         try:
             content = zlib.decompress(unseal(self._key, place, body))
             return self._content(name, chain, content)
         except (RunError, UnsealError, ValueError, LookupError, TypeError, struct.error, zlib.error):
-            reason = "it was changed, or put in another's place, or its repository had another key"
-            raise RunError(f"the object {place} of the archive is damaged: {reason}", "ObjectDamaged") from None
+            reason = "it was changed, or put in another's place"
+            raise UnreadableError(f"the object {place} of the archive is damaged: {reason}") from None
 
     def _content(self, name: str, chain: str, content: bytes) -> Content:
         [size] = _SIZE.unpack_from(content)
@@ -136,68 +180,162 @@ class Archive:
 
     def _name(self, header: Header, content: bytes) -> str:
         digest = hmac.digest(self._name_key, content, "sha256")[:16].hex()
-        return f"{sequence(header.first):0{_DIGITS}}-{sequence(header.last):0{_DIGITS}}-{digest}"
+        stem = f"{sequence(header.first):0{_DIGITS}}-{sequence(header.last):0{_DIGITS}}-{digest}"
+        return f"{stem}-{self._proof(header.link.chain, stem)}"
+
+    def _proof(self, chain: str, stem: str) -> str:
+        """Return the end of a name, which takes the key: a name is believed before its object is read, which is perhaps
+        large.
+        """
+        return hmac.digest(self._proof_key, self._place(chain, stem).encode(), "sha256")[:8].hex()
+
+    def _is_own(self, chain: str, name: str) -> bool:
+        match = _NAME.fullmatch(name)
+        return match is not None and hmac.compare_digest(match["proof"], self._proof(chain, match["stem"]))
 
     def _place(self, chain: str, name: str) -> str:
         return f"{self._folder}/{chain}/{name}"
 
+    def _leave_out(self, names: Iterable[str]) -> None:
+        for name in names:
+            if len(self.foreign) < _MOST_FOREIGN:
+                self.foreign.add(name)
+
     def tail(self, chain: str) -> Header | None:
-        """Return the header of the last object of a chain; None if it has none. Raise RunError."""
-        name = self._last_until(chain, _LAST)
-        return self.read(chain, name).header if name else None
+        """Return the header of the last object of a chain that can be read; None if it has none. The changes of later
+        ones are then stored once more. Raise RunError.
+        """
+        return self._readable_header(chain, lambda: self._backwards(chain, _LAST))
 
     def start(self, chain: str) -> Header | None:
-        """Return the header of the first object of a chain; None if it has none. Raise RunError."""
-        names = self._names(chain, "", 1)
-        return self.read(chain, names[0]).header if names else None
+        """Return the header of the first object of a chain that can be read; None if it has none. Raise RunError."""
+        return self._readable_header(chain, lambda: self.names(chain))
+
+    def _readable_header(self, chain: str, names: Callable[[], Iterable[str]]) -> Header | None:
+        error: UnreadableError | None = None
+        for looks_left in reversed(range(_LOOKS)):
+            for name in islice(names(), _MOST_UNREADABLE):
+                try:
+                    return self.read(chain, name).header
+                except UnreadableError as unreadable:
+                    error = error or unreadable
+                    if isinstance(unreadable, MissingError) and looks_left:
+                        # Another one has its changes since.
+                        break
+            else:
+                break
+        if error:
+            raise error
+        return None
 
     def reach(self, chain: str) -> tuple[int, int] | None:
         """Return the numbers of the first and the last change of a chain by its names; None if it has none."""
-        first, last = self._names(chain, "", 1), self._last_until(chain, _LAST)
-        return (_range(first[0])[0], _range(last)[1]) if first and last else None
+        first, last = next(self.names(chain), None), next(self._backwards(chain, _LAST), None)
+        return (span(first)[0], span(last)[1]) if first and last else None
 
-    def contents(self, chain: str, number: int) -> Iterator[Content]:
-        """Yield the objects from the one that has a change, or some before, to the end. Raise RunError."""
-        name = self._last_until(chain, number)
-        for _ in range(_STEPS_BACK):
-            earlier = self._last_until(chain, _range(name)[0] - 1) if name else None
-            if not earlier:
-                break
-            name = earlier
-        after = f"{_range(name)[0]:0{_DIGITS}}" if name else ""
+    def names(self, chain: str, after: str = "") -> Iterator[str]:
+        """Yield the names of all objects of a chain after one, in their order. Raise RunError."""
         while names := self._names(chain, after, _PAGE):
-            for name in names:
-                yield self.read(chain, name)
+            yield from names
             after = names[-1]
 
+    def contents(self, chain: str, number: int) -> Iterator[Content]:
+        """Yield the objects from the one that has a change, or some before, to the end. Changes that are in several
+        come several times. Raise RunError for an object that cannot be read, unless others have its changes.
+        """
+        reach, unreadable = number - 1, list[tuple[str, UnreadableError]]()
+        for name in self._from(chain, number):
+            try:
+                content = self.read(chain, name)
+            except UnreadableError as error:
+                unreadable.append((name, error))
+                continue
+            if span(name)[0] > reach + 1:
+                yield from (bridges := self._bridges(chain, reach + 1, span(name)[0]))
+                reach = max(reach, *(span(each.name)[1] for each in bridges), 0)
+                _check(unreadable, reach, span(name)[0])
+            yield content
+            reach = max(reach, span(name)[1])
+        _check(unreadable, reach, _LAST)
+
+    def _from(self, chain: str, number: int) -> Iterator[str]:
+        """Yield the names from an object with a change, or some before, to the end."""
+        earlier = list(islice(self._backwards(chain, number), _STEPS_BACK + 1))
+        if earlier and not any(span(name)[1] >= number for name in earlier):
+            # One that was merged may begin long before.
+            earlier += self._covering(chain, number)[:1]
+        name = min(earlier, default="")
+        if name:
+            yield name
+        yield from self.names(chain, name)
+
+    def _bridges(self, chain: str, number: int, end: int) -> list[Content]:
+        """Return objects, from anywhere in the chain, that have the changes from a number on until another one."""
+        bridges: list[Content] = []
+        while number < end:
+            for name in self._covering(chain, number):
+                try:
+                    bridges.append(self.read(chain, name))
+                    break
+                except UnreadableError:
+                    continue
+            else:
+                break
+            number = span(bridges[-1].name)[1] + 1
+        return bridges
+
+    def _covering(self, chain: str, number: int) -> list[str]:
+        """Return the names of all objects that have a change, those that reach furthest first."""
+        names = takewhile(lambda name: span(name)[0] <= number, self.names(chain))
+        return sorted((name for name in names if span(name)[1] >= number), key=span, reverse=True)
+
     def _names(self, chain: str, after: str, limit: int) -> list[str]:
-        # Others may write here, too: what has another name is none of ours.
-        names = self._objects.names(f"{self._folder}/{chain}", after, limit)
-        return [name for name in names if _NAME.fullmatch(name)]
+        """Return at most `limit` names of a chain after one; fewer only at its end."""
+        names: list[str] = []
+        size = limit
+        while len(names) < limit and (page := self._objects.names(f"{self._folder}/{chain}", after, size)):
+            own_names = [name for name in page if self._is_own(chain, name)]
+            self._leave_out(f"{chain}/{name}" for name in {*page} - {*own_names})
+            names, after, size = names + own_names, page[-1], _PAGE
+        return names[:limit]
+
+    def _backwards(self, chain: str, number: int) -> Iterator[str]:
+        """Yield the names of the objects whose first change has at most this number, the last one first."""
+        while name := self._last_until(chain, number):
+            # Several objects may begin with the same change.
+            prefix = name[: _DIGITS + 1]
+            alike = takewhile(lambda each: each.startswith(prefix), self.names(chain, prefix))  # noqa: B023
+            yield from reversed([*alike])
+            number = span(name)[0] - 1
 
     def _last_until(self, chain: str, number: int) -> str | None:
-        """Return the name of the last object whose first change has at most this number. A bucket lists names in one
-        direction alone, so that this takes a look for each binary digit.
+        """Return the name of an object that begins with the last change that has at most this number and with which one
+        does. A bucket lists names in one direction alone, so that this takes a look for each binary digit.
         """
         low, high, last = 0, number, ""
         while low <= high:
             middle = (low + high + 1) // 2
             [name] = self._names(chain, f"{middle:0{_DIGITS}}", 1) or [""]
-            if name and _range(name)[0] <= number:
-                last, low = name, _range(name)[0] + 1
+            if name and span(name)[0] <= number:
+                last, low = name, span(name)[0] + 1
             else:
                 high = middle - 1
-        if not last:
-            return None
-        # Several objects may begin with the same change.
-        prefix = last[: _DIGITS + 1]
-        return max(name for name in self._names(chain, prefix, _PAGE) if name.startswith(prefix))
+        return last or None
 
 
-def _range(name: str) -> tuple[int, int]:
+def span(name: str) -> tuple[int, int]:
+    """Return the numbers of the first and the last change of an object by its name."""
     match = _NAME.fullmatch(name)
     assert match
-    return int(match[1]), int(match[2])
+    return int(match[2]), int(match[3])
+
+
+def _check(unreadable: Sequence[tuple[str, UnreadableError]], reach: int, end: int) -> None:
+    """Raise the error of an object with changes after `reach` and before `end`, which no other one has."""
+    if reach + 1 < end:
+        for name, error in unreadable:
+            if span(name)[1] > reach:
+                raise error
 
 
 def _header(text: bytes) -> Header:

@@ -78,8 +78,10 @@ class FolderObjects:
 
     def read(self, name: str) -> bytes | None:
         """Return an object; None if there is none."""
+        path = self._root / name
         try:
-            return (self._root / name).read_bytes()
+            # Not a pipe, which would never end.
+            return path.read_bytes() if path.is_file() else None
         except FileNotFoundError:
             return None
         except OSError as error:

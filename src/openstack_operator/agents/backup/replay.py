@@ -91,7 +91,10 @@ def plan_replay(archive: Archive, base: str, until: int) -> tuple[list[Goal], di
                 reasons[chain] = str(error)
     if not goals:
         text = "; ".join(dict.fromkeys(reasons.values()))
-        raise RunError(text or f"the archive has no change after {base}, where the backup ends")
+        text = text or f"the archive has no change after {base}, where the backup ends"
+        raise RunError(text + archive.remark())
+    if remark := archive.remark():
+        say(f"the archive can be read{remark}")
     return goals, reasons
 
 
@@ -143,9 +146,10 @@ def walk(archive: Archive, chain: str, base: str) -> Iterator[Change]:
     begins = start is not None and start.previous == base
     fingerprints: dict[int, str] = {}
     position = ""
-    for content in archive.contents(chain, 0 if begins else number):
+    for content in archive.contents(chain, number):
         header, first = content.header, content.transactions[0].sequence
-        if position and first > newest + 1:
+        # What lies before the backup may be gone.
+        if position and first > max(newest + 1, number):
             raise RunError(
                 f"chain {chain} of the archive lacks the changes from {newest + 1} to {first - 1}: an object between"
                 f" {position} and {header.first} is missing"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ... import kube
-from ...plan import READY, Context, Object, Step, Verdict, failed, url_host, waiting
+from ...plan import Context, Object, State, Step, Verdict, failed, url_host, waiting
 from ...plan.times import valid_time
 from . import record
 from .databases import Database
@@ -24,6 +24,8 @@ _LATE = timedelta(seconds=60)
 _STATUS_PERIOD = timedelta(minutes=1)
 """The status says no later time than this one's last multiple: each write of it would be one at rest."""
 _COMPONENT = "archive"
+_MOST_FOREIGN = 10_000
+"""Foreign objects that a program counts."""
 _CHAIN = re.compile(r"[0-9A-Za-z-]{1,64}")
 CAUSES: Mapping[str, str] = {
     "NoBinaryLog": "the database writes no binary log; set binaryLog.enabled of the MariaDB",
@@ -165,13 +167,25 @@ def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None, state
         return failed(f"the program that archives MariaDB/{name} does not answer; see its log", "ArchiveLate")
     at, code = _recoverable(fact), str(fact.get("error") or fact.get("canaryError") or "")
     if at and -_LATE < ctx.now - at < _LATE:
-        return READY
+        return Verdict(State.READY, foreign_objects(fact.get("foreignObjects")))
     if at is None and not code:
         return waiting(f"the archive of MariaDB/{name} has begun")
     reach = f"ends at {record.stamp(at)}" if at else "has nothing yet"
     cause = f": {CAUSES.get(code, CAUSES['Failed'])}" if code else ""
     log = f"see the log of Deployment {ctx.name(_COMPONENT, name)}"
     return failed(f"the archive of MariaDB/{name} {reach}{cause}; {log}", "ArchiveLate")
+
+
+def foreign_objects(number: object) -> str:
+    """Return a message about objects in the folders of an archive that are none of it; empty for anything but the
+    positive number of these.
+    """
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        return ""
+    return (
+        f"{min(number, _MOST_FOREIGN)} objects in the folder archive/ of the repository are none of the archive, which"
+        " does without them: see who can write there"
+    )
 
 
 def _status_time(ctx: Context[Any], at: datetime | None) -> datetime | None:
