@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote
 import pytest
 
 from openstack_operator import pki
-from openstack_operator.agents.backup.bucket import Bucket
+from openstack_operator.agents.backup.bucket import Bucket, DeletionRefusedError
 from openstack_operator.agents.backup.run import RunError
 
 ACCOUNT, SECRET = "account", "secret+key/of S3"
@@ -59,6 +59,15 @@ class _S3(BaseHTTPRequestHandler):
             body = self.server.files.get(path)
             return self._answer(404, b"<Code>NoSuchKey</Code>") if body is None else self._answer(200, body)
         return self._answer(200, self._list(path, {name: text for name, [text] in parse_qs(query).items()}))
+
+    def do_DELETE(self) -> None:
+        assert isinstance(self.server, Server)
+        if self.server.refusal:
+            return self._answer(*self.server.refusal)
+        if not self._is_signed(b""):
+            return self._answer(403, b"<Code>SignatureDoesNotMatch</Code>")
+        self.server.files.pop(self.path, None)
+        return self._answer(204)
 
     def _list(self, bucket: str, words: dict[str, str]) -> bytes:
         """List as ListObjectsV2 does with a delimiter."""
@@ -152,6 +161,25 @@ def test_files_are_listed_in_the_order_of_their_names() -> None:
         assert one.folders("archive/") == ["b", "c"]
         whole = bucket(f"{url}/bucket")
         assert whole.names("my cloud/archive/c/", "", 9) == ["1"]
+
+
+def test_a_file_is_deleted_once_and_for_all() -> None:
+    with s3() as (url, files):
+        one = bucket(f"{url}/bucket/my cloud")
+        one.put_new("archive/1", b"")
+        one.remove("archive/1")
+        one.remove("archive/1")
+        assert files == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(403, DeletionRefusedError), (405, DeletionRefusedError), (500, RunError)]
+)
+def test_a_refused_deletion_is_known_from_a_failure(status: int, error: type[RunError]) -> None:
+    with s3(refusal=(status, b"<Code>No</Code>")) as (url, _), pytest.raises(RunError) as raised:
+        bucket(f"{url}/bucket").remove("archive/1")
+    assert type(raised.value) is error
+    assert f"refused to delete archive/1 at {url}/bucket: {status} No" in str(raised.value)
 
 
 @pytest.mark.security

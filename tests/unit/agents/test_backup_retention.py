@@ -204,6 +204,7 @@ def test_manifests_go_first_and_their_data_last(programs: Programs) -> None:
         "oldest": "2026-03-20T01:02:00Z",
         "removed": 1,
         "parts": 2,
+        "archive": {},
         "refused": "",
     }
     assert deletions(programs) == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +15,8 @@ from openstack_operator.kube import secret_data
 from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Verdict
 from openstack_operator.services.backup.model import SCHEDULE
 from openstack_operator.services.backup.schedule import PASSWORD, needs_databases, plan
+from openstack_operator.services.backup.schedule_record import history
+from openstack_operator.services.backup.schedule_retention import removal
 from openstack_operator.testing import context
 from tests.planning import objects
 from tests.unit.services.test_backup import database, ended, owned
@@ -486,3 +488,22 @@ def test_a_clock_that_was_ahead_does_not_stop_a_schedule(cluster: Cluster) -> No
     cluster.children["ConfigMap", "nightly-record"]["data"] = {"record.json": json.dumps(record)}
     assert made.outcome.details["lastBackup"] == FIRST
     assert cluster.at(at("02 01:06")).outcome.details["lastBackup"] == FIRST
+
+
+def test_a_removal_says_from_where_a_restore_can_go_on(cluster: Cluster) -> None:
+    retained(cluster, daily=1)
+    archive = {"merged": 7, "removed": 3, "foreign": 2, "first": "2026-01-05T01:02:00Z"}
+    result = {"backups": 2, "removed": 1, "oldest": "2025-12-01T01:02:00Z", "archive": archive}
+    past = replace(history(cluster.context(at("06 01:00"))), stored={"retention": {FIRST: result}})
+    made = removal(cluster.context(at("06 01:00")), past, is_usable=True)
+    assert made.first_recoverable == at("05 01:02")
+    assert made.verdict.message.startswith(
+        "old backups removed: 1; objects of the archive merged: 7; objects of the archive removed: 3; 2 objects in the"
+    )
+
+
+def test_an_archive_without_retention_says_that_it_grows(cluster: Cluster) -> None:
+    cluster.spec = {"archive": True}
+    assert verdict(cluster.at(at("02 00:10")), "Retention").message == (
+        "spec.retention is unset: nothing of the archive is merged or removed"
+    )

@@ -23,6 +23,8 @@ _STANDALONE = 1
 """Flag of a GTID whose transaction is one statement, without a commit of its own."""
 _ENDS = (b"COMMIT", b"ROLLBACK")
 _CHECKSUM = 4
+_CREATED = slice(71, 75)
+"""Bytes of an event of the format with the time of its file."""
 _LARGEST_EVENT = 1 << 30
 _CANARIES = b"openstack_operator.canary"
 """Table to which the archive writes each second."""
@@ -192,6 +194,12 @@ def _rows(kind: int, body: bytes) -> bytes:
     if width == 252:
         width, position = struct.unpack_from("<H", body, position)[0], position + 2
     return body[position + (width + 7) // 8 * (2 if kind in _UPDATES else 1) :]
+
+
+def format_meaning(format_event: bytes) -> bytes:
+    """Return the part of an event that describes the others, without the times of its file and its checksum."""
+    begin, end = _CREATED.start, _CREATED.stop
+    return format_event[_HEADER.size : begin] + format_event[end:-_CHECKSUM]
 
 
 def log_file(format_event: bytes, transactions: Sequence[Transaction]) -> bytes:

@@ -25,6 +25,8 @@ from .run import RunError
 _TIMEOUT = 60
 _CONFLICTS = (409, 412)
 """Statuses for a file that exists, or that another client is writing."""
+_REFUSED = (401, 403, 405)
+"""Statuses for an account that may not."""
 _ERROR_CODE = re.compile(rb"<Code>([A-Za-z0-9]{1,64})</Code>")
 _MAX_ANSWER = 4096
 """Bytes of an error in which its code is looked for."""
@@ -35,6 +37,10 @@ _LIST_PAGE = 1000
 """Names in one answer."""
 _MAX_FILE = 1 << 30
 """Bytes of a file that are read: what has more is none of ours."""
+
+
+class DeletionRefusedError(RunError):
+    """The server does not let this account delete."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -85,6 +91,19 @@ class Bucket:
             if error.status == HTTPStatus.NOT_FOUND and error.code != "NoSuchBucket":
                 return None
             raise RunError(f"the bucket refused to read {name} at {self.url}: {error}") from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file below the prefix, if there is one. Raise DeletionRefusedError if the account may not, and
+        RunError.
+        """
+        try:
+            self._send("DELETE", self.address(name))
+        except _RefusedError as error:
+            text = f"the bucket refused to delete {name} at {self.url}: {error}"
+            if error.status in _REFUSED:
+                raise DeletionRefusedError(text) from None
+            if error.status != HTTPStatus.NOT_FOUND or error.code == "NoSuchBucket":
+                raise RunError(text) from None
 
     def names(self, folder: str, after: str, limit: int) -> list[str]:
         """Return at most `limit` names of the files in a folder, which ends in a slash, that come after the path of

@@ -8,7 +8,7 @@ import re
 import secrets
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import islice, takewhile
@@ -21,8 +21,10 @@ from .repository import Repository
 from .run import RunError
 from .sealed import UnsealError, derive, seal, unseal
 
-_NAME = re.compile(r"(?P<stem>([0-9]{20})-([0-9]{20})-[0-9a-f]{32})-(?P<proof>[0-9a-f]{16})")
+_NAME = re.compile(r"(?P<stem>([0-9]{20})-([0-9]{20})-[0-9a-f]{32}(?P<merged>-merged)?)-(?P<proof>[0-9a-f]{16})")
 _CHAIN_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{16}")
+_DATABASE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Name of a resource."""
 _SIZE = struct.Struct(">I")
 _DIGITS = 20
 _LAST = 10**19
@@ -133,13 +135,26 @@ class Archive:
         """Store transactions as the next object of a chain; return its bytes. It is there, whole, if nothing is raised.
         Raise RunError.
         """
-        return self._store(header, format_event, transactions)[1]
+        return self._store(header, format_event, transactions, is_merged=False)[1]
 
-    def _store(self, header: Header, format_event: bytes, transactions: Sequence[Transaction]) -> tuple[str, int]:
+    def merge(self, header: Header, format_event: bytes, transactions: Sequence[Transaction]) -> None:
+        """Store the transactions of several objects as one, and read it again. Raise RunError."""
+        name, _ = self._store(header, format_event, transactions, is_merged=True)
+        changes = self.read(header.link.chain, name).transactions
+        if [each.events for each in changes] != [each.events for each in transactions]:
+            raise RunError(f"the store returns other changes than were stored as {name}", "ObjectDamaged")
+
+    def remove(self, chain: str, name: str) -> None:
+        """Remove an object, if it is there. Raise RunError: DeletionRefusedError if the account may not."""
+        self._objects.remove(self._place(chain, name))
+
+    def _store(
+        self, header: Header, format_event: bytes, transactions: Sequence[Transaction], *, is_merged: bool
+    ) -> tuple[str, int]:
         """Store an object; return its name and its bytes."""
         text = json.dumps(asdict(header)).encode()
         content = b"".join((_SIZE.pack(len(text)), text, log_file(format_event, transactions)))
-        name = self._name(header, content)
+        name = self._name(header, content, is_merged=is_merged)
         place = self._place(header.link.chain, name)
         body = seal(self._key, place, zlib.compress(content, _LEVEL))
         if not self._objects.put_new(place, body):
@@ -169,7 +184,7 @@ class Archive:
         transactions = [*parser.feed(content[_SIZE.size + size :]), *parser.rest()]
         numbers = [each.sequence for each in transactions]
         if (
-            name != self._name(header, content)
+            name != self._name(header, content, is_merged=is_merged(name))
             or header.link.chain != chain
             or len(numbers) != header.count
             or (transactions[0].gtid, transactions[-1].gtid) != (header.first, header.last)
@@ -178,9 +193,10 @@ class Archive:
             raise ValueError
         return Content(name, header, parser.format, transactions)
 
-    def _name(self, header: Header, content: bytes) -> str:
+    def _name(self, header: Header, content: bytes, *, is_merged: bool) -> str:
         digest = hmac.digest(self._name_key, content, "sha256")[:16].hex()
         stem = f"{sequence(header.first):0{_DIGITS}}-{sequence(header.last):0{_DIGITS}}-{digest}"
+        stem += "-merged" if is_merged else ""
         return f"{stem}-{self._proof(header.link.chain, stem)}"
 
     def _proof(self, chain: str, stem: str) -> str:
@@ -330,6 +346,12 @@ def span(name: str) -> tuple[int, int]:
     return int(match[2]), int(match[3])
 
 
+def is_merged(name: str) -> bool:
+    """Return True for an object whose changes were in several before."""
+    match = _NAME.fullmatch(name)
+    return match is not None and match["merged"] is not None
+
+
 def _check(unreadable: Sequence[tuple[str, UnreadableError]], reach: int, end: int) -> None:
     """Raise the error of an object with changes after `reach` and before `end`, which no other one has."""
     if reach + 1 < end:
@@ -347,5 +369,16 @@ def _header(text: bytes) -> Header:
 
 def open_archive(repository: Repository, cloud: str, database: str) -> Archive:
     """Return the archive in a repository, which exists. Raise RunError, also for a wrong password."""
-    objects = BucketObjects(repository.bucket) if repository.bucket else FolderObjects(Path(repository.url))
-    return Archive(objects, repository.master_key(), cloud, database)
+    return Archive(_objects(repository), repository.master_key(), cloud, database)
+
+
+def open_archives(repository: Repository, cloud: str) -> Mapping[str, Archive]:
+    """Return all archives of a cloud by the names of their databases. Raise RunError."""
+    objects = _objects(repository)
+    names = [name for name in objects.folders(f"archive/{cloud}") if _DATABASE.fullmatch(name)]
+    key = repository.master_key() if names else b""
+    return {name: Archive(objects, key, cloud, name) for name in names}
+
+
+def _objects(repository: Repository) -> Objects:
+    return BucketObjects(repository.bucket) if repository.bucket else FolderObjects(Path(repository.url))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from .bucket import Bucket
+from .bucket import Bucket, DeletionRefusedError
 from .run import RunError
 
 _FOLDER_MODE = 0o700
@@ -23,6 +23,10 @@ class Objects(Protocol):
 
     def read(self, name: str) -> bytes | None:
         """Return an object; None if there is none. Raise RunError."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove an object, if it is there. Raise RunError: DeletionRefusedError if the account may not."""
         ...
 
     def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
@@ -87,6 +91,17 @@ class FolderObjects:
         except OSError as error:
             raise RunError(f"the archive in {self._root} cannot be read: {error.strerror}") from None
 
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        try:
+            (self._root / name).unlink(missing_ok=True)
+            # The time of a folder alone may be that of an earlier change.
+            self._lists.clear()
+        except PermissionError as error:
+            raise DeletionRefusedError(f"the archive in {self._root} cannot be deleted: {error.strerror}") from None
+        except OSError as error:
+            raise RunError(f"the archive in {self._root} cannot be deleted: {error.strerror}") from None
+
     def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
         """Return names of a folder."""
         try:
@@ -126,6 +141,10 @@ class BucketObjects:
     def read(self, name: str) -> bytes | None:
         """Return an object; None if there is none."""
         return self._bucket.read(name)
+
+    def remove(self, name: str) -> None:
+        """Remove an object."""
+        self._bucket.remove(name)
 
     def names(self, folder: str, after: str = "", limit: int = 1000) -> Sequence[str]:
         """Return names of a folder."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .binlog import Canary, Transaction, log_file, sequence
+from .binlog import Canary, Transaction, format_meaning, log_file, sequence
 from .chain import Archive, Link, open_archive
 from .repository import open_repository, write_private
 from .restore import Proof, await_start, prove, restore
@@ -29,8 +29,6 @@ _LOOK = 0.1
 _STOP_SECONDS = 600.0
 _LOG = "binlog"
 """Name of the log in `log_bin` of the MariaDB that gets the volume."""
-_CREATED = slice(71, 75)
-"""Bytes of an event of the format with the time of its file."""
 
 
 @dataclass
@@ -184,9 +182,12 @@ def _check_clock(change: Transaction, changes: Iterator[Change], until: int) -> 
 
 def _ancestors(archive: Archive, link: Link) -> tuple[str, ...]:
     chains = [link.chain]
-    while link.after and (start := archive.start(link.after)):
+    while link.after and link.after not in chains:
+        chains.append(link.after)
+        # It may be gone, and a backup from its end names it all the same.
+        if not (start := archive.start(link.after)):
+            break
         link = start.link
-        chains.append(link.chain)
     return tuple(chains)
 
 
@@ -303,7 +304,7 @@ def _segments(goal: Goal) -> Iterator[tuple[bytes, list[Transaction]]]:
             continue
         if change.sequence > sequence(goal.end):
             break
-        if changes and (size > _SEGMENT or _meaning(each.format) != _meaning(format_event)):
+        if changes and (size > _SEGMENT or format_meaning(each.format) != format_meaning(format_event)):
             yield format_event, changes
             changes, size = [], 0
         format_event = each.format
@@ -311,12 +312,6 @@ def _segments(goal: Goal) -> Iterator[tuple[bytes, list[Transaction]]]:
         size += len(change.events)
     if changes:
         yield format_event, changes
-
-
-def _meaning(format_event: bytes) -> bytes:
-    """Return the part of an event that describes the others, without the times of its file and its checksum."""
-    begin, end = _CREATED.start, _CREATED.stop
-    return format_event[19:begin] + format_event[end:-4]
 
 
 def _verify(session: Session, goal: Goal, expected: Mapping[int, Canary]) -> None:

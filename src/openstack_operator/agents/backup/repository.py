@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .bucket import Bucket
+from .bucket import Bucket, DeletionRefusedError
 from .run import Child, RunError, say
 
 MIB = 1024 * 1024
@@ -34,10 +34,6 @@ _KEY_PAUSES = (1, 5, 30, 60)
 """Seconds between tries to write a key."""
 _NEW_TRIES = 20
 """Looks, one a second, at a repository that another program is creating."""
-
-
-class DeletionRefusedError(RunError):
-    """The server does not let this account delete."""
 
 
 class Repository:

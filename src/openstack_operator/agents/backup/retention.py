@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from .repository import DeletionRefusedError, Repository, open_repository, rfc3339
+from .binlog import sequence
+from .bucket import DeletionRefusedError
+from .chain import Archive, open_archives
+from .compaction import merge_chain, remove_unneeded
+from .repository import Repository, open_repository, rfc3339
 from .run import RunError, main, say, settings
 
 _PARTS_LIFE = timedelta(days=2)
 """Age at which a part without a manifest belongs to no backup that runs: these end within a day."""
-_DIGITS = len("202601010000")
+_TIME_DIGITS = len("202601010000")
 _BATCH = 500
 """Snapshots in one command."""
 _MAX_NAMED = 5
 """Maximum number of snapshots that an error names."""
 _PRUNE_LIMITS = ("--max-unused=10%", "--max-repack-size=20G")
 """A tenth of the data may be such as no snapshot needs any more; one run writes at most 20 GiB again."""
+_MAX_MANIFEST = 16 << 20
 _PERIODS: Mapping[str, Callable[[datetime], object]] = {
     "hourly": lambda at: (at.date(), at.hour),
     "daily": lambda at: at.date(),
@@ -59,7 +66,9 @@ def retain(config: Path) -> dict[str, Any]:
     """Remove old backups, then the data that they alone had. Return `backups`, the number of complete ones of the cloud
     in the repository, the time of the `oldest`, how many were `removed`, the number of other snapshots, `parts`, and
     why the server `refused` to delete; it is empty if it did not. Raise RunError. A run that is killed is completed by
-    the next one.
+    the next one. An archive of the cloud is merged, too, and what no backup needs of it removed: `archive` has the
+    number of objects that were `merged` and `removed`, that of `foreign` ones, and the time of the `first` backup from
+    which a restore can go on by it; it is empty without an archive.
     """
     run = settings(config)
     with open_repository(config) as repository:
@@ -75,8 +84,75 @@ def retain(config: Path) -> dict[str, Any]:
             manifests = [each for each in read_cloud(repository, run) if each.is_manifest]
             number, oldest = len({each.backup for each in manifests}), min(each.time for each in manifests)
             return {**remaining(number, oldest), "removed": 0, "parts": 0, "refused": str(error)}
-    result = remaining(selection.remaining, selection.oldest)
-    return {**result, "removed": selection.removed, "parts": len(selection.parts), "refused": ""}
+        result = remaining(selection.remaining, selection.oldest)
+        result |= {"removed": selection.removed, "parts": len(selection.parts)}
+        try:
+            return {**result, "archive": _compact(repository, run), "refused": ""}
+        except DeletionRefusedError as error:
+            return {**result, "archive": {}, "refused": str(error)}
+
+
+def _compact(repository: Repository, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge and shorten all archives of the cloud; return what became of them. Raise RunError."""
+    archives = open_archives(repository, run["cloud"])
+    if not archives:
+        return {}
+    manifests = [each for each in read_cloud(repository, run) if each.is_manifest]
+    backups = [(each.time, _positions(repository, each.identifier)) for each in manifests]
+    merged = removed = 0
+    for database, archive in archives.items():
+        chains, now = archive.chains(), datetime.now(UTC).timestamp()
+        numbers = [positions[database] for _, positions in backups if database in positions]
+        for chain in chains:
+            removed += remove_unneeded(archive, chain, numbers, is_newest=chain == chains[-1])
+            merged += merge_chain(archive, chain, now)
+        say(
+            f"the archive of {database}: {merged} objects were merged and {removed} removed until now{archive.remark()}"
+        )
+    first = first_recoverable(archives, backups)
+    return {
+        "merged": merged,
+        "removed": removed,
+        "foreign": sum(len(archive.foreign) for archive in archives.values()),
+        "first": rfc3339(first.isoformat()) if first else "",
+    }
+
+
+def _positions(repository: Repository, snapshot: str) -> dict[str, int]:
+    """Return the number of the last change in a backup, by database, of those that a restore can go on from. Raise
+    RunError.
+    """
+    manifest = json.loads(repository.read(snapshot, "manifest.json", _MAX_MANIFEST))
+    entries = manifest["databases"]
+    entries = entries.values() if isinstance(entries, dict) else entries
+    positions: dict[str, int] = {}
+    for entry in entries:
+        # A replay refuses another position, as of several domains, or of no log.
+        with suppress(RunError):
+            positions[str(entry["name"])] = sequence(entry.get("gtid") or "")
+    return positions
+
+
+def first_recoverable(
+    archives: Mapping[str, Archive], backups: Sequence[tuple[datetime, Mapping[str, int]]]
+) -> datetime | None:
+    """Return the time of the first backup whose databases all have a chain that goes on after it; None if there is
+    none. Databases of which the newest backup has nothing do not count. Raise RunError.
+    """
+    reaches = {
+        name: [reach for chain in archive.chains() if (reach := archive.reach(chain))]
+        for name, archive in archives.items()
+        if name in max(backups, key=lambda backup: backup[0])[1]
+    }
+    times = [
+        time
+        for time, positions in backups
+        if all(
+            name in positions and any(begin - 1 <= positions[name] <= end for begin, end in spans)
+            for name, spans in reaches.items()
+        )
+    ]
+    return min(times, default=None) if reaches else None
 
 
 def remaining(backups: int, oldest: datetime) -> dict[str, Any]:
@@ -149,7 +225,7 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
 def scheduled_time(prefix: str, name: str) -> datetime | None:
     """Return the time of the schedule in the name of its backup; None for another backup."""
     digits = name.removeprefix(f"{prefix}-")
-    if digits == name or len(digits) != _DIGITS or not (digits.isascii() and digits.isdigit()):
+    if digits == name or len(digits) != _TIME_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     try:
         return datetime.strptime(digits, "%Y%m%d%H%M").replace(tzinfo=UTC)

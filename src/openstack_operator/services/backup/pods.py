@@ -27,6 +27,7 @@ _ALSO: Mapping[str, Sequence[str]] = {
     "restore": ("image_data",),
     "verify": ("dual_stack", "contents", "image_data", "restore"),
     "archive": (*_ARCHIVE_MODULES, "database", "dual_stack", "stream"),
+    "retention": ("sealed", "binlog", "objects", "chain", "compaction"),
     "replay": (*_ARCHIVE_MODULES, "image_data", "restore"),
 }
 """Further modules that a program imports."""

@@ -43,7 +43,7 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     resources = [_resource(ctx, name, None) for name in new]
     resources += [_resource(ctx, each.name, each.live) for each in _remaining(ctx, existing)]
     archived = _archived(ctx, past)
-    first_recoverable = _first_recoverable(past, archived, retention.oldest)
+    first_recoverable = _first_recoverable(past, archived, retention.first_recoverable or retention.oldest)
     past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first_recoverable})
     runs = [*retention.runs, *archived.runs]
     logins = [repository(ctx), *schedule_retention.login(ctx)]
@@ -133,8 +133,8 @@ def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archi
 
 
 def _first_recoverable(past: History, archived: archives.Archives, oldest: datetime | None) -> str | None:
-    """Return the first second that a restore reaches: the end of the first backup beside the archive that still exists;
-    None before there is one.
+    """Return the first second that a restore reaches: the end of the first backup beside the archive that still exists,
+    by `oldest` as of the last removal; None before there is one.
     """
     since, earlier = archived.since(), valid_time(past.stored.get(_FIRST))
     # One that began before the archive has data of before it.

@@ -11,6 +11,7 @@ from ... import kube
 from ...api import SecretKeyRef
 from ...plan import READY, Context, Object, State, Step, Verdict, failed, key, waiting
 from ...plan.times import valid_time
+from .archives import foreign_objects
 from .model import OpenStackBackupScheduleSpec
 from .pods import Image, Run, with_results
 from .repository import repository
@@ -45,6 +46,12 @@ class Removal:
         """Time at which the oldest backup of the cloud in the repository was complete, if known."""
         return valid_time(self.result.get("oldest"))
 
+    @property
+    def first_recoverable(self) -> datetime | None:
+        """Time of the first backup in the repository from which a restore can go on by the archive, if known."""
+        archive = self.result.get("archive")
+        return valid_time(archive.get("first")) if isinstance(archive, dict) else None
+
     def jobs(self, ctx: Context[Any]) -> tuple[Object, ...]:
         """Return its Job, if it has not ended. A backup is as good while it runs."""
         return tuple(kube.annotated(run.job(ctx), {kube.BESIDE: "true"}) for run in self.runs)
@@ -71,7 +78,8 @@ def removal(ctx: Context[OpenStackBackupScheduleSpec], past: History, *, is_usab
     the newest backup is known to be usable: it would remove older ones that are.
     """
     if not ctx.spec.retention:
-        return Removal(history=past, verdict=READY)
+        text = "spec.retention is unset: nothing of the archive is merged or removed" if ctx.spec.archive else ""
+        return Removal(history=past, verdict=Verdict(State.READY, text))
     last = _last(past)
     if not _is_due(ctx, past):
         return Removal(history=past, verdict=_verdict(last), result=last)
@@ -166,8 +174,16 @@ def _verdict(result: Mapping[str, Any]) -> Verdict:
         # Not by rules of the bucket, which know nothing of what several backups share.
         advice = (
             "allow the login to delete objects, or set another one as accessKeyRef and secretKeyRef of spec.retention;"
-            " a rule of the bucket that deletes old objects would destroy newer backups, too"
+            " a rule of the bucket that deletes old objects would destroy newer backups and the archive, too"
         )
         return failed(f"old backups stay: {reason}; {advice}", "DeletionRefused")
-    removed = result.get("removed")
-    return Verdict(State.READY, f"old backups removed: {removed}" if removed else "")
+    archive = result.get("archive")
+    archive = archive if isinstance(archive, dict) else {}
+    counts = {
+        "old backups removed": result.get("removed"),
+        "objects of the archive merged": archive.get("merged"),
+        "objects of the archive removed": archive.get("removed"),
+    }
+    texts = [f"{name}: {count}" for name, count in counts.items() if count]
+    texts.append(foreign_objects(archive.get("foreign")))
+    return Verdict(State.READY, "; ".join(filter(None, texts)))
