@@ -190,7 +190,7 @@ def test_each_error_of_the_program_has_its_words() -> None:
         node.value
         for file in modules("archive")
         for call in ast.walk(ast.parse(agents.text(file)))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"RunError", "_blaming"}
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {"RunError", "blaming"}
         for node in call.args[-1:]
         if isinstance(node, ast.Constant) and re.fullmatch(r"[A-Z][a-zA-Z]+", str(node.value))
     }

@@ -6,15 +6,13 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
+from .archive_status import Status, StatusHandler, blaming, code_of
 from .binlog import Canary, Transaction, sequence
 from .chain import Archive, Header, Link, new_chain, open_archive
 from .database import login_options
@@ -40,45 +38,6 @@ _LONGEST_LAG = 20.0
 """Seconds after which a primary that is behind the archive has lost changes."""
 _LONGEST_PAUSE = 15.0
 """Seconds between two tries at most."""
-
-
-@contextmanager
-def _blaming(code: str) -> Generator[None]:
-    """Give errors in the `with` block a code, unless they have one."""
-    try:
-        yield
-    except RunError as error:
-        error.code = error.code or code
-        raise
-
-
-def code_of(error: Exception) -> str:
-    """Return the word by which the operator knows an error. Its text is in the log alone: another pod may answer in
-    place of this one, and must not put words into conditions.
-    """
-    return (error.code if isinstance(error, RunError) else "") or "Failed"
-
-
-@dataclass
-class Status:
-    """Facts about the archive, which the operator reads."""
-
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def note(self, **facts: Any) -> None:
-        """Set facts; None removes one."""
-        with self.lock:
-            for name, value in facts.items():
-                if value is None:
-                    self.facts.pop(name, None)
-                else:
-                    self.facts[name] = value
-
-    def text(self) -> str:
-        """Return them as JSON."""
-        with self.lock:
-            return json.dumps(self.facts)
 
 
 def recoverable(canary: Canary | None) -> str | None:
@@ -183,7 +142,7 @@ class Archiver:
     def _archive_log(self) -> None:
         """Read the log of one member from the end of the archive on. Raise RunError."""
         if not self._archive:
-            with _blaming("RepositoryUnavailable"):
+            with blaming("RepositoryUnavailable"):
                 self._repository.create()
                 self._archive = open_archive(self._repository, self._run["cloud"], self._run["database"])
         self._pending, self._pending_bytes = [], 0
@@ -193,7 +152,7 @@ class Archiver:
                 self._canaries.start()
             self._tail, self._link = None, _stored_link(primary)
             if self._link:
-                with _blaming("RepositoryUnavailable"):
+                with blaming("RepositoryUnavailable"):
                     self._tail = self._archive.tail(self._link.chain)
             else:
                 self._begin(primary, _position(primary))
@@ -260,7 +219,7 @@ class Archiver:
             format_event = b""
             while not self._stop.is_set():
                 count = 0
-                with _blaming("LogUnreadable"):
+                with blaming("LogUnreadable"):
                     for transaction in stream.read():
                         count += 1
                         if not is_known:
@@ -322,7 +281,7 @@ class Archiver:
             count=len(self._pending),
             canary=self._canary,
         )
-        with _blaming("RepositoryUnavailable"):
+        with blaming("RepositoryUnavailable"):
             size = self._archive.append(header, format_event, self._pending)
         self._tail, self._pending, self._pending_bytes = header, [], 0
         facts = self._status.facts
@@ -381,33 +340,13 @@ def _stored_link(primary: Session) -> Link | None:
     return Link(*rows[0]) if rows else None
 
 
-class _StatusHandler(BaseHTTPRequestHandler):
-    timeout = 10.0
-
-    def __init__(self, status: Status, *words: Any) -> None:
-        self._status = status
-        super().__init__(*words)
-
-    def do_GET(self) -> None:
-        """Answer with the status."""
-        body = self._status.text().encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  (its name in the class above)
-        """Write nothing: the operator asks often."""
-
-
 def archive(config: Path) -> dict[str, Any]:
     """Archive until a signal ends it. Return its status. Raise RunError if it cannot begin."""
     run, status = settings(config), Status()
     with open_repository(config) as repository:
         archiver = Archiver(run, config, repository, status)
         signal.signal(signal.SIGTERM, archiver.stop)
-        server = DualStackServer(run["port_of_status"], partial(_StatusHandler, status))
+        server = DualStackServer(run["port_of_status"], partial(StatusHandler, status))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         archiver.follow()
         server.shutdown()

@@ -96,8 +96,7 @@ class Manager:
         self.cluster_domain = domain
         self._client = client
         self._leader = leader
-        self._ports = ports
-        self._workers = workers
+        self._ports, self._workers = ports, workers
         self._release_versions = release_versions
         self._active = False
         self._queues: dict[str, WorkQueue[Request]] = {}

@@ -26,7 +26,7 @@ _ALSO: Mapping[str, Sequence[str]] = {
     "images_restore": ("image_data",),
     "restore": ("image_data",),
     "verify": ("dual_stack", "contents", "image_data", "restore"),
-    "archive": (*_ARCHIVE_MODULES, "database", "dual_stack", "stream"),
+    "archive": (*_ARCHIVE_MODULES, "archive_status", "database", "dual_stack", "stream"),
     "retention": ("sealed", "binlog", "objects", "chain", "compaction"),
     "replay": (*_ARCHIVE_MODULES, "image_data", "restore"),
 }
