@@ -7,11 +7,11 @@ import itertools
 import json
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from openstack_operator.kube import conditions
 from openstack_operator.plan import Context
@@ -86,11 +86,12 @@ class Cloud:
         return not fate.dead.is_set()
 
     async def _rest(self, manager: Manager) -> None:
-        while not await self._ready():  # noqa: ASYNC110  (most lives end earlier)
+        while not await self.is_ready():  # noqa: ASYNC110  (most lives end earlier)
             await asyncio.sleep(0.2)
         await at_rest(manager)
 
-    async def _ready(self) -> bool:
+    async def is_ready(self) -> bool:
+        """Return True if there is nothing left to do but to come to rest."""
         plane = await self.cluster.get(CONTROL_PLANE, "cloud") or {}
         ready, generation = conditions(plane).get("Ready", {}), plane.get("metadata", {}).get("generation")
         return ready.get("status") == "True" and ready.get("observedGeneration") == generation
@@ -124,6 +125,9 @@ class Cloud:
             await client.delete(NAMESPACE, "", namespace, live["metadata"]["uid"], "Background")
         await client.close()
         return True
+
+
+CloudT = TypeVar("CloudT", bound=Cloud)
 
 
 def normalized(live: dict[str, Any]) -> dict[str, Any]:
@@ -160,21 +164,30 @@ def differences(found: Any, expected: Any, path: str = "") -> list[str]:
 
 
 @asynccontextmanager
-async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Cloud]:
-    """A cloud of that sample in a namespace of its own, wanted but not begun; workloads finish at once."""
+async def empty(
+    cluster: Cluster, name: str, kind: type[CloudT], skip: Callable[[str, str], bool] = lambda kind, name: False
+) -> AsyncGenerator[CloudT]:
+    """A namespace of its own in which nothing is wanted yet; workloads finish at once, but for those to `skip`."""
     client = Client.connect()
     own = Cluster(client, f"{cluster.namespace}-{name}")
     meta = {"name": own.namespace, "namespace": None}
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
-    found = Cloud(own)
+    found = kind(own)
     informer = Informer(client, Store(SECRET, found.seen), namespace=own.namespace)
-    simulator = Simulator(client, own.namespace)
+    simulator = Simulator(client, own.namespace, skip)
     async with running(informer.run()), running(simulator.run()):
         await simulator.wait_until_synced()
-        [plane] = [doc for doc in load(sample) if doc["kind"] == CONTROL_PLANE.kind]
-        await own.create(CONTROL_PLANE, "cloud", **plane["spec"])
         yield found
     await client.close()
+
+
+@asynccontextmanager
+async def cloud(cluster: Cluster, name: str, sample: Path) -> AsyncGenerator[Cloud]:
+    """A cloud of that sample in a namespace of its own, wanted but not begun."""
+    async with empty(cluster, name, Cloud) as found:
+        [plane] = [doc for doc in load(sample) if doc["kind"] == CONTROL_PLANE.kind]
+        await found.cluster.create(CONTROL_PLANE, "cloud", **plane["spec"])
+        yield found
 
 
 async def crash_repeatedly(chain: Cloud, calm_writes: int) -> int:

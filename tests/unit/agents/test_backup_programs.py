@@ -257,7 +257,7 @@ def test_a_manifest_without_its_network_is_not_stored(programs: Programs) -> Non
         manifest.store(programs.config)
 
 
-RESTORE = {"database": "mariadb", "snapshot": "s1", "server": "11.8.2-MariaDB", "gtid": "0-1-3"}
+RESTORE = {"database": "mariadb", "snapshot": "s1", "server": "11.8.2-MariaDB", "gtid": "0-1-3", "restore": "uid-1"}
 
 
 @pytest.fixture(name="data")
@@ -276,6 +276,31 @@ def test_a_data_directory_with_anything_in_it_is_refused(programs: Programs, dat
         restore.restore(programs.config)
     assert (data / "ibdata1").exists()
     assert programs.calls() == []
+
+
+def test_a_run_whose_result_was_lost_is_told_it_again(data: Path) -> None:
+    """Its pod may be gone before the operator has read its message, and a server may write by then."""
+    works: list[str] = []
+
+    def work() -> dict[str, Any]:
+        works.append("work")
+        restore.clear(data)
+        (data / "ibdata1").write_text("as restored")
+        return {"gtid": "0-1-3"}
+
+    run = {**RESTORE, "datadir": str(data)}
+    assert restore.once(run, work) == {"gtid": "0-1-3"}
+    (data / "ibdata1").write_text("written by a server")
+    assert restore.once(run, work) == {"gtid": "0-1-3"}
+    assert works == ["work"]
+    assert (data / "ibdata1").read_text() == "written by a server"
+    # Another restore of the same backup is not this one.
+    with pytest.raises(RunError, match="is not empty"):
+        restore.once({**run, "restore": "uid-2"}, work)
+    # What a power cut left between the result and the mark begins again.
+    (data / ".restoring").touch()
+    assert restore.once(run, work) == {"gtid": "0-1-3"}
+    assert (data / "ibdata1").read_text() == "as restored"
 
 
 def test_files_that_an_earlier_try_left_are_removed(data: Path) -> None:

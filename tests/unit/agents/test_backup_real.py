@@ -199,7 +199,7 @@ def backup(pod: Pod, name: str, **changes: Any) -> dict[str, Any]:
 def restoration(result: Mapping[str, Any], data: str, **changes: Any) -> dict[str, Any]:
     """Return the settings of the restore of a backup's database."""
     stored = {name: result[name] for name in ("snapshot", "server", "gtid")}
-    return {"database": "mariadb", "datadir": data, **stored, **changes}
+    return {"database": "mariadb", "datadir": data, "restore": "uid-1", **stored, **changes}
 
 
 @contextmanager
@@ -281,7 +281,12 @@ def test_a_restore_that_is_killed_begins_again(pod: Pod) -> None:
     assert "error" not in pod.run("restore", restoration(result, "/twice"))
     assert not (data / ".restoring").exists()
     assert not (data / "left").exists()
-    assert "is not empty" in pod.run("restore", restoration(result, "/twice"))["error"]
+    assert "is not empty" in pod.run("restore", restoration(result, "/twice", restore="uid-2"))["error"]
+    # Its result is still known, and the data stay as they are.
+    (data / "ibdata1").touch()
+    before = (data / "ibdata1").stat().st_mtime_ns
+    assert pod.run("restore", restoration(result, "/twice"))["gtid"] == result["gtid"]
+    assert (data / "ibdata1").stat().st_mtime_ns == before
     with Pod(pod.root).server("/twice"):
         # As if the mark of an earlier try came back.
         (data / ".restoring").touch()

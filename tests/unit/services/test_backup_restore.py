@@ -41,13 +41,35 @@ _KINDS = ("OpenStackBackupSchedule", "OpenStackControlPlane", "OpenStackRestore"
 KINDS = frozenset({*((OURS, kind) for kind in _KINDS), ("v1", "Secret"), ("v1", "ConfigMap")})
 
 
-def planned(release: Release, **changes: Any) -> Plan:
-    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS}
-    return plan(context(RESTORE, SPEC, release=release, **(fields | changes)))
+def planned(release: Release, spec: Object | None = None, **changes: Any) -> Plan:
+    """Return a plan; with the facts of a backup the one after the operator has stored what it read."""
+    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS, **changes}
+    made = plan(context(RESTORE, spec or SPEC, release=release, **fields))
+    contents = objects(made).get(("Secret", "fire-contents"))
+    if "facts" not in changes or contents is None:
+        return made
+    fields["children"] = {key(contents): owned(contents), **fields.get("children", {})}
+    return plan(context(RESTORE, spec or SPEC, release=release, **fields))
+
+
+def restored(release: Release, **changes: Any) -> Plan:
+    """Return the plan once the pods of all jobs have said that they filled their volumes."""
+    made = objects(planned(release, **changes))
+    jobs = [obj for (kind, _), obj in made.items() if kind == "Job"]
+    return planned(release, **changes, pods=[ended(job, {"schemas": ["keystone"]}) for job in jobs])
+
+
+def ended(job: Object, result: Object) -> Object:
+    """Return the pod of a job that has succeeded."""
+    terminated = {"exitCode": 0, "message": json.dumps(result)}
+    return {
+        "metadata": {"name": "pod", **job["spec"]["template"]["metadata"]},
+        "status": {"containerStatuses": [{"name": "main", "state": {"terminated": terminated}}]},
+    }
 
 
 def owned(obj: Object) -> Object:
-    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [{"controller": True}]}}
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": [{"controller": True, "uid": "uid-1"}]}}
 
 
 def step_of(made: Plan, obj: Object) -> Step:
@@ -74,8 +96,12 @@ def test_a_reader_serves_the_backup_to_the_operator_alone(release: Release) -> N
 
 
 def test_data_come_before_secrets_and_these_before_resources(release: Release) -> None:
-    made = planned(release, facts=FACTS)
-    assert needs(step_of(made, SECRET)) >= {"Database mariadb", "Volumes", "Contents", "Repository"}
+    filling = planned(release, facts=FACTS)
+    (job,) = [obj for (kind, _), obj in objects(filling).items() if kind == "Job"]
+    assert needs(step_of(filling, job)) >= {"Volumes", "Contents", "Repository"}
+    assert not {key(SECRET), key(CLOUD)} & objects(filling).keys()
+    made = restored(release, facts=FACTS)
+    assert needs(step_of(made, SECRET)) >= {"Record"}
     assert needs(step_of(made, CLOUD)) >= {"Secrets"}
     assert needs(step_of(made, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "fire-end"}})) >= {
         "Resources"
@@ -83,7 +109,7 @@ def test_data_come_before_secrets_and_these_before_resources(release: Release) -
 
 
 def test_restored_objects_belong_to_the_cloud(release: Release) -> None:
-    made = objects(planned(release, facts=FACTS))
+    made = objects(restored(release, facts=FACTS))
     for obj in (CLAIM, SECRET, CLOUD):
         assert HANDED_OVER in made[key(obj)]["metadata"]["annotations"]
 
@@ -93,7 +119,7 @@ def test_a_restored_schedule_starts_and_removes_no_backup(release: Release) -> N
     spec = {"schedule": "0 1 * * *", "suspend": False, "retention": {"keepLast": 1}}
     schedule = {"apiVersion": OURS, "kind": "OpenStackBackupSchedule", "metadata": {"name": "nightly"}, "spec": spec}
     content = {"format": 1, "objects": [CLOUD, schedule]}
-    made = objects(planned(release, facts={"manifest": MANIFEST, "contents": content}))
+    made = objects(restored(release, facts={"manifest": MANIFEST, "contents": content}))
     assert made[key(schedule)]["spec"] == {**spec, "suspend": True}
     assert made[key(CLOUD)]["spec"] == CLOUD["spec"]
 
@@ -101,14 +127,14 @@ def test_a_restored_schedule_starts_and_removes_no_backup(release: Release) -> N
 def test_the_backup_is_read_once(release: Release) -> None:
     first = planned(release, facts=FACTS)
     children = {("Secret", "fire-contents"): owned(objects(first)["Secret", "fire-contents"])}
-    later = planned(release, children=children)
-    assert objects(later)[key(CLOUD)] == objects(first)[key(CLOUD)]
+    later = restored(release, children=children)
+    assert objects(later)[key(CLOUD)]["spec"] == CLOUD["spec"]
     ctx = context(RESTORE, SPEC, release=release, owner="fire", children=children, pods=[{"metadata": {"name": "p"}}])
     assert served(ctx) is None
 
 
 def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
-    first = objects(planned(release, facts=FACTS))
+    first = objects(restored(release, facts=FACTS))
     end = {**first["ConfigMap", "fire-end"], "data": {"at": "2026-01-01T00:01:05Z"}}
     children = {
         ("ConfigMap", "fire-end"): owned(end),
@@ -120,7 +146,7 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
         "backup": "monday",
         "backupCompleted": "2025-12-31T12:00:00Z",
         "completed": "2026-01-01T00:01:05Z",
-        "restored": [],
+        "restored": [{"name": "mariadb", "gtid": None, "changes": None}],
         "images": None,
         "duration": "1m5s",
     }
@@ -191,7 +217,7 @@ def test_a_restored_object_has_the_fields_of_a_backup_alone(release: Release) ->
     claim = {**CLAIM, "spec": {**SIZE, "volumeName": "of-others", "dataSource": {"name": "x"}}}
     manifest = {**MANIFEST, "databases": [{**ENTRY, "claim": claim}]}
     content = {"format": 1, "objects": [{**CLOUD, "metadata": metadata, "status": {"x": 1}}]}
-    made = objects(planned(release, facts={"manifest": manifest, "contents": content}))
+    made = objects(restored(release, facts={"manifest": manifest, "contents": content}))
     cloud = made[key(CLOUD)]
     assert cloud["metadata"].keys() == {"name", "labels", "annotations"}
     assert cloud.keys() == {"apiVersion", "kind", "metadata", "spec"}
@@ -201,16 +227,23 @@ def test_a_restored_object_has_the_fields_of_a_backup_alone(release: Release) ->
 def test_a_filled_volume_is_never_filled_again(release: Release) -> None:
     first = planned(release, facts=FACTS)
     (job,) = [obj for (kind, _), obj in objects(first).items() if kind == "Job"]
-    terminated = {"exitCode": 0, "message": json.dumps({"schemas": ["keystone"]})}
-    pod = {
-        "metadata": {"name": "pod", **job["spec"]["template"]["metadata"]},
-        "status": {"containerStatuses": [{"name": "main", "state": {"terminated": terminated}}]},
-    }
-    second = planned(release, facts=FACTS, pods=[pod])
+    second = planned(release, facts=FACTS, pods=[ended(job, {"schemas": ["keystone"]})])
     children = {key(obj): owned(obj) for obj in second.objects if key(obj)[1] in {"fire-record", "fire-contents"}}
     later = planned(release, children=children)
     assert not [kind for kind, _ in objects(later) if kind == "Job"]
     assert key(CLOUD) in objects(later)
+
+
+def test_a_run_whose_result_was_lost_is_asked_again_before_servers_start(release: Release) -> None:
+    first = planned(release, facts=FACTS)
+    (job,) = [obj for (kind, _), obj in objects(first).items() if kind == "Job"]
+    run = json.loads(secret_data(objects(first)["Secret", "fire-runs"])["restore-mariadb.json"])
+    assert run["restore"] == "uid-1"
+    complete = {**job, "status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    later = objects(planned(release, facts=FACTS, children={key(job): complete}))
+    (again,) = [obj for (kind, _), obj in later.items() if kind == "Job"]
+    assert key(again) != key(job)
+    assert not {key(SECRET), key(CLOUD)} & later.keys()
 
 
 def test_a_channel_that_is_over_is_replaced(release: Release) -> None:
@@ -235,8 +268,7 @@ def test_a_restore_to_a_second_takes_a_backup_of_before(release: Release) -> Non
     made = objects(plan(context(RESTORE, second, release=release, owner="fire", secrets=SECRETS)))
     run = json.loads(secret_data(made["Secret", "fire-runs"])["contents.json"])
     assert run == {"backup": "", "cloud": "production", "until": "2025-12-31T23:59:59Z"}
-    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS, "facts": FACTS}
-    made = objects(plan(context(RESTORE, second, release=release, **fields)))
+    made = objects(planned(release, second, facts=FACTS))
     run = json.loads(secret_data(made["Secret", "fire-runs"])["restore-mariadb.json"])
     assert run.items() >= {"cloud": "production", "pointInTime": "2025-12-31T23:59:59Z", "gtid": "0-7-12"}.items()
 
@@ -250,7 +282,5 @@ def test_a_restore_to_a_second_takes_a_backup_of_before(release: Release) -> Non
 )
 def test_a_second_that_cannot_be_reached_is_refused(release: Release, second: str, gtid: str, error: str) -> None:
     manifest = {**MANIFEST, "databases": [{**ENTRY, "gtid": gtid}]}
-    fields: dict[str, Any] = {"owner": "fire", "secrets": SECRETS, "kinds": KINDS}
     with pytest.raises(SpecError, match=error):
-        facts = FACTS | {"manifest": manifest}
-        plan(context(RESTORE, SPEC | {"pointInTime": second}, release=release, facts=facts, **fields))
+        planned(release, SPEC | {"pointInTime": second}, facts=FACTS | {"manifest": manifest})

@@ -13,7 +13,7 @@ from typing import Any
 from .binlog import Canary, Transaction, format_meaning, log_file, sequence
 from .chain import Archive, Link, open_archive
 from .repository import open_repository, write_private
-from .restore import Proof, await_start, prove, restore
+from .restore import Proof, await_start, fill, once, prove
 from .run import Child, RunError, main, say, settings
 from .sql import CANARIES, CHAIN, COUNT_TABLES, SLOTS, Session
 
@@ -55,6 +55,11 @@ def recover(config: Path) -> dict[str, Any]:
     changed if the archive cannot do that, and later with the mark in it, so that the next run begins again.
     """
     run = settings(config)
+    return once(run, lambda: fill_and_replay(config, run))
+
+
+def fill_and_replay(config: Path, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill the data directory of a run, and leave the mark; return as `recover` does. Raise RunError."""
     until = int(datetime.fromisoformat(run["pointInTime"]).astimezone(UTC).timestamp())
     with open_repository(config) as repository:
         archive = open_archive(repository, run["cloud"], run["database"])
@@ -65,7 +70,7 @@ def recover(config: Path) -> dict[str, Any]:
             reached.append(apply(goals, reasons, data, work))
             return prove(data, work)
 
-        result = restore(config, finish)
+        result = fill(config, finish)
     [goal] = reached
     return {**result, "gtid": goal.end, "chain": goal.chain, "changes": goal.changes}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from .run import Child, RunError, main, run_child, settings
 
 MARK = ".restoring"
 """File in a data directory that is not complete. It is removed last."""
+_RESULT = ".restored"
+"""File in a data directory: the uid of the restore that filled it, and the result, which its pod may have lost."""
 _LOST_AND_FOUND = "lost+found"
 _BINLOG_INFO = ("mariadb_backup_binlog_info", "xtrabackup_binlog_info")
 _GALERA = ("grastate.dat", "gvwstate.dat", "galera.cache", "mariadb_backup_galera_info", "xtrabackup_galera_info")
@@ -46,10 +49,36 @@ class Proof:
     """Rows of a Glance, if there is one."""
 
 
-def restore(config: Path, finish: Callable[[Path, Path], Proof] | None = None) -> dict[str, Any]:
-    """Restore one database. `finish` gets the data directory and a private folder, and returns a proof; `prove` if
-    unset. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, `gtid` of the last change, and the report
-    of `images` if there is a Glance. Raise RunError: the directory has the mark then, and the next run begins again.
+def restore(config: Path) -> dict[str, Any]:
+    """Restore one database. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, `gtid` of the last change,
+    and the report of `images` if there is a Glance; what an earlier run of the same restore returned, without a change,
+    if it filled the directory. Raise RunError: the directory has the mark then, and the next run begins again.
+    """
+    return once(settings(config), lambda: fill(config, prove))
+
+
+def once(run: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what `work`, which fills the data directory of a run and leaves the mark, returns; or what it returned
+    when it filled the directory for the same restore: a server may have written to it since. Raises what it raises.
+    """
+    data = Path(run["datadir"])
+    path = data / _RESULT
+    if path.exists() and not (data / MARK).exists():
+        left = json.loads(path.read_text(encoding="utf-8"))
+        if left["restore"] == run["restore"]:
+            return dict(left["result"])
+    result = work()
+    path.write_text(json.dumps({"restore": run["restore"], "result": result}), encoding="utf-8")
+    # The data before the mark: a power cut in between must not leave half of them without it.
+    os.sync()
+    (data / MARK).unlink()
+    os.sync()
+    return result
+
+
+def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
+    """Fill an empty data directory, and leave the mark. `finish` gets the directory and a private folder, and returns a
+    proof. Return as `restore` does. Raise RunError.
     """
     run, began = settings(config), time.monotonic()
     data = Path(run["datadir"])
@@ -64,11 +93,7 @@ def restore(config: Path, finish: Callable[[Path, Path], Proof] | None = None) -
         gtid = gtid_of(data)
         if gtid != run["gtid"]:
             raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
-        proof = (finish or prove)(data, repository.work)
-    # The data before the mark: a power cut in between must not leave half of them without it.
-    os.sync()
-    (data / MARK).unlink()
-    os.sync()
+        proof = finish(data, repository.work)
     return {
         "schemas": list(proof.schemas[:_MAX_SCHEMAS]),
         "bytes": size,

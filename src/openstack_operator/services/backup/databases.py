@@ -89,10 +89,12 @@ def restore_run(
     image: Image,
     settings: PodSettings,
     archive: Mapping[str, str],
+    restore: str,
     image_snapshots: Sequence[str] = (),
 ) -> Run:
     """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
-    changes since. It compares rows about images with the data in `image_snapshots`.
+    changes since. `restore` is the uid of the restore: a later run of it changes nothing. The run compares rows about
+    images with the data in `image_snapshots`.
     """
     name = entry["name"]
     claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
@@ -101,6 +103,7 @@ def restore_run(
         program="replay" if archive else "restore",
         parameters={
             **archive,
+            "restore": restore,
             "database": name,
             "snapshot": entry["snapshot"],
             "datadir": DATA_FOLDER,

@@ -55,7 +55,18 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     backup = _backup(ctx)
     if backup is None:
         return _reading(ctx, storage)
-    return _restoring(ctx, storage, backup, stored)
+    uid = _uid(ctx)
+    if not uid:
+        later = record.stages((*_STAGES, "Record"), waiting("waits for the contents"))
+        return Plan(Group("Config", [storage]), *record.stages(("Reader",), READY), backup.step, *later)
+    return _restoring(ctx, storage, backup, stored, uid)
+
+
+def _uid(ctx: Context[OpenStackRestoreSpec]) -> str:
+    """Return the identity of this restore, by which a run knows what an earlier one of it left; empty at first."""
+    live: Object = record.of_plan(ctx, "Secret", "contents") or {}
+    owners = live.get("metadata", {}).get("ownerReferences") or ()
+    return next((str(owner.get("uid")) for owner in owners if owner.get("controller")), "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +235,9 @@ def _channel(ctx: Context[OpenStackRestoreSpec]) -> Step:
     return Step(name="Channel", objects=(secret,), guarded=True)
 
 
-def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backup, stored: Mapping[str, Any]) -> Plan:
+def _restoring(
+    ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backup, stored: Mapping[str, Any], uid: str
+) -> Plan:
     """Return the steps that fill volumes, and then write Secrets and resources."""
     manifest = backup.manifest
     stored = {
@@ -232,7 +245,7 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         "backup": manifest["backup"],
         "backupCompleted": manifest["taken"],
     }
-    runs = _runs(ctx, manifest)
+    runs = _runs(ctx, manifest, uid)
     rest: dict[str, dict[str, Run]] = {}
     for part, all_of_part in runs.items():
         stored, rest[part] = with_results(ctx, stored, all_of_part, part)
@@ -251,10 +264,15 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         for entry in manifest["networks"]
         if entry["name"] in stored["networks"]
     )
-    filled = tuple(step for each in jobs.values() for step in each)
-    secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=filled)
-    resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
-    end = _end(ctx, record.stamp(ctx.now), after=(resources,))
+    recorded = record.step(ctx, stored)
+    if any(rest.values()):
+        # A server must not start on a volume that a run without a known result may still fill.
+        later = record.stages(("Secrets", "Resources"), waiting("waits for the volumes"))
+        end: tuple[Step, ...] = ()
+    else:
+        secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=(recorded,))
+        resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
+        later, end = [secrets, resources], (_end(ctx, record.stamp(ctx.now), after=(resources,)),)
     return Plan(
         Group("Config", [storage, inputs, *policies]),
         *record.stages(("Reader",), READY),
@@ -262,27 +280,29 @@ def _restoring(ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backu
         claims,
         Group("Databases", [*jobs["databases"], *jobs["networks"]]),
         Group("Images", jobs["images"]),
-        secrets,
-        resources,
-        Group("Record", [record.step(ctx, stored), end]),
+        Group("Record", [recorded]),
+        *later,
+        *([Group("Record", end)] if end else []),
         # No watch tells of what the cloud's own resources report.
         wake=ctx.now + _RETRY,
         details=_details(ctx, stored, None),
     )
 
 
-def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any]) -> dict[str, dict[str, Run]]:
+def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: str) -> dict[str, dict[str, Run]]:
     """Return the runs that fill volumes, by the list of the manifest and the name in it. Raises SpecError."""
     settings = kube.settings(ctx.spec)
     snapshots = [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]]
     return {
-        "databases": {entry["name"]: _run(ctx, entry, snapshots) for entry in manifest["databases"]},
+        "databases": {entry["name"]: _run(ctx, entry, snapshots, uid) for entry in manifest["databases"]},
         "networks": {entry["name"]: networks.restore_run(ctx, entry, settings) for entry in manifest["networks"]},
         "images": {entry["name"]: images.restore_run(ctx, entry, settings) for entry in manifest["images"]},
     }
 
 
-def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str]) -> Run:
+def _run(
+    ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str], uid: str
+) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
     version = ".".join(map(str, major(entry["server"])))
     try:
@@ -293,7 +313,7 @@ def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_sna
     archive = _archive(ctx, entry)
     scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
     image = replace(image, scheduling=scheduling)
-    return restore_run(entry, image, kube.settings(ctx.spec), archive, image_snapshots)
+    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots)
 
 
 def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Mapping[str, str]:
