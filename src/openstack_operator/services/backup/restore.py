@@ -300,9 +300,7 @@ def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: 
     }
 
 
-def _run(
-    ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str], uid: str
-) -> Run:
+def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str], uid: str) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
     version = ".".join(map(str, major(entry["server"])))
     try:
