@@ -64,9 +64,9 @@ def once(run: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str
     data = Path(run["datadir"])
     path = data / _RESULT
     if path.exists() and not (data / MARK).exists():
-        left = json.loads(path.read_text(encoding="utf-8"))
-        if left["restore"] == run["restore"]:
-            return dict(left["result"])
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["restore"] == run["restore"]:
+            return dict(record["result"])
     result = work()
     path.write_text(json.dumps({"restore": run["restore"], "result": result}), encoding="utf-8")
     # The data before the mark: a power cut in between must not leave half of them without it.
