@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from openstack_operator.kube import IRREPLACEABLE, conditions, secret_data
-from openstack_operator.runtime.kubernetes.kinds import JOB, SECRET, VOLUME_CLAIM
+from openstack_operator.runtime.cache.entries import Change
+from openstack_operator.runtime.cache.informer import Informer
+from openstack_operator.runtime.cache.store import Store
+from openstack_operator.runtime.kubernetes.kinds import JOB, POD, SECRET, VOLUME_CLAIM, Kind
 from openstack_operator.services.backup.model import RESTORE
 from openstack_operator.services.mariadb.model import MARIADB
+from openstack_operator.testing import granted_status
 
-from .harness import Cluster, eventually
+from .harness import Cluster, eventually, running
 from .test_controlplane import operator
 
+ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 OURS = "openstack.k8s.io/v1alpha1"
 REPOSITORY: dict[str, Any] = {"volume": {"claimName": "backups"}, "passwordRef": {"name": "repository"}}
 LABELS = {
@@ -59,6 +67,38 @@ async def holds(
     await cluster.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": encoded})
 
 
+@asynccontextmanager
+async def filling(cluster: Cluster) -> AsyncGenerator[None]:
+    """Let each job of a restore end with a pod that says so, as a kubelet does."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": cluster.meta("default")}
+    await cluster.client.create(ACCOUNT, account)
+    fills: asyncio.Queue[Change] = asyncio.Queue()
+    jobs = Informer(cluster.client, Store(JOB, fills.put_nowait), namespace=cluster.namespace)
+    async with running(jobs.run()), running(_fill(cluster, fills)):
+        yield
+
+
+async def _fill(own: Cluster, fills: asyncio.Queue[Change]) -> None:
+    ended: set[str] = set()
+    while True:
+        change = await fills.get()
+        name = change.meta.name
+        if change.new is None or name in ended or not name.startswith("fire-"):
+            continue
+        ended.add(name)
+        job = change.new.decode()
+        template = job["spec"]["template"]
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job["metadata"]["uid"]}
+        metadata = {**own.meta(f"{name}-x"), **template["metadata"], "ownerReferences": [owner]}
+        spec = {**template["spec"], "activeDeadlineSeconds": None}
+        await own.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+        main = {"name": "main", "image": "x", "imageID": "x", "ready": False, "restartCount": 0}
+        state = {"terminated": {"exitCode": 0, "message": json.dumps({"schemas": [], "gtid": "0-7-12"})}}
+        status = {"phase": "Succeeded", "containerStatuses": [{**main, "state": state}]}
+        await own.client.merge_status(POD, own.namespace, f"{name}-x", status)
+        await own.client.merge_status(JOB, own.namespace, name, granted_status(job, 1))
+
+
 async def begin(cluster: Cluster) -> None:
     """Create a restore whose backup the operator has read already."""
     await holds(cluster, "repository", {"password": b"only for tests"})
@@ -71,7 +111,7 @@ async def begin(cluster: Cluster) -> None:
 
 
 async def test_a_restored_cloud_owns_what_was_restored(cluster: Cluster, root: Path) -> None:
-    async with operator(cluster, root):
+    async with operator(cluster, root, skip=("Job",)), filling(cluster):
         await begin(cluster)
         await cluster.ready(MARIADB, "mariadb")
 

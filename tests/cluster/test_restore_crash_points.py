@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import gzip
 import json
@@ -11,13 +10,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from openstack_operator.kube import IRREPLACEABLE, conditions
-from openstack_operator.runtime.cache.entries import Change
-from openstack_operator.runtime.cache.informer import Informer
-from openstack_operator.runtime.cache.store import Store
-from openstack_operator.runtime.kubernetes.kinds import JOB, POD, SECRET, Kind
+from openstack_operator.runtime.kubernetes.kinds import SECRET
 from openstack_operator.services.backup.model import RESTORE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
-from openstack_operator.testing import granted_status
 
 from .crashing_operator import (
     MINIMAL,
@@ -30,10 +25,9 @@ from .crashing_operator import (
     differences,
     empty,
 )
-from .harness import Cluster, eventually, running
-from .test_backup_restore import CLAIM, MANIFEST, OURS, REPOSITORY, holds
+from .harness import Cluster, eventually
+from .test_backup_restore import CLAIM, MANIFEST, OURS, REPOSITORY, filling, holds
 
-ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 MOST = 40
 """Crash points at most: each takes a restore."""
 Contents = list[dict[str, Any]]
@@ -74,8 +68,6 @@ async def restore(cluster: Cluster, name: str, objects: Contents) -> AsyncGenera
     """A namespace in which a cloud is to be restored, of whose backup the operator has read the contents."""
     async with empty(cluster, name, Restored, lambda kind, name: kind == "Job" and name.startswith("fire-")) as found:
         own = found.cluster
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": own.meta("default")}
-        await own.client.create(ACCOUNT, account)
         await holds(own, "repository", {"password": b"only for tests"})
         live = await own.create(RESTORE, "fire", repository=REPOSITORY)
         owner = {"apiVersion": OURS, "kind": "OpenStackRestore", "name": "fire", "uid": live["metadata"]["uid"]}
@@ -84,32 +76,8 @@ async def restore(cluster: Cluster, name: str, objects: Contents) -> AsyncGenera
         content = gzip.compress(json.dumps({"format": 1, "objects": objects}).encode(), mtime=0)
         files = {"contents.json.gz": content, "manifest.json": json.dumps(MANIFEST).encode()}
         await holds(own, "fire-contents", files, owner | {"controller": True}, **labels)
-        fills: asyncio.Queue[Change] = asyncio.Queue()
-        jobs = Informer(own.client, Store(JOB, fills.put_nowait), namespace=own.namespace)
-        async with running(jobs.run()), running(fill(own, fills)):
+        async with filling(own):
             yield found
-
-
-async def fill(own: Cluster, fills: asyncio.Queue[Change]) -> None:
-    """Let each job of the restore end with a pod that says so, as a kubelet does."""
-    ended: set[str] = set()
-    while True:
-        change = await fills.get()
-        name = change.meta.name
-        if change.new is None or name in ended or not name.startswith("fire-"):
-            continue
-        ended.add(name)
-        job = change.new.decode()
-        template = job["spec"]["template"]
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": job["metadata"]["uid"]}
-        metadata = {**own.meta(f"{name}-x"), **template["metadata"], "ownerReferences": [owner]}
-        spec = {**template["spec"], "activeDeadlineSeconds": None}
-        await own.client.create(POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-        main = {"name": "main", "image": "x", "imageID": "x", "ready": False, "restartCount": 0}
-        state = {"terminated": {"exitCode": 0, "message": json.dumps({"schemas": [], "gtid": "0-7-12"})}}
-        status = {"phase": "Succeeded", "containerStatuses": [{**main, "state": state}]}
-        await own.client.merge_status(POD, own.namespace, f"{name}-x", status)
-        await own.client.merge_status(JOB, own.namespace, name, granted_status(job, 1))
 
 
 def drawn_anew(found: Cloud, objects: Contents) -> list[str]:

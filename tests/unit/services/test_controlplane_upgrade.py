@@ -10,7 +10,7 @@ import pytest
 
 from openstack_operator.api import Model
 from openstack_operator.plan import READY, Key, Object, Plan, Release, SpecError, State, Step, Verdict, key
-from openstack_operator.services.controlplane.c5c3 import translate
+from openstack_operator.services.controlplane.c5c3 import SCHEDULES, translate
 from openstack_operator.services.controlplane.c5c3_model import C5C3_CONTROL_PLANE
 from openstack_operator.services.controlplane.model import CONTROL_PLANE
 from openstack_operator.services.controlplane.service import plan
@@ -323,6 +323,15 @@ def test_a_cloud_of_which_all_services_are_upgraded_follows_them(release: Releas
 def test_a_hop_that_openstack_does_not_support_names_the_field(release: Release) -> None:
     with pytest.raises(SpecError, match=r"spec\.release: 2025\.1 runs, .* upgrade to 2026\.1 first"):
         cloud(release, release="2026.2")
+
+
+@pytest.mark.proves("ControlPlane", "spec.global.upgrade.backup")
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_cloud_of_c5c3_knows_schedules_if_it_wants_a_backup(release: Release, *, wanted: bool) -> None:
+    spec = {"global": {"upgrade": {"backup": wanted}}}
+    ctx = context(C5C3_CONTROL_PLANE, spec, release=replace(release, name=NEW), running_release=OLD)
+    assert ctx.upgrades_from == OLD
+    assert SCHEDULES.needed(ctx) is wanted
 
 
 @pytest.mark.proves("ControlPlane", "spec.global.upgrade.checkRelease", "spec.global.upgrade.complete")

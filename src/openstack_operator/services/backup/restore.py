@@ -22,7 +22,7 @@ from .service import LEFT_OUT
 _PORT = 8443
 _COMPONENT = "contents"
 _CONTENTS, _MANIFEST = "contents.json.gz", "manifest.json"
-_STAGES = ("Volumes", "Databases", "Secrets", "Resources")
+_STAGES = ("Volumes", "Databases", "Images", "Secrets", "Resources")
 _LABELS = {"databases": "Database", "networks": "Network", "images": "Images"}
 """Names of steps, by the list of the manifest."""
 _LIFE = timedelta(days=7)
@@ -48,8 +48,7 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     stored = record.stored(ctx)
     if ended and valid_time(ended.get("data", {}).get("at")) and stored.get("began"):
         steps = [record.step(ctx, stored), _end(ctx, ended["data"]["at"])]
-        image_stages = ["Images"] if stored.get(images.AFTER) else []
-        before = record.stages(("Config", "Reader", "Contents", *_STAGES, *image_stages), READY)
+        before = record.stages(("Config", "Reader", "Contents", *_STAGES), READY)
         return Plan(*before, Group("Record", steps), details=_details(ctx, stored, ended))
     storage = repository(ctx)
     backup = _backup(ctx)
@@ -279,7 +278,7 @@ def _restoring(
         backup.step,
         claims,
         Group("Databases", [*jobs["databases"], *jobs["networks"]]),
-        Group("Images", jobs["images"]),
+        Group("Images", jobs["images"] or record.stages(["No images"], READY)),
         Group("Record", [recorded]),
         *later,
         *([Group("Record", end)] if end else []),

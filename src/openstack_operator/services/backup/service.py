@@ -25,7 +25,7 @@ _MISSING = "missing"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
 _BEFORE, _MANIFEST_STAGE = ("Contents", "Config"), "Manifest"
-_STAGES = (*_BEFORE, "Databases", _MANIFEST_STAGE)
+_STAGES = (*_BEFORE, "Databases", "Images", _MANIFEST_STAGE)
 _NOT_INCLUDED = (
     "images in Ceph, Swift and S3",
     "volumes and disks of servers",
@@ -52,7 +52,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         # Without its jobs: one that ends later would make a backup of parts that do not fit.
         before, after = (
             record.stages(_BEFORE, READY),
-            record.stages([_MANIFEST_STAGE], waiting("waits for the databases")),
+            record.stages(["Images", _MANIFEST_STAGE], waiting("waits for the databases")),
         )
         return Plan(*before, Step(name="Databases", verdict=late), *after, record.step(ctx, stored))
     collected = _collected(ctx)
@@ -103,7 +103,7 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         Group("Config", [storage, inputs, *policies]),
         Group("Images", earlier_images),
         Group("Databases", database_jobs),
-        Group("Images", later_images),
+        Group("Images", later_images or record.stages(["No images"], READY)),
         end_step,
         *last,
         record.step(ctx, stored),
@@ -174,7 +174,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
 
 def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Plan:
     """Return the steps that verify the backup, if the spec says so and it was not done; else its record alone."""
-    before = record.stages((*_STAGES, *(["Images"] if stored.get(images.AFTER) else [])), READY)
+    before = record.stages(_STAGES, READY)
     if not ctx.spec.verify:
         return Plan(*before, record.step(ctx, stored), details=_details(stored))
     if stored.get("verified"):

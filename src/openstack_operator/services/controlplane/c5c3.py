@@ -10,9 +10,9 @@ from pydantic.alias_generators import to_camel
 
 from ...api import Model, Template
 from ...parts import delegate
-from ...plan import Context, Plan, Verdict
+from ...plan import CloudResources, Context, Plan, Verdict
 from ..cloud_services import CLOUD_SERVICES
-from . import service
+from . import backup, service
 from .c5c3_model import C5C3ControlPlaneSpec
 from .model import OTHER_GROUPS, ControlPlaneSpec
 
@@ -39,6 +39,10 @@ def plan(ctx: Context[C5C3ControlPlaneSpec]) -> Plan:
     """Return the plan of `service.plan`, with the same names; OpenStack's services are in API groups of their own."""
     untyped: Context[Any] = ctx
     return service.plan(replace(untyped, spec=translate(ctx.spec)), API_NAMES)
+
+
+SCHEDULES = CloudResources(lambda ctx: backup.is_wanted(replace(ctx, spec=translate(ctx.spec))), backup.SCHEDULES.kinds)
+"""Resources that say where backups are stored."""
 
 
 def translate(spec: C5C3ControlPlaneSpec) -> ControlPlaneSpec:
