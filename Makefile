@@ -151,9 +151,9 @@ test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the im
 	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=15 tests/unit/*_served.py tests/unit/*/*_served.py tests/unit/*/*_real.py
 
 .PHONY: test-crash-points
-test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds and of an upgrade; make chaos tries each write
+test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds, of an upgrade and of a restore; make chaos tries each write
 	$(PY) -m tools.localcluster build --only apiserver
-	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist worksteal --durations=0 tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py tests/cluster/test_restore_crash_points.py
 
 # `make e2e INSTALL=chart` and `INSTALL=kustomize` take the operator from a release in a registry, `make cloud`, too.
 export INSTALL
@@ -253,7 +253,7 @@ e2e-hypervisors: venv ## A cloud whose hypervisors know it by two Secrets alone,
 chaos: venv ## The highly available cloud, all that can go wrong with it, and what it cost
 	$(PY) -m tools.localcluster build --only apiserver
 	$(RECORD) sh -c '\
-	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py || exit; \
+	  OPENSTACK_OPERATOR_CRASH_POINTS=all $(PY) -m pytest -q tests/cluster/test_crash_points.py tests/cluster/test_upgrade_crash_points.py tests/cluster/test_restore_crash_points.py || exit; \
 	  $(PY) -m tools.chaos run; status=$$?; $(PY) -m tools.chaos report && exit $$status'
 
 .PHONY: chaos-services

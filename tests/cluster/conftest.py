@@ -36,6 +36,7 @@ _LONG = (
     *(
         "test_crash_points.py",
         "test_upgrade.py",
+        "test_restore_crash_points.py",
         "test_upgrade_crash_points.py",
         "test_install.py",
         "test_etcd_restore.py",
