@@ -189,6 +189,20 @@ def test_the_last_steps_wait_for_a_verified_backup(release: Release) -> None:
     assert held(cloud(release, found | saved(made), schedules=schedules)) == set()
 
 
+def test_a_backup_of_an_upgrade_includes_what_its_schedule_includes(release: Release) -> None:
+    include = {"images": False}
+    made = cloud(release, before_last_steps(release), schedules=[schedule(include=include)])
+    (created,) = (obj for obj in made.objects if key(obj) == SAVED)
+    assert created["spec"] == {"repository": REPOSITORY, "include": include, "verify": True}
+
+
+def test_a_backup_that_is_being_deleted_is_not_enough(release: Release) -> None:
+    found = before_last_steps(release)
+    backup = saved(cloud(release, found, schedules=[schedule()]))
+    backup[SAVED]["metadata"]["deletionTimestamp"] = "2026-11-30T08:15:00Z"
+    assert held(cloud(release, found | backup, schedules=[schedule()])) == CHECKED
+
+
 def test_a_failed_backup_holds_the_last_steps_and_names_the_way_out(release: Release) -> None:
     found = before_last_steps(release)
     stalled = [{"type": "Stalled", "status": "True"}]

@@ -246,8 +246,8 @@ class Archive:
 
     def reach(self, chain: str) -> tuple[int, int] | None:
         """Return the numbers of the first and the last change of a chain by its names; None if it has none."""
-        first, last = next(self.names(chain), None), next(self._backwards(chain, _LAST), None)
-        return (span(first)[0], span(last)[1]) if first and last else None
+        oldest, newest = next(self.names(chain), None), next(self._backwards(chain, _LAST), None)
+        return (span(oldest)[0], span(newest)[1]) if oldest and newest else None
 
     def names(self, chain: str, after: str = "") -> Iterator[str]:
         """Yield the names of all objects of a chain after one, in their order. Raise RunError."""

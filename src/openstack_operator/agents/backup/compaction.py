@@ -87,8 +87,8 @@ class _HourGroup:
         """Add an object, if it is of the same hour and history, and the group does not become too large; return False
         if not.
         """
-        newest, first = self.transactions[-1], content.transactions[0]
-        overlap = newest.sequence + 1 - first.sequence
+        newest, following = self.transactions[-1], content.transactions[0]
+        overlap = newest.sequence + 1 - following.sequence
         overlapping = self.transactions[-overlap:][: len(content.transactions)] if overlap > 0 else []
         changes = content.transactions[max(overlap, 0) :]
         is_next = overlap > 0 or (overlap == 0 and content.header.previous == newest.gtid)
@@ -100,7 +100,7 @@ class _HourGroup:
             )
             or content.header.link != self.header.link
             or format_meaning(content.format) != format_meaning(self.format)
-            or first.time // _HOUR != self.hour
+            or following.time // _HOUR != self.hour
             or self.size + _size(changes) > _MERGED_BYTES
         ):
             return False

@@ -150,17 +150,17 @@ def walk(archive: Archive, chain: str, base: str) -> Iterator[Change]:
     fingerprints: dict[int, str] = {}
     position = ""
     for content in archive.contents(chain, number):
-        header, first = content.header, content.transactions[0].sequence
+        header, begin = content.header, content.transactions[0].sequence
         # What lies before the backup may be gone.
-        if position and first > max(newest + 1, number):
+        if position and begin > max(newest + 1, number):
             raise RunError(
-                f"chain {chain} of the archive lacks the changes from {newest + 1} to {first - 1}: an object between"
+                f"chain {chain} of the archive lacks the changes from {newest + 1} to {begin - 1}: an object between"
                 f" {position} and {header.first} is missing"
             )
-        if position and first == newest + 1 and header.previous != position:
+        if position and begin == newest + 1 and header.previous != position:
             raise RunError(f"the object {content.name} of the archive follows {header.previous}, not {position}")
         # Later objects begin later.
-        fingerprints = {each: text for each, text in fingerprints.items() if each >= first}
+        fingerprints = {each: text for each, text in fingerprints.items() if each >= begin}
         for change in content.transactions:
             if fingerprints.setdefault(change.sequence, change.fingerprint) != change.fingerprint:
                 raise RunError(f"chain {chain} of the archive has two different changes {change.gtid}")

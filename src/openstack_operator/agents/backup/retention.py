@@ -109,12 +109,12 @@ def _compact(repository: Repository, run: Mapping[str, Any]) -> dict[str, Any]:
         say(
             f"the archive of {database}: {merged} objects were merged and {removed} removed until now{archive.remark()}"
         )
-    first = first_recoverable(archives, backups)
+    earliest = first_recoverable(archives, backups)
     return {
         "merged": merged,
         "removed": removed,
         "foreign": sum(len(archive.foreign) for archive in archives.values()),
-        "first": rfc3339(first.isoformat()) if first else "",
+        "first": rfc3339(earliest.isoformat()) if earliest else "",
     }
 
 

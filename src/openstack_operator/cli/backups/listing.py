@@ -71,10 +71,10 @@ def _schedule_lines(schedule: Object, now: datetime) -> Iterator[tuple[str, Colo
     if (seconds := recoverable_range(schedule)) is None:
         yield "  archive: a restore cannot use it yet: it needs a backup that began after it", Color.YELLOW
         return
-    first, last = seconds
-    yield f"  a restore goes to any second from {time_stamp(first)} to {time_stamp(last)}", None
+    earliest, latest = seconds
+    yield f"  a restore goes to any second from {time_stamp(earliest)} to {time_stamp(latest)}", None
     # While it works, the status has full minutes.
-    yield f"  the archive is at most {max(0, int((now - last).total_seconds()))} s behind", None
+    yield f"  the archive is at most {max(0, int((now - latest).total_seconds()))} s behind", None
 
 
 def _table(backups: Sequence[Object], now: datetime) -> list[tuple[str, Color | None]]:

@@ -113,9 +113,9 @@ def _range_faults(repository: Repository, options: NewRestore) -> Sequence[str]:
     ranges = [seconds for each in archiving if (seconds := recoverable_range(each))]
     if not ranges:
         return [f"--time {options.time}: {names} has no archive that a restore can use; restore a backup with --backup"]
-    if any(first <= moment < last + _STATUS_PERIOD for first, last in ranges):
+    if any(earliest <= moment < latest + _STATUS_PERIOD for earliest, latest in ranges):
         return []
-    texts = " or ".join(f"from {time_stamp(first)} to {time_stamp(last)}" for first, last in ranges)
+    texts = " or ".join(f"from {time_stamp(earliest)} to {time_stamp(latest)}" for earliest, latest in ranges)
     advice = "to try an earlier archive, apply what --dry-run prints"
     return [f"--time {options.time}: by {names}, a restore can go to a second {texts}; choose one of these; {advice}"]
 

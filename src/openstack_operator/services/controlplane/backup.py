@@ -7,20 +7,12 @@ from typing import Any
 
 from ... import kube
 from ...parts.connect.remote import API
-from ...plan import (
-    NAME_LIMIT,
-    READY,
-    CloudResources,
-    Context,
-    State,
-    Step,
-    failed,
-    fitting,
-    progressing,
-)
+from ...plan import NAME_LIMIT, READY, CloudResources, Context, Object, State, Step, failed, fitting, progressing
 from .model import ControlPlaneSpec
 
 _BACKUP, _SCHEDULE = "OpenStackBackup", "OpenStackBackupSchedule"
+_COPIED = ("repository", "include")
+"""Fields of a schedule that its backups have, too."""
 _CONDITION = "Backup"
 
 
@@ -33,10 +25,10 @@ SCHEDULES = CloudResources(is_wanted, (_SCHEDULE,))
 """Resources that say where backups are stored."""
 
 
-def before_last_step(ctx: Context[ControlPlaneSpec]) -> Step | None:
+def before_last_step(ctx: Context[ControlPlaneSpec], field: str) -> Step | None:
     """Return the step of the backup that the last step of the upgrade waits for; None if there is nothing to wait for:
     the namespace has no schedule of backups that is in use, or the spec wants none. It has the repository of the first
-    schedule by name.
+    schedule by name, and what that one includes. `field` is the path of the field by which a user leaves it out.
     """
     if not is_wanted(ctx):
         return None
@@ -45,8 +37,9 @@ def before_last_step(ctx: Context[ControlPlaneSpec]) -> Step | None:
         return None
     schedule = min(in_use, key=lambda each: str(each["metadata"]["name"]))
     name = _name(ctx, ctx.spec.release)
-    live = ctx.children.get((_BACKUP, name))
-    spec = live["spec"] if live else {"repository": schedule["spec"]["repository"], "verify": True}
+    live = _live(ctx, name)
+    copied = {each: schedule["spec"][each] for each in _COPIED if each in schedule["spec"]}
+    spec = live["spec"] if live else {**copied, "verify": True}
     step = Step(name=_CONDITION, objects=(kube.obj(ctx, _BACKUP, name, API, spec=spec),))
     verdict = kube.child_verdict(live) if live else progressing(f"{_BACKUP}/{name} is being created")
     if verdict.ready:
@@ -54,7 +47,7 @@ def before_last_step(ctx: Context[ControlPlaneSpec]) -> Step | None:
     place = f"the repository of {_SCHEDULE}/{schedule['metadata']['name']}"
     text = (
         f"the last step of the upgrade waits for a backup in {place}: {verdict.message}; to go on without one, set"
-        " spec.upgrade.backup to false"
+        f" {field} to false"
     )
     return replace(step, verdict=failed(text, "BackupFailed") if verdict.state is State.FAILED else progressing(text))
 
@@ -64,8 +57,8 @@ def stored_backup(ctx: Context[ControlPlaneSpec]) -> Step | None:
     if there is none. Its resource stays until the next upgrade, as it is.
     """
     name = _name(ctx, ctx.spec.release)
-    live = ctx.children.get((_BACKUP, name))
-    if live is None or live["metadata"].get("deletionTimestamp"):
+    live = _live(ctx, name)
+    if live is None:
         return None
     return Step(name=_CONDITION, objects=(kube.obj(ctx, _BACKUP, name, API, spec=live["spec"]),), verdict=READY)
 
@@ -75,6 +68,12 @@ def way_back(ctx: Context[ControlPlaneSpec]) -> str:
     name = _name(ctx, ctx.running_release)
     live = ctx.children.get((_BACKUP, name))
     return name if live and (live.get("status") or {}).get("completed") else ""
+
+
+def _live(ctx: Context[ControlPlaneSpec], name: str) -> Object | None:
+    """Return a backup that exists, and is not being deleted."""
+    live = ctx.children.get((_BACKUP, name))
+    return None if live is None or live["metadata"].get("deletionTimestamp") else live
 
 
 def _name(ctx: Context[ControlPlaneSpec], release: str) -> str:

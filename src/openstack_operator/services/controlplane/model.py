@@ -245,10 +245,10 @@ class CloudUpgrade(Upgrade):
     """A look at another release before an upgrade to it, and its end."""
 
     backup: bool = True
-    """Before the last step of an upgrade, create an OpenStackBackup and verify it, in the repository of the first
-    OpenStackBackupSchedule of the namespace that is not suspended; without such a schedule, create none. The last step
-    waits for the backup. It is called by the cloud and the release, as `cloud-before-2026-1`, and its resource stays
-    until the next upgrade."""
+    """Before the last step of an upgrade, create an OpenStackBackup and verify it, with the repository and `include` of
+    the first OpenStackBackupSchedule of the namespace that is not suspended; without such a schedule, create none. The
+    last step waits for the backup. It is called by the cloud and the release, as `cloud-before-2026-1`, and its
+    resource stays until the next upgrade."""
 
 
 class ControlPlaneSpec(UsesPodExtras, defer_build=True):

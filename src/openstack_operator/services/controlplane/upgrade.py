@@ -73,8 +73,9 @@ def releases(ctx: Context[ControlPlaneSpec], templates: Mapping[Key, Template | 
         complete, steps = spec.upgrade.complete, backup_steps
         if complete and not _may_complete_already(ctx, checking):
             is_next = all(_awaits_the_last_step(ctx, name) for name in following)
+            field = path.removesuffix("release") + "upgrade.backup"
             # One that has begun goes on, whatever the services do meanwhile.
-            steps = tuple(filter(None, (backup.before_last_step(ctx),))) if is_next or steps else ()
+            steps = tuple(filter(None, (backup.before_last_step(ctx, field),))) if is_next or steps else ()
             complete = is_next and all(step.verdict is READY for step in steps)
         return CloudReleases(spec.model_copy(update={"upgrade": CloudUpgrade(complete=complete)}), steps)
     _check_hop(ctx.upgrades_from, spec.release, path)
