@@ -121,6 +121,7 @@ never changed or pruned by the plan, and one that exists must be the same."""
 
 
 IRREPLACEABLE = "openstack.k8s.io/irreplaceable"
+OF_VOLUMES = "openstack.k8s.io/of-volumes"
 """Annotation of a Secret that data elsewhere depend on: deleted by hand, it is restored with the same content."""
 
 
@@ -212,6 +213,11 @@ def handed_over(manifest: Object) -> Object:
 def irreplaceable(manifest: Object) -> Object:
     """Return the object, marked to be restored with its content when it is deleted (`Context.deleted_secrets`)."""
     return annotated(manifest, {IRREPLACEABLE: "true", **PROTECTED})
+
+
+def of_volumes(manifest: Object) -> Object:
+    """Return the object, marked to be true only as long as its volumes exist, which no backup holds."""
+    return annotated(manifest, {OF_VOLUMES: "true"})
 
 
 def remembered(manifest: Object) -> Object:

@@ -323,6 +323,7 @@ CONDITION_TYPES: Mapping[str, Sequence[str]] = {
         "ContentsReady",
         "DatabasesReady",
         "ImagesReady",
+        "PoolsReady",
         "ReaderReady",
         "RecordReady",
         "ResourcesReady",

@@ -69,9 +69,9 @@ class TrustInUse:
 
 @dataclass(frozen=True)
 class CloudContents:
-    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, `networks`, `images` and
-    `identities`, each with its `name`, `workloads` (StatefulSets), `deployments`, `pods`, `claims` and what it
-    `published`.
+    """An observation: the `objects` of the namespace that a backup holds, and its `databases`, `networks`, `images`,
+    `storages` and `identities`, each with its `name`, `workloads` (StatefulSets), `deployments`, `pods`, `claims` and
+    what it `published`.
     """
 
     needed: Callable[[Context[Any]], bool]
@@ -84,6 +84,8 @@ class CloudContents:
     """Kinds with a northbound database of OVN."""
     images: Sequence[str]
     """Kinds with images of servers."""
+    storages: Sequence[str]
+    """Kinds with pools of Ceph."""
     identities: Sequence[str]
     """Kinds of services by which users log in."""
     orders: Sequence[str]

@@ -25,8 +25,10 @@ _REPOSITORY = (
     "archive",
     "replay",
     "retention",
+    "pool",
+    "pool_restore",
 )
-_ALONE = ("northbound", "northbound_restore", "identity")
+_ALONE = ("northbound", "northbound_restore", "identity", "rbd")
 PROGRAMS = [*((name, True) for name in _REPOSITORY), *((name, False) for name in _ALONE)]
 
 

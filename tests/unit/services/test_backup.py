@@ -66,6 +66,7 @@ def facts(*databases: Mapping[str, Any]) -> dict[str, Any]:
         "databases": list(databases) or [database()],
         "networks": [],
         "images": [],
+        "storages": [],
         "identities": [],
     }
 
@@ -174,7 +175,14 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
         ],
         "images": [],
         "objects": 1,
-        "notIncluded": ["images in Ceph, Swift and S3", "volumes and disks of servers", "databases of Ceph and etcd"],
+        "pools": [],
+        "notIncluded": [
+            "images in Swift and S3",
+            "images, volumes and disks in a Ceph that no CephStorage describes",
+            "volumes of other backends, and disks of servers on nodes",
+            "backups that Cinder made",
+            "databases of Ceph and etcd",
+        ],
     }
 
 

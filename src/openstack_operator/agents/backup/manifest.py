@@ -13,7 +13,7 @@ from .repository import open_repository, rfc3339
 from .run import RunError, main, settings
 
 MANIFEST, CONTENTS = "manifest.json", "contents.json.gz"
-_KINDS = ("database", "northbound", "images")
+_KINDS = ("database", "northbound", "images", "rbd-index")
 
 
 def store(config: Path) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def store(config: Path) -> dict[str, Any]:
 
 
 def part_snapshots(manifest: Mapping[str, Any]) -> Iterable[str]:
-    """Return the snapshots of the databases, networks and images of a manifest, in which they are lists, or maps by
-    name.
+    """Return the snapshots of the databases, networks, pools and images of a manifest, in which they are lists, or
+    maps by name.
     """
-    parts = (manifest.get(field, ()) for field in ("databases", "networks"))
+    parts = (manifest.get(field, ()) for field in ("databases", "networks", "pools"))
     entries = [entry for part in parts for entry in (part.values() if isinstance(part, dict) else part)]
     images = [snapshot for entry in manifest.get("images", ()) for snapshot in entry["snapshots"]]
     return [*(str(entry["snapshot"]) for entry in entries), *images]

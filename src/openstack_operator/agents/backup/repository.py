@@ -7,9 +7,10 @@ import fcntl
 import json
 import os
 import re
+import subprocess
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,10 +82,10 @@ class Repository:
         if self.bucket:
             self.bucket.check_certificate()
 
-    def restic(self, *words: str, cwd: Path | None = None, url: str = "") -> Child:
+    def restic(self, *words: str, cwd: Path | None = None, url: str = "", stdin: int | None = None) -> Child:
         """Start restic."""
         options = [f"--repo={url or self.url}", "--json", *self._options]
-        return Child("restic", *options, *words, env=self._env(), cwd=cwd)
+        return Child("restic", *options, *words, env=self._env(), cwd=cwd, stdin=stdin)
 
     def ask(self, *words: str, cwd: Path | None = None) -> bytes:
         """Return the output of restic, which is small. Raise RunError if it fails."""
@@ -201,13 +202,26 @@ class Repository:
         """Make a snapshot by `restic backup`; return its summary. With `accepts_gaps`, it may lack files, as those that
         were deleted meanwhile. Raise RunError: there is no snapshot then.
         """
-        options = [*(f"--tag={tag}" for tag in tags), f"--host={host}", f"--retry-lock={_LOCK_WAIT}"]
-        with self.restic("backup", "--quiet", *options, *words, cwd=cwd) as child:
-            output = child.output().decode(errors="replace")
+        with self.restic("backup", "--quiet", *_labels(tags, host), *words, cwd=cwd) as child:
+            output = child.output()
             status = child.wait()
             if status and not (accepts_gaps and status == _HAS_GAPS):
                 raise RunError(_command_error(child.lines) or self.failure(status, child.reason()))
-        for line in output.splitlines():
+        return self._summary(output)
+
+    def store_stream(self, tags: Sequence[str], host: str, name: str, pieces: Iterable[bytes]) -> Mapping[str, Any]:
+        """Make a snapshot of one file with these bytes; return its summary. Raise RunError, and what `pieces` raises:
+        there is no snapshot then.
+        """
+        words = [*_labels(tags, host), "--stdin", f"--stdin-filename={name}"]
+        with self.restic("backup", "--quiet", *words, stdin=subprocess.PIPE) as child:
+            child.feed(pieces)
+            output = child.output()
+            self.check(child)
+        return self._summary(output)
+
+    def _summary(self, output: bytes) -> Mapping[str, Any]:
+        for line in output.decode(errors="replace").splitlines():
             if (summary := json.loads(line)).get("message_type") == "summary" and summary.get("snapshot_id"):
                 return dict(summary)
         raise RunError(f"restic made no snapshot in {self.url}, and said nothing")
@@ -258,6 +272,11 @@ def write_private(path: Path, text: str) -> None:
 def rfc3339(time: str) -> str:
     """Return a time of restic, which has nanoseconds, as Kubernetes writes it: in UTC, to the second."""
     return datetime.fromisoformat(time).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _labels(tags: Sequence[str], host: str) -> list[str]:
+    """Return options of `restic backup`: its tags and its host, and patience."""
+    return [*(f"--tag={tag}" for tag in tags), f"--host={host}", f"--retry-lock={_LOCK_WAIT}"]
 
 
 def _bucket(folder: Path, options: Mapping[str, Any]) -> Bucket:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -110,11 +110,11 @@ class Child:
         self,
         *command: str,
         env: Mapping[str, str] | None = None,
-        stdin: IO[bytes] | None = None,
+        stdin: IO[bytes] | int | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """Start it; its output goes to `stdout`, which the caller has to read. Raise RunError if there is no such
-        program.
+        """Start it; its output goes to `stdout`, which the caller has to read. With PIPE as its `stdin`, `feed` gives
+        it its input. Raise RunError if there is no such program.
         """
         self.name = command[0]
         try:
@@ -166,6 +166,24 @@ class Child:
     def send(self, number: int) -> None:
         """Send it a signal."""
         self._process.send_signal(number)
+
+    def feed(self, pieces: Iterable[bytes]) -> None:
+        """Write all of its input, or as much as it takes: one that ends before has a status that says why. If `pieces`
+        raises, kill it, before it takes what it has for the whole, and raise that.
+        """
+        assert self._process.stdin
+        try:
+            for piece in pieces:
+                self._process.stdin.write(piece)
+        except BrokenPipeError:
+            pass
+        except BaseException:
+            self.send(signal.SIGKILL)
+            self._process.wait()
+            raise
+        finally:
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
 
     def wait(self) -> int:
         """Return its status once it has ended: negative for a signal."""

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import time
@@ -18,6 +19,7 @@ from typing import IO, Any
 
 from .contents import read_backup, select
 from .image_data import ImageRows, check_images, image_rows, stored_images
+from .rbd_stream import INDEX, MAX_INDEX, read_image
 from .repository import MIB, Repository, open_repository
 from .restore import ask_server, await_start, gtid_of, refuse_older_server, server_options, unpack_stream
 from .run import Child, RunError, main, run_child, say, settings
@@ -35,12 +37,16 @@ _VERSIONED = (
 )
 _RECORD = re.compile(rb"OVSDB JSON (\d+) ([0-9a-f]{40})\n")
 _MAX_HEADER = 100
+_MAX_MISSING = 5
+_READ_BYTES = 4 << 30
+"""Bytes of RBD images from which on no further one is read: those of a large cloud are read over many days."""
 
 
 def verify(config: Path) -> dict[str, Any]:
     """Restore the backup that run.json names, and use it. Return `seconds` that it took, `bytes` of databases,
     `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`, and with images in
-    the backup of `images` and those `hashed`. Raise RunError with the first part that cannot be used.
+    the backup of `images` and those `hashed`, with pools that of `rbd` images. Raise RunError with the first part that
+    cannot be used.
     """
     run, began = settings(config), time.monotonic()
     folder = Path(run["folder"])
@@ -75,7 +81,32 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
         with repository.dump(entry["snapshot"], f"{entry['name']}.ovsdb") as source:
             refuse_damaged(source.stdout, entry["name"])
             repository.check(source)
+    for entry in manifest.get("pools", ()):
+        result["rbd"] = result.get("rbd", 0) + check_pool(repository, entry, run["backup"])
     return result
+
+
+def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limit: int = _READ_BYTES) -> int:
+    """Return the number of RBD images of a pool, all of which are in the repository, after a sample by the seed was
+    read whole, until `limit` bytes were. Raise RunError for one that is missing or damaged.
+    """
+    listed: list[dict[str, Any]] = json.loads(repository.read(entry["snapshot"], INDEX, MAX_INDEX))
+    stored = {each["id"] for each in repository.snapshots("kind=rbd")}
+    if missing := [each["name"] for each in listed if each["snapshot"] not in stored]:
+        names = ", ".join(missing[:_MAX_MISSING])
+        raise RunError(f"{len(missing)} RBD images of pool {entry['pool']} are not in the repository: {names}")
+    sample, size = sorted(listed, key=lambda each: str(each["name"])), 0
+    random.Random(seed).shuffle(sample)  # noqa: S311  (a choice, not a secret)
+    for each in sample:
+        if size >= limit:
+            break
+        with repository.dump(each["snapshot"], f"{each['name']}.rbd") as source:
+            header, length = read_image(source.stdout)
+            repository.check(source)
+        if header.name != each["name"]:
+            raise RunError(f"the data of the RBD image {each['name']} are those of {header.name}; use another backup")
+        size += length
+    return len(listed)
 
 
 def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...api import Model, Resource, secret_references, whole_secrets
-from ...kube import COMPONENT, HANDED_OVER, IRREPLACEABLE, REMEMBERED, fitting
+from ...kube import COMPONENT, HANDED_OVER, IRREPLACEABLE, OF_VOLUMES, REMEMBERED, fitting
 from ...plan import CloudContents, Object
 from ..cache.entries import Cached, Request
 from ..cache.world import World
@@ -34,7 +34,7 @@ class CloudReader:
 
     async def contents(self, namespace: str, order: CloudContents) -> Mapping[str, Any]:
         """Return the facts of `CloudContents`: `objects` in the shape of their YAML, without owners and status,
-        `databases`, `networks`, `images` and `identities`. Raises Transient.
+        `databases`, `networks`, `images`, `storages` and `identities`. Raises Transient.
         """
         world = self._world
         resources: list[Object] = []
@@ -52,6 +52,7 @@ class CloudReader:
             _stripped(item.decode(), order)
             for item in world.stores[SECRET].of_namespace(namespace)
             if any(item.meta.annotations.get(mark) == "true" for mark in _MARKS)
+            and item.meta.annotations.get(OF_VOLUMES) != "true"
             and item.meta.owner_labels[1] not in {each.lower() for each in order.left_out}
         ]
         # Other Secrets of the operator's it makes again.
@@ -63,6 +64,7 @@ class CloudReader:
             "databases": self.servers(namespace, order.databases),
             "networks": self.servers(namespace, order.networks),
             "images": self.servers(namespace, order.images),
+            "storages": self.servers(namespace, order.storages),
             "identities": self.servers(namespace, order.identities),
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...plan import CloudContents, CloudDatabases, Listens, ServedContents, Service
-from . import archives, images, networks, restore, schedule
+from . import archives, images, networks, pools, restore, schedule
 from .model import BACKUP, RESTORE, SCHEDULE
 from .service import LEFT_OUT, needs_contents, plan
 
@@ -18,6 +18,7 @@ SERVICE = Service(
         databases=_DATABASES,
         networks=(networks.KIND,),
         images=(images.KIND,),
+        storages=(pools.KIND,),
         identities=("Keystone",),
         orders=_ORDERS,
     ),

@@ -96,15 +96,22 @@ class Include(Model):
     """Data in a backup besides databases, Secrets and resources."""
 
     images: bool = True
-    """Store images that Glance has in files on a volume. The first backup uploads all of them, before it reads the
-    databases; later ones upload new images alone. Images in Ceph, Swift and S3 are never in a backup."""
+    """Store images that Glance has in files on a volume, or in a pool of a CephStorage. The first backup uploads all of
+    them, before it reads the databases; later ones upload new images alone. Images in Swift and S3 are never in a
+    backup."""
+    volumes: bool = False
+    """Store volumes in a pool of a CephStorage, with their snapshots. Each is as it was at one moment before the
+    databases were read. Each backup reads all data of all volumes, and uploads what changed."""
+    disks: bool = False
+    """Store disks of servers in a pool of a CephStorage, as `volumes` does. Nova cannot remove the disk of a server
+    that is deleted while the backup reads this disk."""
 
 
 class OpenStackBackupSpec(Model):
     """OpenStackBackup: one backup of the cloud in its namespace. It holds the data of each MariaDB, OVN's northbound
-    database, images in files on a volume, the Secrets that cannot be made again, the Secrets that specs name, and the
-    resources that you wrote. It does not hold other images, volumes and disks of servers. The operator takes it once;
-    deleting this resource keeps the backup. A user who may create it can read all Secrets of the cloud, from a
+    database, images, the Secrets that cannot be made again, the Secrets that specs name, and the resources that you
+    wrote; if you say so, also volumes and disks of servers in Ceph. The operator takes it once; deleting this resource
+    keeps the backup. A user who may create it can read all Secrets of the cloud, from a
     repository of their own.
     """
 
@@ -136,7 +143,8 @@ BACKUP = Resource(
 class OpenStackRestoreSpec(RunSpec):
     """OpenStackRestore: makes the cloud of a backup again, in an empty namespace of this or another cluster. The
     operator first fills the volumes of databases and images, then writes the Secrets, then the resources that you
-    wrote. A user who may create it can have the operator create any Secret and any of its kinds in the namespace.
+    wrote, and fills the pools of Ceph while these start; what exists in a pool stays. A user who may create it can have
+    the operator create any Secret and any of its kinds in the namespace.
     """
 
     rules: ClassVar[tuple[Rule, ...]] = (

@@ -12,7 +12,7 @@ from typing import Any
 from ... import kube, parts, pki
 from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
 from ...plan.times import valid_time
-from . import contents, images, networks, record
+from . import contents, images, networks, pools, record
 from .databases import restore_run
 from .model import SCHEDULE, OpenStackRestoreSpec
 from .pods import Image, Run, job_steps, parameters, with_results
@@ -22,7 +22,7 @@ from .service import LEFT_OUT
 _PORT = 8443
 _COMPONENT = "contents"
 _CONTENTS, _MANIFEST = "contents.json.gz", "manifest.json"
-_STAGES = ("Volumes", "Databases", "Images", "Secrets", "Resources")
+_STAGES = ("Volumes", "Databases", "Images", "Secrets", "Pools", "Resources")
 _LABELS = {"databases": "Database", "networks": "Network", "images": "Images"}
 """Names of steps, by the list of the manifest."""
 _LIFE = timedelta(days=7)
@@ -136,6 +136,7 @@ def _rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
         # Backups of earlier operators have none.
         "networks": [_rebuilt_network(entry) for entry in manifest.get("networks", ())],
         "images": [_rebuilt_images(entry) for entry in manifest.get("images", ())],
+        "pools": [_rebuilt_pool(entry) for entry in manifest.get("pools", ())],
     }
 
 
@@ -146,6 +147,10 @@ def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rebuilt_images(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**_rebuilt_entry(entry), "snapshots": _texts(entry["snapshots"])}
+
+
+def _rebuilt_pool(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {"pool": pools.Pool.of(entry), "snapshot": _text(entry["snapshot"])}
 
 
 def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
@@ -248,8 +253,10 @@ def _restoring(
     rest: dict[str, dict[str, Run]] = {}
     for part, all_of_part in runs.items():
         stored, rest[part] = with_results(ctx, stored, all_of_part, part)
-    inputs = parameters(ctx, [run for each in rest.values() for run in each.values()])
-    policies = parts.policies(ctx)
+    pool_runs = pools.restore_runs(ctx, manifest["pools"])
+    stored, pools_rest = with_results(ctx, stored, pool_runs, pools.AFTER)
+    inputs = parameters(ctx, [run for each in (*rest.values(), pools_rest) for run in each.values()])
+    policies = (*parts.policies(ctx), *pools.doors(ctx, [each["pool"] for each in manifest["pools"]]))
     before = (storage, inputs, *policies, backup.step)
     claims = Step(
         name="Volumes",
@@ -266,12 +273,18 @@ def _restoring(
     recorded = record.step(ctx, stored)
     if any(rest.values()):
         # A server must not start on a volume that a run without a known result may still fill.
-        later = record.stages(("Secrets", "Resources"), waiting("waits for the volumes"))
+        later = record.stages(("Secrets", "Pools", "Resources"), waiting("waits for the volumes"))
         end: tuple[Step, ...] = ()
     else:
         secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=(recorded,))
         resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
-        later, end = [secrets, resources], (_end(ctx, record.stamp(ctx.now), after=(resources,)),)
+        # Beside the resources: one of them may make the Ceph, and the Secret with the login to it.
+        pool_jobs = job_steps(ctx, "Pool", pool_runs, pools_rest, (*before, secrets))
+        pools_step = Group("Pools", pool_jobs or record.stages(["No pools"], READY))
+        later, end = (
+            [secrets, pools_step, resources],
+            (_end(ctx, record.stamp(ctx.now), after=(resources, *pool_jobs)),),
+        )
     return Plan(
         Group("Config", [storage, inputs, *policies]),
         *record.stages(("Reader",), READY),
@@ -352,5 +365,6 @@ def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ende
         "completed": completed,
         "restored": _positions(stored),
         "images": images.restored_status(ctx.namespace, stored),
+        "pools": pools.restored_rows(stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

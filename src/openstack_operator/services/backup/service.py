@@ -10,25 +10,29 @@ from typing import Any
 from ... import kube, parts
 from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import contents, databases, images, networks, record, verification
+from . import contents, databases, images, networks, pools, record, verification
 from .databases import Database
 from .images import Images
 from .model import OpenStackBackupSpec
 from .networks import Northbound
 from .pods import Run, job_steps, parameters, with_results
+from .pools import Pools
 from .repository import repository
 
 LEFT_OUT = ("OpenStackBackup", "OpenStackRestore")
 """Kinds that are no part of a cloud."""
 _CONTENTS, _DATABASES, _NETWORKS, _IMAGES = "contents.json.gz", "databases.json", "networks.json", "images.json"
+_POOLS = "pools.json"
 _MISSING = "missing"
 _MANIFEST = "manifest"
 _LONGEST = timedelta(days=1)
 _BEFORE, _MANIFEST_STAGE = ("Contents", "Config"), "Manifest"
 _STAGES = (*_BEFORE, "Databases", "Images", _MANIFEST_STAGE)
 _NOT_INCLUDED = (
-    "images in Ceph, Swift and S3",
-    "volumes and disks of servers",
+    "images in Swift and S3",
+    "images, volumes and disks in a Ceph that no CephStorage describes",
+    "volumes of other backends, and disks of servers on nodes",
+    "backups that Cinder made",
     "databases of Ceph and etcd",
 )
 
@@ -64,9 +68,11 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     storage_image = collected.databases[0].image
     runs = {
         images.BEFORE: {each.name: each.run(ctx, storage_image, is_last=False) for each in collected.images},
+        pools.BEFORE: collected.pools.runs(ctx, storage_image, is_last=False),
         "databases": {each.name: each.run(ctx) for each in collected.databases},
         "networks": {each.name: each.run(ctx, storage_image) for each in collected.networks},
         images.AFTER: {each.name: each.run(ctx, storage_image, is_last=True) for each in collected.images},
+        pools.AFTER: collected.pools.runs(ctx, storage_image, is_last=True),
     }
     rest: dict[str, dict[str, Run]] = {}
     for part, all_of_part in runs.items():
@@ -88,9 +94,9 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
 
     # An image of which a row says that it is there was stored before, or is there afterwards, also if a user deletes
     # it meanwhile.
-    earlier_images = jobs("Earlier images", images.BEFORE, ())
+    earlier_images = [*jobs("Earlier images", images.BEFORE, ()), *jobs("Earlier pool", pools.BEFORE, ())]
     database_jobs = [*jobs("Database", "databases", earlier_images), *jobs("Network", "networks", earlier_images)]
-    later_images = jobs("Images", images.AFTER, database_jobs)
+    later_images = [*jobs("Images", images.AFTER, database_jobs), *jobs("Pool", pools.AFTER, database_jobs)]
     last = record.stages([verification.STAGE], waiting("waits for the manifest")) if ctx.spec.verify else []
     end_step = Step(
         name=_MANIFEST_STAGE,
@@ -119,6 +125,7 @@ class _Collected:
     databases: list[Database] = field(default_factory=list[Database])
     networks: list[Northbound] = field(default_factory=list[Northbound])
     images: list[Images] = field(default_factory=list[Images])
+    pools: Pools = field(default_factory=Pools)
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
 
@@ -140,35 +147,46 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
             databases=sources,
             networks=networks.load(stored.get(_NETWORKS, "[]")),
             images=images.load(stored.get(_IMAGES, "[]")),
+            pools=Pools.load(stored[_POOLS]) if _POOLS in stored else Pools(),
             data=contents.bytes_of(stored[_CONTENTS]),
             missing=stored[_MISSING].splitlines(),
         )
     if not ctx.facts.get("objects"):
         return failed("there is no cloud in this namespace; create this resource beside one", "NoCloud")
     late = [*databases.not_ready(ctx.facts["databases"]), *networks.not_ready(ctx.facts["networks"])]
+    included = {"images": ctx.spec.include.images, "volumes": ctx.spec.include.volumes, "vms": ctx.spec.include.disks}
     late += images.not_ready(ctx.facts["images"]) if ctx.spec.include.images else ()
+    late += pools.not_ready(ctx.facts["storages"]) if any(included.values()) else ()
     if late:
         return waiting(f"waiting for a ready member of {', '.join(sorted(late))}")
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
     network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
     image_sources, left_out = images.observed(ctx.facts["images"], is_included=ctx.spec.include.images)
+    pool_sources, pools_left_out = pools.observed(ctx.facts["storages"], included)
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
     try:
         data = contents.dump(ctx.facts["objects"])
     except ValueError as error:
         raise SpecError("metadata.namespace", str(error)) from None
-    missing = [*foreign, *foreign_networks, *left_out, *_NOT_INCLUDED]
+    missing = [*foreign, *foreign_networks, *left_out, *pools_left_out, *_NOT_INCLUDED]
     values = {
         _CONTENTS: contents.text_of(data),
         _DATABASES: databases.dump(sources),
         _NETWORKS: networks.dump(network_sources),
         _IMAGES: images.dump(image_sources),
+        _POOLS: pool_sources.dump(),
         _MISSING: "\n".join(missing),
     }
     step = Step(name="Contents", objects=(kube.secret(ctx, name, values),), guarded=True)
     return _Collected(
-        step=step, databases=sources, networks=network_sources, images=image_sources, data=data, missing=missing
+        step=step,
+        databases=sources,
+        networks=network_sources,
+        images=image_sources,
+        pools=pool_sources,
+        data=data,
+        missing=missing,
     )
 
 
@@ -214,7 +232,7 @@ def _doors(ctx: Context[OpenStackBackupSpec], collected: _Collected) -> tuple[St
         for each in collected.databases
     ]
     policies += [each.door(ctx, [pods]) for each in collected.networks]
-    return (Step(name="Doors", objects=tuple(policies)),)
+    return (Step(name="Doors", objects=tuple(policies)), *pools.doors(ctx, collected.pools.pools))
 
 
 def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collected: _Collected) -> Run:
@@ -234,6 +252,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
         "databases": entries,
         "networks": [each.entry(network_results[each.name]) for each in collected.networks],
         "images": [each.entry(stored) for each in collected.images],
+        "pools": [each.entry(stored) for each in collected.pools.pools],
         "missing": collected.missing,
     }
     folder = kube.folder("contents", ctx.name("contents"), "/etc/backup/contents", files={_CONTENTS: _CONTENTS})
@@ -257,7 +276,7 @@ def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
         ),
     ]
     completed = stored.get("completed")
-    everything = [*results, *stored.get(images.AFTER, {}).values()]
+    everything = [*results, *stored.get(images.AFTER, {}).values(), *stored.get(pools.AFTER, {}).values()]
     rows = [
         {
             "kind": result["kind"],
@@ -278,6 +297,7 @@ def _details(stored: Mapping[str, Any]) -> dict[str, Any]:
         "snapshot": stored.get("snapshot"),
         "databases": rows,
         "images": images.backup_rows(stored),
+        "pools": pools.backup_rows(stored),
         "objects": stored.get("objects"),
         "notIncluded": stored.get("missing", []),
     }

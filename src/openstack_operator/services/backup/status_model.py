@@ -40,6 +40,19 @@ class ImagesBackup(Model):
     """Size by which the repository grew."""
 
 
+class PoolBackup(Model):
+    """RBD images of one pool of Ceph in a backup."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """Name of the CephStorage, and the use of the pool: images, volumes or vms."""
+    images: int | None = None
+    """Number of RBD images."""
+    size: Size | None = None
+    """Size of their data, snapshots among them."""
+    stored: Size | None = None
+    """Size by which the repository grew."""
+
+
 class OpenStackBackupStatus(Model):
     """Status of an OpenStackBackup besides its conditions."""
 
@@ -48,7 +61,7 @@ class OpenStackBackupStatus(Model):
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the first look at the cloud to the complete backup: 45m12s."""
     size: Size | None = None
-    """Size of all databases and images."""
+    """Size of all databases, images and pools."""
     verified: Annotated[str, Field(max_length=32)] | None = None
     """Time at which the backup was restored and used (RFC 3339)."""
     restore_duration: Annotated[str, Field(max_length=32)] | None = None
@@ -59,6 +72,8 @@ class OpenStackBackupStatus(Model):
     """Databases in the backup."""
     images: Annotated[list[ImagesBackup], Field(max_length=64)] = []
     """Images on volumes in the backup."""
+    pools: Annotated[list[PoolBackup], Field(max_length=64)] = []
+    """Pools of Ceph in the backup."""
     objects: int | None = None
     """Number of resources and Secrets in the backup."""
     not_included: Annotated[list[Annotated[str, Field(max_length=400)]], Field(max_length=64)] = []
@@ -103,6 +118,19 @@ class RestoredImages(Model):
     """Files that have no row: they take space, and Glance does not show them."""
 
 
+class RestoredPool(Model):
+    """RBD images of one pool of Ceph after a restore."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """Name of the CephStorage, and the use of the pool: images, volumes or vms."""
+    images: int | None = None
+    """Number of RBD images that were restored."""
+    existed: int | None = None
+    """Number of RBD images of the backup that existed already. They stay as they are."""
+    size: Size | None = None
+    """Size of the restored data."""
+
+
 class OpenStackRestoreStatus(Model):
     """Status of an OpenStackRestore besides its conditions."""
 
@@ -116,5 +144,7 @@ class OpenStackRestoreStatus(Model):
     """Databases that have their data again."""
     images: RestoredImages | None = None
     """Images that were restored, and those whose rows and data do not fit."""
+    pools: Annotated[list[RestoredPool], Field(max_length=64)] = []
+    """Pools of Ceph that were restored."""
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""

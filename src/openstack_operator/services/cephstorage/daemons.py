@@ -33,7 +33,7 @@ def record(ctx: Context[CephStorageSpec]) -> Step:
     had_majority = previous.get("state") == "existing" or _cluster(ctx, "mon").ready_replicas > 0
     addresses = {letter: _address(ctx, letter, previous) for letter in monitors(ctx)}
     data = {"state": "existing" if had_majority else "new", **{key: ip for key, ip in addresses.items() if ip}}
-    secret = kube.irreplaceable(kube.secret(ctx, name, data))
+    secret = kube.of_volumes(kube.irreplaceable(kube.secret(ctx, name, data)))
     retain = ctx.spec.osds.retention == "Retain"
     return Step(name="Record", objects=(kube.retained(secret) if retain else secret,), guarded=True)
 

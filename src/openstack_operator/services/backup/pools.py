@@ -1,0 +1,226 @@
+"""RBD images in Ceph in a backup: images, volumes and disks of servers, in the pools of each CephStorage."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ... import kube
+from ...api import PodSettings
+from ...parts.connect.ceph import name_uuid
+from ...plan import Context, Object, ReleaseEntry, Step
+from . import record
+from .pods import Image, Program, Run
+
+KIND = "CephStorage"
+BEFORE, AFTER = "poolsBefore", "pools"
+"""Fields of the record: results of the runs before and after those of the databases."""
+USES = ("images", "volumes", "vms")
+_STATUS = "status"
+"""Component of the pod with Ceph's programs."""
+_DATA = {"images": "images", "volumes": "volumes", "vms": "disks of servers"}
+_FIELDS = {"images": "images", "volumes": "volumes", "vms": "disks"}
+"""Fields of `include`."""
+_POOL, _USER = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*"), re.compile(r"client\.[A-Za-z0-9][-A-Za-z0-9_.]*")
+_SHARED = "/var/lib/backup"
+"""Folder with the socket by which the programs of a pod talk."""
+_MEMORY = "512Mi"
+"""restic has an index of all data in memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """A pool of a CephStorage for one use."""
+
+    storage: str
+    use: str
+    pool: str
+    """Name of the pool in Ceph."""
+    user: str
+    """`client.<id>`"""
+    client: str
+    """Secret with ceph.conf and the key of the user."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Pool:
+        """Return what an entry of a manifest says. Raises LookupError or TypeError if it lacks something, ValueError
+        for words that no pool and no user has.
+        """
+        fields = {name: values[name] for name in ("storage", "use", "pool", "user", "client")}
+        if not all(isinstance(text, str) for text in fields.values()):
+            raise TypeError(f"pool {fields}")
+        if fields["use"] not in USES or not (_POOL.fullmatch(fields["pool"]) and _USER.fullmatch(fields["user"])):
+            raise ValueError(f"pool {fields['pool']!r} of {fields['user']!r}")
+        return cls(**fields)
+
+    @property
+    def name(self) -> str:
+        """Name of it in the backup."""
+        return f"{self.storage}-{self.use}"
+
+    def run(self, ctx: Context[Any], storage: Image, programs: Image, *, is_last: bool) -> Run:
+        """Return a run that stores it, with restic in the image `storage` and Ceph's in `programs`; the last one is
+        after the databases were read, the other one before.
+        """
+        parameters = {**self._parameters(ctx), "backup": ctx.owner, "cloud": ctx.namespace}
+        return self._run("pool", "pool" if is_last else "pool-before", parameters, storage, programs.entry)
+
+    def restore_run(self, ctx: Context[Any], index: str, settings: PodSettings) -> Run:
+        """Return the run that restores what the pool has not, from the snapshot with the index."""
+        parameters = {**self._parameters(ctx), "index": index}
+        storage = Image(entry=ctx.release["mariadb"])
+        return self._run("pool_restore", "restore-pool", parameters, storage, ctx.release["ceph-status"], settings)
+
+    def _parameters(self, ctx: Context[Any]) -> dict[str, Any]:
+        return {
+            "folder": _SHARED,
+            "id": name_uuid(ctx.kind, ctx.namespace, ctx.owner),
+            "use": self.use,
+            "pool": self.pool,
+            "user": self.user,
+        }
+
+    def _run(
+        self,
+        program: str,
+        component: str,
+        parameters: Mapping[str, Any],
+        storage: Image,
+        programs: ReleaseEntry,
+        settings: PodSettings | None = None,
+    ) -> Run:
+        # As the user of the other program: they share a socket.
+        entry = ReleaseEntry(programs.image, storage.entry.uid, storage.entry.gid)
+        shared = kube.scratch(_SHARED)
+        return Run(
+            component=f"{component}-{self.name}",
+            program=program,
+            parameters=parameters,
+            image=storage,
+            settings=settings or PodSettings(),
+            mounts=shared,
+            companion=Program(
+                name="rbd", entry=entry, mounts=(*shared, kube.folder("ceph", self.client, "/etc/backup/ceph"))
+            ),
+            memory=_MEMORY,
+        )
+
+    def entry(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return its entry in the manifest, with the results of its runs in a record."""
+        return {**stored[AFTER][self.name], **vars(self)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pools:
+    """The pools that a backup holds, and the image with Ceph's programs of each CephStorage."""
+
+    pools: Sequence[Pool] = ()
+    images: Mapping[str, Image] | None = None
+
+    def runs(self, ctx: Context[Any], storage: Image, *, is_last: bool) -> dict[str, Run]:
+        """Return a run for each pool, by its name in the backup."""
+        images = self.images or {}
+        return {each.name: each.run(ctx, storage, images[each.storage], is_last=is_last) for each in self.pools}
+
+    def dump(self) -> str:
+        """Return JSON for `load`."""
+        images = {name: image.dump() for name, image in (self.images or {}).items()}
+        return json.dumps({"pools": [vars(each) for each in self.pools], "images": images}, sort_keys=True)
+
+    @classmethod
+    def load(cls, text: str) -> Pools:
+        """Return what `dump` returned. Raises KeyError or TypeError for other values."""
+        values = json.loads(text)
+        images = {name: Image.load(image) for name, image in values["images"].items()}
+        return cls(pools=[Pool(**each) for each in values["pools"]], images=images)
+
+
+def observed(facts: Sequence[Mapping[str, Any]], included: Mapping[str, bool]) -> tuple[Pools, list[str]]:
+    """Return the pools that a backup holds, by the uses that are included, and what it does not hold, as the status has
+    it.
+    """
+    pools: list[Pool] = []
+    left_out: list[str] = []
+    images: dict[str, Image] = {}
+    for fact in facts:
+        for use, pool in _pools(fact):
+            if included[use]:
+                pools.append(pool)
+            else:
+                text = f"{_DATA[use]} in its pool {pool.pool}, since spec.include.{_FIELDS[use]} is false"
+                left_out.append(f"{KIND}/{fact['name']}: {text}")
+        if deployment := _deployment(fact):
+            images[fact["name"]] = Image.of(deployment["spec"]["template"]["spec"])
+    return Pools(pools=pools, images=images), left_out
+
+
+def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield names of storages whose pools cannot be read now."""
+    for fact in facts:
+        deployment = _deployment(fact)
+        if not fact["published"] or not (deployment and kube.judge(deployment).ready):
+            yield f"{KIND}/{fact['name']}"
+
+
+def doors(ctx: Context[Any], sources: Sequence[Pool]) -> tuple[Step, ...]:
+    """Return the step of the NetworkPolicies by which the daemons of storages accept connections of these runs; nothing
+    without pools.
+    """
+    pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
+    policies = [
+        kube.network_policy(ctx, ctx.name("uses", storage), kube.pods_of(KIND, storage), [{"from": [pods]}])
+        for storage in sorted({each.storage for each in sources})
+    ]
+    return (Step(name="Pools' doors", objects=tuple(policies)),) if policies else ()
+
+
+def restore_runs(ctx: Context[Any], entries: Sequence[Mapping[str, Any]]) -> dict[str, Run]:
+    """Return the runs that restore pools, by their names in the backup."""
+    settings = kube.settings(ctx.spec)
+    return {entry["pool"].name: entry["pool"].restore_run(ctx, entry["snapshot"], settings) for entry in entries}
+
+
+def backup_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the status says of the pools in a backup."""
+    before = stored.get(BEFORE, {})
+    return [
+        {
+            "name": name,
+            "images": result.get("images"),
+            "size": record.quantity(result.get("bytes")),
+            "stored": record.quantity((result.get("stored") or 0) + (before.get(name, {}).get("stored") or 0)),
+        }
+        for name, result in stored.get(AFTER, {}).items()
+    ]
+
+
+def restored_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the status says of the pools of a restore."""
+    return [
+        {
+            "name": name,
+            "images": result.get("images"),
+            "existed": result.get("existed"),
+            "size": record.quantity(result.get("bytes")),
+        }
+        for name, result in stored.get(AFTER, {}).items()
+    ]
+
+
+def _pools(fact: Mapping[str, Any]) -> Iterator[tuple[str, Pool]]:
+    """Yield the pools of a storage that has a client for them, by their use."""
+    published: Mapping[str, str] = fact["published"]
+    for use in USES:
+        fields = [published.get(f"{use}{field}", "") for field in ("Pool", "User", "Secret")]
+        if all(fields):
+            pool, user, secret = fields
+            yield use, Pool(storage=fact["name"], use=use, pool=pool, user=user, client=secret)
+
+
+def _deployment(fact: Mapping[str, Any]) -> Object | None:
+    """Return the Deployment of the status pod."""
+    labelled = ((each, each["metadata"].get("labels") or {}) for each in fact["deployments"])
+    return next((each for each, labels in labelled if labels.get(kube.COMPONENT) == _STATUS), None)
