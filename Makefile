@@ -226,7 +226,7 @@ e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is 
 .PHONY: e2e-backup
 e2e-backup: venv ## A cloud in a bucket: backed up, deleted with all of its data, and made again by one resource
 	$(PY) -m tools.localcluster build --only s3
-	$(E2E) tests/e2e/on_backup
+	$(E2E) tests/e2e/on_backup tests/e2e/on_backup_ceph
 
 .PHONY: e2e-per-service
 e2e-per-service: venv ## The cloud of controlplane_per_service.yaml: a RabbitMQ for each service, notifications, locks in etcd, images that are pulled before

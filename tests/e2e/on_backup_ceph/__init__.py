@@ -1,0 +1,1 @@
+"""A cloud on a Ceph of ours in a bucket, and back."""

@@ -1,0 +1,34 @@
+"""The cloud of this folder: the one on Ceph, on one node, and an S3 server outside of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.cloud.session import SAMPLES, Cloud, Session
+from tools.localcluster.layout import Cluster
+
+from ..conftest import CABLED, stands
+from ..on_backup.conftest import BUCKET
+from ..s3 import S3Server, host_of
+
+SAMPLE = SAMPLES / "controlplane_ceph.yaml"
+
+
+@pytest.fixture(scope="package")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """The cloud of the sample, Ready."""
+    with stands(SAMPLE, lambda spec: spec.update(ovn={**spec.get("ovn", {}), **CABLED})) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def s3(stood: tuple[Session, Cloud], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that checks signatures, with an empty bucket."""
+    del stood
+    folder: Path = tmp_path_factory.mktemp("s3") / "server"
+    with S3Server(folder, address=host_of(Cluster()), mebibytes=2048) as server:
+        server.create_bucket(BUCKET)
+        yield server

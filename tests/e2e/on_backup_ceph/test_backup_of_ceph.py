@@ -1,0 +1,139 @@
+"""Images, volumes, snapshots and disks of servers in a Ceph that is lost with the cloud, made again from a bucket."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+from openstack.connection import Connection
+
+from tools.chaos.servers import Guest, only_guest
+from tools.cloud import proof
+from tools.cloud.session import Cloud
+from tools.localcluster.kubernetes import Kubernetes, ours
+
+from ..conftest import Report
+from ..on_backup.test_backup import completed, remove, repository, resource, secrets, upload
+from ..on_ceph.volumes import Disks, attach, detach, images, rbd, status, storage, volume
+from ..s3 import S3Server
+from ..waiting import until
+
+BACKUP, LATER_BACKUP, RESTORE = "monday", "tuesday", "after-the-fire"
+BLOCK = 7
+POOLS = ("images", "vms", "volumes")
+_before: dict[str, Any] = {}
+
+
+def rows(status_: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["name"].removeprefix("ceph-"): each for each in status_["pools"]}
+
+
+def names(cluster: Kubernetes) -> dict[str, list[str]]:
+    return {pool: sorted(images(cluster, pool)) for pool in POOLS}
+
+
+def test_pools_are_backed_up_while_they_are_used(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report, tmp_path: Path
+) -> None:
+    guest = only_guest(cluster, cloud.namespace)
+    data = volume(conn, "data")
+    disk = attach(conn, guest, data)
+    Disks(guest).write(disk, BLOCK, "before-the-snapshot")
+    taken = storage(conn).create_snapshot(name="data", volume_id=data.id, force=True)
+    storage(conn).wait_for_status(taken, "available", failures=["error"], interval=0.5, wait=120)
+    Disks(guest).write(disk, BLOCK, "after-the-snapshot")
+    _before["image"] = upload(conn, "random", tmp_path).id
+    _before["digest"] = hashlib.sha256((tmp_path / "random").read_bytes()).hexdigest()
+    clone = volume(conn, "clone", image_id=_before["image"])
+    _before.update(guest=guest, disk=disk, data=data.id, snapshot=taken.id, clone=clone.id)
+    _before["names"] = names(cluster)
+    cluster.apply(*secrets(s3, cloud.namespace))
+    spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True}, "verify": True}
+    cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, spec))
+    found = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 600)
+    report.add(backup_of_ceph=found)
+    # The guest's image, too.
+    counts = {use: row["images"] for use, row in rows(found).items()}
+    assert counts == {use: len(entries) for use, entries in _before["names"].items()}
+    found = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 300, "verified")
+    report.add(verified_ceph=found["restoreDuration"])
+    # Nothing of the backup stays in the pools.
+    assert names(cluster) == _before["names"]
+    snapshots = rbd(cluster, "volumes", "snap", "ls", f"volume-{data.id}", "--format", "json")
+    assert "backup." not in snapshots
+
+
+def test_a_second_backup_stores_what_changed(cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report) -> None:
+    Disks(_before["guest"]).write(_before["disk"], BLOCK, "the-last")
+    spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True}}
+    cluster.apply(resource("OpenStackBackup", LATER_BACKUP, cloud.namespace, spec))
+    found = completed(cluster, ours("openstackbackup"), LATER_BACKUP, cloud.namespace, 600)
+    report.add(second_backup_of_ceph=found)
+    assert int(rows(found)["images"]["stored"].removesuffix("Mi")) <= 1
+
+
+def test_the_cloud_and_its_ceph_are_made_again(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report
+) -> None:
+    # Servers run on without their cloud, with a disk of a Ceph that is no more.
+    api: Any = conn
+    api.compute.stop_server(_before["guest"].id)
+    until("the server to stop", lambda: api.compute.get_server(_before["guest"].id).status == "SHUTOFF", 120, 1)
+    remove(cluster, cloud.namespace)
+    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cloud.namespace}})
+    cluster.apply(*secrets(s3, cloud.namespace))
+    began = time.monotonic()
+    spec = {"repository": repository(s3), "backup": LATER_BACKUP}
+    cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
+    found = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 900)
+    report.add(restore_of_ceph=found, restore_seconds=time.monotonic() - began)
+    restored = {use: (row["images"], row["existed"]) for use, row in rows(found).items()}
+    assert restored == {use: (len(entries), 0) for use, entries in _before["names"].items()}
+    assert names(cluster) == _before["names"]
+
+
+def test_an_image_has_its_data(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
+    api: Any = proof.connect(cluster, cloud.namespace)
+    api.image.download_image(_before["image"], output=str(tmp_path / "image"))
+    assert hashlib.sha256((tmp_path / "image").read_bytes()).hexdigest() == _before["digest"]
+
+
+def test_the_server_of_before_boots_from_its_disk(cluster: Kubernetes, cloud: Cloud) -> None:
+    conn = proof.connect(cluster, cloud.namespace)
+    guest: Guest = _before["guest"]
+    conn.compute.reboot_server(guest.id, reboot_type="HARD")
+
+    def answers() -> bool:
+        try:
+            return bool(guest.boot())
+        except OSError:
+            return False
+
+    until("the server to answer at its floating IP", answers, 300, 1)
+    # Its volume was attached when the backup was made.
+    until("its volume to be there", lambda: _before["disk"] in Disks(guest).sizes(), 60, 1)
+    assert Disks(guest).read(_before["disk"], BLOCK) == "the-last"
+
+
+def test_volumes_and_snapshots_can_be_used(cluster: Kubernetes, cloud: Cloud) -> None:
+    conn = proof.connect(cluster, cloud.namespace)
+    guest: Guest = _before["guest"]
+    from_snapshot = volume(conn, "from-snapshot", snapshot_id=_before["snapshot"])
+    disk = attach(conn, guest, from_snapshot)
+    assert Disks(guest).read(disk, BLOCK) == "before-the-snapshot"
+    detach(conn, guest, from_snapshot, disk)
+    # A clone of an image has its data without the image.
+    api: Any = conn
+    assert status(conn, storage(conn).get_volume(_before["clone"])) == "available"
+    boots = api.compute.get_server(guest.id)
+    assert boots.status == "ACTIVE"
+    detach(conn, guest, storage(conn).get_volume(_before["data"]), _before["disk"])
+    for held in (from_snapshot.id, _before["clone"]):
+        storage(conn).delete_volume(held)
+    storage(conn).delete_snapshot(_before["snapshot"])
+    until("the snapshot to go", lambda: not list(storage(conn).snapshots()), 120, 1)
+    storage(conn).delete_volume(_before["data"])
+    api.image.delete_image(_before["image"])
+    until("the pool to be empty", lambda: not images(cluster, "volumes"), 180, 2)
