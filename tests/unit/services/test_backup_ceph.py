@@ -25,6 +25,7 @@ PUBLISHED = {
     for field, text in {"Pool": use, "User": f"client.{use}", "Secret": f"ceph-client-{use}"}.items()
 }
 RESULT = {"snapshot": "5e00", "images": 3, "bytes": 3 << 20, "stored": 1 << 20, "seconds": 9}
+ROW = {"name": "ceph-volumes", "images": 2, "existed": 0, "size": "5Mi"}
 ENTRY = {
     "storage": "ceph",
     "use": "volumes",
@@ -173,13 +174,39 @@ def test_the_status_tells_what_existed(release: Release) -> None:
     result = {"images": 2, "existed": 1, "bytes": 5 << 20, "seconds": 3}
     pods.append(restores.ended(job_of(restored(release)), result))
     done = restores.planned(release, facts=facts, pods=pods)
-    assert done.outcome.details["pools"] == [{"name": "ceph-volumes", "images": 2, "existed": 1, "size": "5Mi"}]
+    [row] = done.outcome.details["pools"]
+    assert row == {**ROW, "existed": 1, "withoutData": None, "withoutRow": None}
     assert not [name for (kind, name) in objects(done) if kind == "Job" and "restore-pool" in name]
+
+
+def test_rows_and_rbd_images_that_do_not_fit_are_reported(release: Release) -> None:
+    facts = restores.FACTS | {"manifest": {**restores.MANIFEST, "pools": [ENTRY]}}
+    first = objects(restores.planned(release, facts=facts))
+    lists = {
+        "withoutData": {"count": 7, "images": ["volume-1a", "volume-2b", "$(reboot)"]},
+        "withoutRow": {"count": 1, "images": ["volume-3c"]},
+    }
+    pods = [
+        restores.ended(obj, {"schemas": [], "pools": {"ceph-volumes": lists}})
+        for (kind, _), obj in first.items()
+        if kind == "Job"
+    ]
+    pods.append(restores.ended(job_of(restored(release)), {"images": 2, "existed": 0, "bytes": 5 << 20, "seconds": 3}))
+    [row] = restores.planned(release, facts=facts, pods=pods).outcome.details["pools"]
+    assert row["withoutData"] == {
+        "count": 7,
+        "images": ["volume-1a", "volume-2b"],
+        "command": "openstack volume delete 1a 2b",
+    }
+    login = "-c /etc/ceph-storage/ceph.conf -n client.volumes -k /etc/ceph-storage/client.volumes.keyring"
+    script = f"rbd {login} snap purge volumes/$i; rbd {login} rm volumes/$i"
+    assert row["withoutRow"]["command"].endswith(f"deploy/ceph-status -- sh -c 'for i in volume-3c; do {script}; done'")
 
 
 @pytest.mark.security
 @pytest.mark.parametrize(
-    "changes", [{"use": "x"}, {"pool": "--id=admin"}, {"user": "client.a --conf=/x"}, {"client": 1}]
+    "changes",
+    [{"use": "x"}, {"pool": "--id=admin"}, {"user": "client.a --conf=/x"}, {"client": 1}, {"storage": "a'; reboot; '"}],
 )
 def test_words_of_a_manifest_are_no_options(release: Release, changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match="cannot read the backup"):

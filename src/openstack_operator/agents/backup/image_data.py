@@ -16,7 +16,7 @@ from .run import RunError, say
 IMAGE_FOLDER = "images"
 """Folder of the volume with a file for each image, called by its id."""
 _FILE_SCHEME = "file://"
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9]{0,63}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,63}")
 """Names that a report may have: they become words of commands."""
 _MAX_LISTED = 5
 _HASHED_BYTES = 4 << 30
@@ -102,12 +102,12 @@ def image_report(rows: ImageRows, stored: Mapping[str, StoredImage]) -> dict[str
     return {
         "rows": len(rows.files),
         "elsewhere": rows.elsewhere,
-        "withoutData": _listed(without_data(rows, stored)),
-        "withoutRow": _listed(sorted(stored.keys() - names)),
+        "withoutData": listed_names(without_data(rows, stored)),
+        "withoutRow": listed_names(sorted(stored.keys() - names)),
     }
 
 
-def _listed(names: Sequence[str]) -> dict[str, Any]:
+def listed_names(names: Sequence[str]) -> dict[str, Any]:
     plain_names = [name for name in names if _PLAIN_NAME.fullmatch(name)]
     return {"count": len(names), "images": plain_names[:_MAX_LISTED]}
 

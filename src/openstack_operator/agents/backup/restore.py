@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .image_data import ImageRows, image_report, image_rows, stored_images
+from .rbd_rows import Row, rbd_reports, rbd_rows
 from .repository import Repository, open_repository
 from .run import Child, RunError, main, run_child, settings
 
@@ -47,12 +48,15 @@ class Proof:
     schemas: Sequence[str]
     images: ImageRows | None
     """Rows of a Glance, if there is one."""
+    rbd: Mapping[str, Sequence[Row]]
+    """Rows about RBD images, by their use."""
 
 
 def restore(config: Path) -> dict[str, Any]:
     """Restore one database. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, `gtid` of the last change,
-    and the report of `images` if there is a Glance; what an earlier run of the same restore returned, without a change,
-    if it filled the directory. Raise RunError: the directory has the mark then, and the next run begins again.
+    and the reports of `images` and `pools` if there are any; what an earlier run of the same restore returned, without
+    a change, if it filled the directory. Raise RunError: the directory has the mark then, and the next run begins
+    again.
     """
     return once(settings(config), lambda: fill(config, prove))
 
@@ -94,12 +98,14 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
         if gtid != run["gtid"]:
             raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
         proof = finish(data, repository.work)
+        pools = rbd_reports(proof.rbd, repository, run.get("pools", ()))
     return {
         "schemas": list(proof.schemas[:_MAX_SCHEMAS]),
         "bytes": size,
         "seconds": round(time.monotonic() - began, 1),
         "gtid": gtid,
         **({"images": image_report(proof.images, images)} if proof.images else {}),
+        **({"pools": pools} if pools else {}),
     }
 
 
@@ -189,13 +195,13 @@ def prove(data: Path, work: Path) -> Proof:
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
         schemas = ask_server(socket, _SCHEMAS).splitlines()
-        rows = image_rows(partial(ask_server, socket))
+        rows, rbd = image_rows(partial(ask_server, socket)), rbd_rows(partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
-    return Proof([name for name in schemas if name not in _OWN_SCHEMAS], rows)
+    return Proof([name for name in schemas if name not in _OWN_SCHEMAS], rows, rbd)
 
 
 def server_options(data: Path, socket: Path, work: Path) -> list[str]:

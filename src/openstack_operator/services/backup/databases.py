@@ -91,10 +91,11 @@ def restore_run(
     archive: Mapping[str, str],
     restore: str,
     image_snapshots: Sequence[str] = (),
+    pools: Sequence[Mapping[str, str]] = (),
 ) -> Run:
     """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
     changes since. `restore` is the uid of the restore: a later run of it changes nothing. The run compares rows about
-    images with the data in `image_snapshots`.
+    images with the data in `image_snapshots`, and those about RBD images with `pools`.
     """
     name = entry["name"]
     claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
@@ -110,6 +111,7 @@ def restore_run(
             "server": entry["server"],
             "gtid": entry["gtid"],
             "images": list(image_snapshots),
+            "pools": list(pools),
         },
         image=image,
         settings=settings,

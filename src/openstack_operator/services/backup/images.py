@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +12,7 @@ from ...api import PodSettings
 from ...plan import Context, Object, ReleaseEntry
 from . import record
 from .pods import Image, Run
+from .report import listed, number
 
 KIND = "Glance"
 BEFORE, AFTER = "imagesBefore", "images"
@@ -24,9 +24,6 @@ _FOLDER = "/var/lib/glance"
 _SEVERAL_NODES = "ReadWriteMany"
 _MEMORY = "512Mi"
 """restic has an index of all data in memory: some 70 MiB for 500 GiB of images."""
-_NAME = re.compile(r"[A-Za-z0-9][-A-Za-z0-9]{0,63}")
-"""Names of images that a command may have."""
-_MAX_NAMES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,27 +152,14 @@ def restored_status(namespace: str, stored: Mapping[str, Any]) -> dict[str, Any]
     api = f"deploy/{name}-{_COMPONENT}"
     removal = f"kubectl exec -n {namespace} {api} -- rm"
     return {
-        "restored": sum(_number(each.get("images")) for each in results.values()),
-        "size": record.quantity(sum(_number(each.get("bytes")) for each in results.values())),
-        "elsewhere": sum(_number(each.get("elsewhere")) for each in reports),
-        "withoutData": _listed(report.get("withoutData"), "openstack image delete", ""),
-        "withoutRow": _listed(report.get("withoutRow"), removal, f"{_FOLDER}/images/"),
+        "restored": sum(number(each.get("images")) for each in results.values()),
+        "size": record.quantity(sum(number(each.get("bytes")) for each in results.values())),
+        "elsewhere": sum(number(each.get("elsewhere")) for each in reports),
+        "withoutData": listed(report.get("withoutData"), lambda names: f"openstack image delete {' '.join(names)}"),
+        "withoutRow": listed(
+            report.get("withoutRow"), lambda names: " ".join([removal, *(f"{_FOLDER}/images/{name}" for name in names)])
+        ),
     }
-
-
-def _listed(value: Any, command: str, folder: str) -> dict[str, Any] | None:
-    """Return a list of images with the command that removes those that it names; None for an empty one."""
-    listed: Mapping[str, Any] = value if isinstance(value, dict) else {}
-    if not (count := _number(listed.get("count"))):
-        return None
-    names = [name for name in listed.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
-    names = names[:_MAX_NAMES]
-    words = " ".join(f"{folder}{name}" for name in names)
-    return {"count": count, "images": names, "command": f"{command} {words}" if names else None}
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _with_restic(glance: Image, storage: Image) -> Image:

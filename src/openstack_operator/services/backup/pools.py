@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ... import kube
@@ -14,6 +15,7 @@ from ...parts.connect.ceph import name_uuid
 from ...plan import Context, Object, ReleaseEntry, Step
 from . import record
 from .pods import Image, Program, Run
+from .report import listed
 
 KIND = "CephStorage"
 BEFORE, AFTER = "poolsBefore", "pools"
@@ -22,8 +24,16 @@ USES = ("images", "volumes", "vms")
 _STATUS = "status"
 """Component of the pod with Ceph's programs."""
 _DATA = {"images": "images", "volumes": "volumes", "vms": "disks of servers"}
+_DELETIONS = {
+    "images": "openstack image delete",
+    "volumes": "openstack volume delete",
+    "vms": "openstack server delete",
+}
+_SETUP = "/etc/ceph-storage"
+"""Folder of ceph.conf and of the keys in the status pod."""
 _FIELDS = {"images": "images", "volumes": "volumes", "vms": "disks"}
 """Fields of `include`."""
+_RESOURCE = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")
 _POOL, _USER = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*"), re.compile(r"client\.[A-Za-z0-9][-A-Za-z0-9_.]*")
 _SHARED = "/var/lib/backup"
 """Folder with the socket by which the programs of a pod talk."""
@@ -52,7 +62,8 @@ class Pool:
         fields = {name: values[name] for name in ("storage", "use", "pool", "user", "client")}
         if not all(isinstance(text, str) for text in fields.values()):
             raise TypeError(f"pool {fields}")
-        if fields["use"] not in USES or not (_POOL.fullmatch(fields["pool"]) and _USER.fullmatch(fields["user"])):
+        patterns = {"storage": _RESOURCE, "client": _RESOURCE, "pool": _POOL, "user": _USER}
+        if fields["use"] not in USES or not all(patterns[name].fullmatch(fields[name]) for name in patterns):
             raise ValueError(f"pool {fields['pool']!r} of {fields['user']!r}")
         return cls(**fields)
 
@@ -197,17 +208,53 @@ def backup_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def restored_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what the status says of the pools of a restore."""
-    return [
-        {
-            "name": name,
-            "images": result.get("images"),
-            "existed": result.get("existed"),
-            "size": record.quantity(result.get("bytes")),
-        }
-        for name, result in stored.get(AFTER, {}).items()
-    ]
+def indexes(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return what a program needs to know which RBD images a backup has."""
+    return [{"name": entry["pool"].name, "use": entry["pool"].use, "index": entry["snapshot"]} for entry in entries]
+
+
+def logins(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return storage, pool and user of each pool, by its name in the backup."""
+    pools: list[Pool] = [entry["pool"] for entry in entries]
+    return {each.name: {"storage": each.storage, "pool": each.pool, "user": each.user} for each in pools}
+
+
+def restored_rows(namespace: str, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return what the status says of the pools of a restore, by its record."""
+    reports: dict[str, Any] = {}
+    for result in stored.get("databases", {}).values():
+        reports |= result["pools"] if isinstance(result.get("pools"), dict) else {}
+    rows: list[dict[str, Any]] = []
+    for name, result in stored.get(AFTER, {}).items():
+        # Of a pool that had data, nobody knows here what these are.
+        report = reports.get(name) if not result.get("existed") else None
+        lists: Mapping[str, Any] = report if isinstance(report, dict) else {}
+        deletion = _DELETIONS[name.rpartition("-")[2]]
+        removal = partial(_removal, namespace, stored["logins"][name])
+        rows.append(
+            {
+                "name": name,
+                "images": result.get("images"),
+                "existed": result.get("existed"),
+                "size": record.quantity(result.get("bytes")),
+                "withoutData": listed(lists.get("withoutData"), partial(_deletion, deletion)),
+                "withoutRow": listed(lists.get("withoutRow"), removal),
+            }
+        )
+    return rows
+
+
+def _deletion(command: str, names: Sequence[str]) -> str:
+    """Return the command that deletes what the names of RBD images identify."""
+    return " ".join([command, *(name.removeprefix("volume-").partition("_")[0] for name in names)])
+
+
+def _removal(namespace: str, login: Mapping[str, str], names: Sequence[str]) -> str:
+    """Return the command that removes RBD images with their snapshots."""
+    user, pool = login["user"], login["pool"]
+    rbd = f"rbd -c {_SETUP}/ceph.conf -n {user} -k {_SETUP}/{user}.keyring"
+    script = f"for i in {' '.join(names)}; do {rbd} snap purge {pool}/$i; {rbd} rm {pool}/$i; done"
+    return f"kubectl exec -n {namespace} deploy/{login['storage']}-{_STATUS} -- sh -c '{script}'"
 
 
 def _pools(fact: Mapping[str, Any]) -> Iterator[tuple[str, Pool]]:

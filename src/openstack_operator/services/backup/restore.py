@@ -248,6 +248,7 @@ def _restoring(
         **stored,
         "backup": manifest["backup"],
         "backupCompleted": manifest["taken"],
+        "logins": pools.logins(manifest["pools"]),
     }
     runs = _runs(ctx, manifest, uid)
     rest: dict[str, dict[str, Run]] = {}
@@ -305,14 +306,21 @@ def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: 
     """Return the runs that fill volumes, by the list of the manifest and the name in it. Raises SpecError."""
     settings = kube.settings(ctx.spec)
     snapshots = [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]]
+    pool_indexes = pools.indexes(manifest["pools"])
     return {
-        "databases": {entry["name"]: _run(ctx, entry, snapshots, uid) for entry in manifest["databases"]},
+        "databases": {entry["name"]: _run(ctx, entry, snapshots, pool_indexes, uid) for entry in manifest["databases"]},
         "networks": {entry["name"]: networks.restore_run(ctx, entry, settings) for entry in manifest["networks"]},
         "images": {entry["name"]: images.restore_run(ctx, entry, settings) for entry in manifest["images"]},
     }
 
 
-def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_snapshots: Sequence[str], uid: str) -> Run:
+def _run(
+    ctx: Context[OpenStackRestoreSpec],
+    entry: Mapping[str, Any],
+    image_snapshots: Sequence[str],
+    pool_indexes: Sequence[Mapping[str, str]],
+    uid: str,
+) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
     version = ".".join(map(str, major(entry["server"])))
     try:
@@ -323,7 +331,7 @@ def _run(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any], image_sna
     archive = _archive(ctx, entry)
     scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
     image = replace(image, scheduling=scheduling)
-    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots)
+    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots, pool_indexes)
 
 
 def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Mapping[str, str]:
@@ -365,6 +373,6 @@ def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ende
         "completed": completed,
         "restored": _positions(stored),
         "images": images.restored_status(ctx.namespace, stored),
-        "pools": pools.restored_rows(stored),
+        "pools": pools.restored_rows(ctx.namespace, stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

@@ -129,6 +129,11 @@ class RestoredPool(Model):
     """Number of RBD images of the backup that existed already. They stay as they are."""
     size: Size | None = None
     """Size of the restored data."""
+    without_data: ImageList | None = None
+    """RBD images of images, volumes or servers that users see, of which the backup has no data. Unset if something
+    existed: its data are not compared."""
+    without_row: ImageList | None = None
+    """RBD images that were restored, and of which no service knows: they take space."""
 
 
 class OpenStackRestoreStatus(Model):

@@ -1,0 +1,91 @@
+"""Rows of Glance, Cinder and Nova about RBD images, compared with those that a backup has."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .image_data import listed_names
+from .rbd_stream import INDEX, MAX_INDEX
+from .repository import Repository
+
+_SERVICE_TABLES = {"images": "image_locations", "volumes": "volume_attachment", "vms": "instance_extra"}
+"""A table that the schema of the service of a use has, and no other."""
+_SERVICE_SCHEMAS = (
+    "SELECT table_schema FROM information_schema.tables"
+    " WHERE table_name = '{table}' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
+)
+_RBD_ROWS = {
+    # rbd://<cluster>/<pool>/<RBD image>/<snapshot>
+    "images": (
+        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(l.value, '/', -2), '/', 1), '', i.status = 'active'"
+        " FROM {schema}.images i JOIN {schema}.image_locations l ON l.image_id = i.id"
+        " WHERE i.deleted = 0 AND l.deleted = 0 AND l.value LIKE 'rbd://%'"
+    ),
+    # The name of a volume that was migrated is that of another id.
+    "volumes": (
+        "SELECT CONCAT('volume-', IFNULL(NULLIF(name_id, ''), id)), IFNULL(SUBSTRING_INDEX(host, '#', 1), ''),"
+        " status IN ('available', 'in-use') FROM {schema}.volumes WHERE deleted = 0"
+    ),
+    # One that boots from a volume has no image, and one that is shelved has no disk.
+    "vms": (
+        "SELECT CONCAT(uuid, '_disk'), IFNULL(host, ''), image_ref <> '' AND vm_state IN ('active', 'stopped')"
+        " FROM {schema}.instances WHERE deleted = 0"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row says of an RBD image."""
+
+    name: str
+    place: str
+    """Backend of a volume, node of a server."""
+    has_data: bool
+    """True if it can be used, and so must have its data."""
+
+
+def rbd_rows(ask: Callable[[str], str]) -> dict[str, list[Row]]:
+    """Return the rows about RBD images, by their use, by a function from a statement to a server's lines; nothing for a
+    service that has no schema there.
+    """
+    rows: dict[str, list[Row]] = {}
+    for use, table in _SERVICE_TABLES.items():
+        for schema in ask(_SERVICE_SCHEMAS.format(table=table)).split():
+            rows.setdefault(use, []).extend(_rbd_rows_of(ask(_RBD_ROWS[use].format(schema=schema))))
+    return rows
+
+
+def rbd_reports(
+    rows: Mapping[str, Sequence[Row]], repository: Repository, pools: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return what does not fit for each pool, by its `name`, of whose service there are rows. Raise RunError."""
+    return {
+        pool["name"]: compare(
+            rows[pool["use"]],
+            {str(each["name"]) for each in json.loads(repository.read(pool["index"], INDEX, MAX_INDEX))},
+        )
+        for pool in pools
+        if pool["use"] in rows
+    }
+
+
+def compare(rows: Sequence[Row], stored: set[str]) -> dict[str, Any]:
+    """Return what does not fit: names `withoutData` and `withoutRow`, each with its `count` and the first few. Rows of
+    a backend or a node of which the backup has nothing are left out: its data are elsewhere.
+    """
+    places = {row.place for row in rows if row.name in stored}
+    lost = sorted({row.name for row in rows if row.has_data and row.place in places} - stored)
+    # A server may have several disks: `<uuid>_disk`, `<uuid>_disk.config`.
+    names = {row.name for row in rows}
+    orphans = sorted(name for name in stored if name.partition(".")[0] not in names)
+    return {"withoutData": listed_names(lost), "withoutRow": listed_names(orphans)}
+
+
+def _rbd_rows_of(text: str) -> Iterator[Row]:
+    for line in text.splitlines():
+        name, place, has_data = line.split("\t")
+        yield Row(name, place, has_data == "1")

@@ -1,0 +1,28 @@
+"""Lists of rows and data that do not fit, as the status of a restore has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,63}")
+"""Names that a command may have."""
+_MAX_NAMES = 5
+
+
+def listed(value: Any, command: Callable[[Sequence[str]], str]) -> dict[str, Any] | None:
+    """Return a list that a program of a restore told, with the command that removes what it names; None for an empty
+    one.
+    """
+    told: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    if not (count := number(told.get("count"))):
+        return None
+    names = [name for name in told.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
+    names = names[:_MAX_NAMES]
+    return {"count": count, "images": names, "command": command(names) if names else None}
+
+
+def number(value: Any) -> int:
+    """Return a number that a program told; 0 for something else."""
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,61 @@
+"""Rows about RBD images, compared with those of a backup."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from openstack_operator.agents.backup.rbd_rows import Row, compare, rbd_reports, rbd_rows
+from openstack_operator.agents.backup.rbd_stream import INDEX
+from openstack_operator.agents.backup.repository import open_repository
+from tests.unit.agents.backup_programs import Programs
+
+ANSWERS = {
+    "'image_locations'": "glance\n",
+    "'volume_attachment'": "",
+    "'instance_extra'": "nova_cell0\nnova_cell1\n",
+    "glance.images": "aa\t\t1\nbb\t\t0\n",
+    "nova_cell0.instances": "",
+    "nova_cell1.instances": "cc_disk\tcompute-1\t1\n",
+}
+
+
+def ask(statement: str) -> str:
+    [answer] = [answer for words, answer in ANSWERS.items() if words in statement]
+    return answer
+
+
+def test_rows_are_those_of_all_schemas_of_a_service() -> None:
+    assert rbd_rows(ask) == {
+        "images": [Row("aa", "", has_data=True), Row("bb", "", has_data=False)],
+        "vms": [Row("cc_disk", "compute-1", has_data=True)],
+    }
+
+
+def test_a_row_with_data_that_the_backup_lacks_is_named() -> None:
+    rows = [Row("a", "ceph", has_data=True), Row("b", "ceph", has_data=True), Row("c", "ceph", has_data=False)]
+    report = compare(rows, {"a"})
+    assert report["withoutData"] == {"count": 1, "images": ["b"]}
+
+
+def test_rows_of_other_backends_are_left_out() -> None:
+    rows = [Row("a", "ceph", has_data=True), Row("b", "lvm", has_data=True)]
+    assert compare(rows, {"a"})["withoutData"]["count"] == 0
+
+
+def test_an_rbd_image_without_a_row_is_named() -> None:
+    rows = [Row("1_disk", "node", has_data=True), Row("deleting", "node", has_data=False)]
+    report = compare(rows, {"1_disk", "1_disk.config", "deleting", "2_disk", "2_disk.swap"})
+    assert report["withoutRow"] == {"count": 2, "images": ["2_disk", "2_disk.swap"]}
+
+
+def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Programs(tmp_path)
+    monkeypatch.setenv("PATH", programs.path)
+    programs.answer(INDEX, json.dumps([{"name": "bb"}]))
+    pools = [{"name": f"ceph-{use}", "use": use, "index": "5e00"} for use in ("images", "volumes")]
+    with open_repository(programs.config) as repository:
+        reports = rbd_reports(rbd_rows(ask), repository, pools)
+    assert reports.keys() == {"ceph-images"}
