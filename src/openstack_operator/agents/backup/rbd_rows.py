@@ -39,7 +39,7 @@ _RBD_ROWS = {
 
 @dataclass(frozen=True)
 class Row:
-    """What a row says of an RBD image."""
+    """Row about an RBD image."""
 
     name: str
     place: str

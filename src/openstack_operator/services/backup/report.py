@@ -15,10 +15,10 @@ def listed(value: Any, command: Callable[[Sequence[str]], str]) -> dict[str, Any
     """Return a list that a program of a restore told, with the command that removes what it names; None for an empty
     one.
     """
-    told: Mapping[str, Any] = value if isinstance(value, dict) else {}
-    if not (count := number(told.get("count"))):
+    result: Mapping[str, Any] = value if isinstance(value, dict) else {}
+    if not (count := number(result.get("count"))):
         return None
-    names = [name for name in told.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
+    names = [name for name in result.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
     names = names[:_MAX_NAMES]
     return {"count": count, "images": names, "command": command(names) if names else None}
 
