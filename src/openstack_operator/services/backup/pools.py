@@ -213,10 +213,10 @@ def indexes(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     return [{"name": entry["pool"].name, "use": entry["pool"].use, "index": entry["snapshot"]} for entry in entries]
 
 
-def logins(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return storage, pool and user of each pool, by its name in the backup."""
+def described(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """Return each pool, by its name in the backup, for the record."""
     pools: list[Pool] = [entry["pool"] for entry in entries]
-    return {each.name: {"storage": each.storage, "pool": each.pool, "user": each.user} for each in pools}
+    return {each.name: dict(vars(each)) for each in pools}
 
 
 def restored_rows(namespace: str, stored: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -224,24 +224,31 @@ def restored_rows(namespace: str, stored: Mapping[str, Any]) -> list[dict[str, A
     reports: dict[str, Any] = {}
     for result in stored.get("databases", {}).values():
         reports |= result["pools"] if isinstance(result.get("pools"), dict) else {}
-    rows: list[dict[str, Any]] = []
-    for name, result in stored.get(AFTER, {}).items():
-        # Of a pool that had data, nobody knows here what these are.
-        report = reports.get(name) if not result.get("existed") else None
-        lists: Mapping[str, Any] = report if isinstance(report, dict) else {}
-        deletion = _DELETIONS[name.rpartition("-")[2]]
-        removal = partial(_removal, namespace, stored["logins"][name])
-        rows.append(
-            {
-                "name": name,
-                "images": result.get("images"),
-                "existed": result.get("existed"),
-                "size": record.quantity(result.get("bytes")),
-                "withoutData": listed(lists.get("withoutData"), partial(_deletion, deletion)),
-                "withoutRow": listed(lists.get("withoutRow"), removal),
-            }
-        )
-    return rows
+    results: Mapping[str, Any] = stored.get(AFTER, {})
+    return [_restored_row(namespace, stored, name, result, reports.get(name)) for name, result in results.items()]
+
+
+def _restored_row(
+    namespace: str, stored: Mapping[str, Any], name: str, result: Mapping[str, Any], report: Any
+) -> dict[str, Any]:
+    row = {
+        "name": name,
+        "images": result.get("images"),
+        "existed": result.get("existed"),
+        "size": record.quantity(result.get("bytes")),
+    }
+    try:
+        pool = Pool.of(stored["poolNames"][name])
+    except (LookupError, TypeError, ValueError):
+        # A user may have written the record.
+        return row
+    # Of a pool that had data, nobody knows here what these are.
+    lists: Mapping[str, Any] = report if isinstance(report, dict) and not result.get("existed") else {}
+    return {
+        **row,
+        "withoutData": listed(lists.get("withoutData"), partial(_deletion, _DELETIONS[pool.use])),
+        "withoutRow": listed(lists.get("withoutRow"), partial(_removal, namespace, pool)),
+    }
 
 
 def _deletion(command: str, names: Sequence[str]) -> str:
@@ -249,12 +256,11 @@ def _deletion(command: str, names: Sequence[str]) -> str:
     return " ".join([command, *(name.removeprefix("volume-").partition("_")[0] for name in names)])
 
 
-def _removal(namespace: str, login: Mapping[str, str], names: Sequence[str]) -> str:
+def _removal(namespace: str, pool: Pool, names: Sequence[str]) -> str:
     """Return the command that removes RBD images with their snapshots."""
-    user, pool = login["user"], login["pool"]
-    rbd = f"rbd -c {_SETUP}/ceph.conf -n {user} -k {_SETUP}/{user}.keyring"
-    script = f"for i in {' '.join(names)}; do {rbd} snap purge {pool}/$i; {rbd} rm {pool}/$i; done"
-    return f"kubectl exec -n {namespace} deploy/{login['storage']}-{_STATUS} -- sh -c '{script}'"
+    rbd = f"rbd -c {_SETUP}/ceph.conf -n {pool.user} -k {_SETUP}/{pool.user}.keyring"
+    script = f"for i in {' '.join(names)}; do {rbd} snap purge {pool.pool}/$i; {rbd} rm {pool.pool}/$i; done"
+    return f"kubectl exec -n {namespace} deploy/{pool.storage}-{_STATUS} -- sh -c '{script}'"
 
 
 def _pools(fact: Mapping[str, Any]) -> Iterator[tuple[str, Pool]]:

@@ -12,7 +12,7 @@ from ...plan import Context, Object, Step, Verdict
 from ...plan.times import valid_time
 
 _FILE = "record.json"
-_RESULTS = ("databases", "networks", "imagesBefore", "images", "manifest", "verifications")
+_RESULTS = ("databases", "networks", "imagesBefore", "images", "poolsBefore", "pools", "manifest", "verifications")
 
 
 def of_plan(ctx: Context[Any], kind: str, name: str) -> Object | None:

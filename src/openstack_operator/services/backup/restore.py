@@ -248,7 +248,7 @@ def _restoring(
         **stored,
         "backup": manifest["backup"],
         "backupCompleted": manifest["taken"],
-        "logins": pools.logins(manifest["pools"]),
+        "poolNames": pools.described(manifest["pools"]),
     }
     runs = _runs(ctx, manifest, uid)
     rest: dict[str, dict[str, Run]] = {}
