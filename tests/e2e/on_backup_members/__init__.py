@@ -1,0 +1,1 @@
+"""A MariaDB of three members whose changes are archived while members come and go."""

@@ -1,0 +1,38 @@
+"""The cloud of this folder: the minimal one with three members of MariaDB, and an S3 server outside of its cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.cloud.session import MINIMAL, Cloud, Session
+from tools.localcluster.layout import Cluster
+
+from ..conftest import CABLED, stands
+from ..on_backup.conftest import BUCKET
+from ..s3 import S3Server, host_of
+
+
+def _change(spec: dict[str, Any]) -> None:
+    spec["mariadb"] = {**spec.get("mariadb", {}), "replicas": 3}
+    spec["ovn"] = {**spec.get("ovn", {}), **CABLED}
+
+
+@pytest.fixture(scope="package")
+def stood() -> Iterator[tuple[Session, Cloud]]:
+    """The cloud, Ready."""
+    with stands(MINIMAL, _change) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def s3(stood: tuple[Session, Cloud], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that checks signatures, with an empty bucket."""
+    del stood
+    folder: Path = tmp_path_factory.mktemp("s3") / "server"
+    with S3Server(folder, address=host_of(Cluster()), mebibytes=1024) as server:
+        server.create_bucket(BUCKET)
+        yield server
