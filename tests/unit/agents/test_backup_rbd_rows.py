@@ -10,6 +10,8 @@ import pytest
 from openstack_operator.agents.backup.rbd_rows import Row, compare, rbd_reports, rbd_rows
 from openstack_operator.agents.backup.rbd_stream import INDEX
 from openstack_operator.agents.backup.repository import open_repository
+from openstack_operator.agents.backup.restore import reported_rows
+from openstack_operator.agents.backup.run import RunError
 from tests.unit.agents.backup_programs import Programs
 
 ANSWERS = {
@@ -49,6 +51,17 @@ def test_an_rbd_image_without_a_row_is_named() -> None:
     rows = [Row("1_disk", "node", has_data=True), Row("deleting", "node", has_data=False)]
     report = compare(rows, {"1_disk", "1_disk.config", "deleting", "2_disk", "2_disk.swap"})
     assert report["withoutRow"] == {"count": 2, "images": ["2_disk", "2_disk.swap"]}
+
+
+def test_no_report_stops_a_restore() -> None:
+    """The tables of another release are not those of this one."""
+
+    def older(statement: str) -> str:
+        if "nova_cell1" in statement:
+            raise RunError("Unknown column 'image_ref' in 'SELECT'")
+        return "" if "REGEXP '^[A-Za-z0-9_]+$'" in statement and "image_locations" in statement else ask(statement)
+
+    assert reported_rows(older) == (None, {})
 
 
 def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

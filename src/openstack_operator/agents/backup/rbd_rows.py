@@ -26,7 +26,7 @@ _RBD_ROWS = {
     ),
     # The name of a volume that was migrated is that of another id.
     "volumes": (
-        "SELECT CONCAT('volume-', IFNULL(NULLIF(name_id, ''), id)), IFNULL(SUBSTRING_INDEX(host, '#', 1), ''),"
+        "SELECT CONCAT('volume-', IFNULL(NULLIF(_name_id, ''), id)), IFNULL(SUBSTRING_INDEX(host, '#', 1), ''),"
         " status IN ('available', 'in-use') FROM {schema}.volumes WHERE deleted = 0"
     ),
     # One that boots from a volume has no image, and one that is shelved has no disk.

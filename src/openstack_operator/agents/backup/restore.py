@@ -18,7 +18,7 @@ from typing import Any
 from .image_data import ImageRows, image_report, image_rows, stored_images
 from .rbd_rows import Row, rbd_reports, rbd_rows
 from .repository import Repository, open_repository
-from .run import Child, RunError, main, run_child, settings
+from .run import Child, RunError, main, run_child, say, settings
 
 MARK = ".restoring"
 """File in a data directory that is not complete. It is removed last."""
@@ -195,13 +195,27 @@ def prove(data: Path, work: Path) -> Proof:
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
         schemas = ask_server(socket, _SCHEMAS).splitlines()
-        rows, rbd = image_rows(partial(ask_server, socket)), rbd_rows(partial(ask_server, socket))
+        rows, rbd = reported_rows(partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
     return Proof([name for name in schemas if name not in _OWN_SCHEMAS], rows, rbd)
+
+
+def reported_rows(ask: Callable[[str], str]) -> tuple[ImageRows | None, Mapping[str, Sequence[Row]]]:
+    """Return the rows that a report is about, as far as the server can tell them: another release may have other
+    tables, and no report is worth a restore.
+    """
+    images: ImageRows | None = None
+    rbd: Mapping[str, Sequence[Row]] = {}
+    try:
+        images = image_rows(ask)
+        rbd = rbd_rows(ask)
+    except (RunError, ValueError) as error:
+        say(f"the report will lack rows: {error}")
+    return images, rbd
 
 
 def server_options(data: Path, socket: Path, work: Path) -> list[str]:
