@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from openstack_operator.agents.backup.rbd_connections import renew_connections
 from openstack_operator.agents.backup.rbd_rows import Row, compare, rbd_reports, rbd_rows
 from openstack_operator.agents.backup.rbd_stream import INDEX
 from openstack_operator.agents.backup.repository import open_repository
@@ -72,3 +74,43 @@ def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch
     with open_repository(programs.config) as repository:
         reports = rbd_reports(rbd_rows(ask), repository, pools)
     assert reports.keys() == {"ceph-images"}
+
+
+def connection(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "hosts": ["10.96.0.7"], "ports": ["3300"], "driver_volume_type": "rbd", **fields}
+
+
+def test_connections_have_the_monitors_of_the_new_ceph() -> None:
+    rows = {
+        "nova_cell1.block_device_mapping": {"7": {"driver_volume_type": "rbd", "data": connection("volumes/volume-a")}},
+        "cinder.volume_attachment": {
+            "aaaa-bbbb": connection("volumes/volume-a"),
+            "cccc": connection("elsewhere/volume-c"),
+            "x'; DROP": connection("volumes/volume-d"),
+        },
+    }
+    updates: list[str] = []
+
+    def ask(statement: str) -> str:
+        if statement.startswith("UPDATE"):
+            updates.append(statement)
+            return ""
+        if "information_schema" in statement:
+            return "nova_cell1\n" if "'instance_extra'" in statement else "cinder\n"
+        [table] = [name for name in rows if name in statement]
+        return "".join(f"{row}\t{json.dumps(entry).encode().hex()}\n" for row, entry in rows[table].items())
+
+    hosts = ["ceph-mon-a.openstack.svc", "ceph-mon-b.openstack.svc"]
+    pools = [{"pool": "volumes", "monitors": hosts}, {"pool": "elsewhere", "monitors": []}]
+    assert renew_connections(ask, pools) == 2
+    texts = [json.loads(bytes.fromhex(update.partition("X'")[2].partition("'")[0])) for update in updates]
+    new = connection("volumes/volume-a", hosts=hosts, ports=["3300", "3300"])
+    assert texts == [{"driver_volume_type": "rbd", "data": new}, new]
+    assert [update.rpartition(" = ")[2] for update in updates] == ["'7'", "'aaaa-bbbb'"]
+
+
+def test_connections_to_a_ceph_of_others_stay() -> None:
+    def ask(statement: str) -> str:
+        raise AssertionError(statement)
+
+    assert renew_connections(ask, [{"pool": "volumes", "monitors": []}]) == 0

@@ -167,6 +167,34 @@ def test_a_pool_is_filled_beside_the_resources(release: Release) -> None:
     assert key(restores.SECRET) in objects(made)
 
 
+def test_a_ceph_waits_until_its_pools_are_full(release: Release) -> None:
+    made = objects(restored(release))
+    labels = made["Secret", "ceph-restoring"]["metadata"]["labels"]
+    assert labels.items() >= kube.pods_of("CephStorage", "ceph").items()
+    assert ("Secret", "ceph-restored") not in made
+    facts = restores.FACTS | {"manifest": {**restores.MANIFEST, "pools": [ENTRY]}}
+    first = objects(restores.planned(release, facts=facts))
+    pods = [restores.ended(obj, {"schemas": []}) for (kind, _), obj in first.items() if kind == "Job"]
+    pods.append(restores.ended(job_of(restored(release)), {"images": 2, "existed": 0, "bytes": 1, "seconds": 3}))
+    full = objects(restores.planned(release, facts=facts, pods=pods))
+    assert full["Secret", "ceph-restored"]["data"] == full["Secret", "ceph-restoring"]["data"]
+
+
+def test_monitors_come_back_under_their_names(release: Release) -> None:
+    published = {**PUBLISHED, "monitors": "ceph-mon-a.old.svc.cluster.local,ceph-mon-b.old.svc.cluster.local"}
+    made = backed_up(release, ceph(published=published), include={"volumes": True})
+    pools = json.loads(secret_data(objects(made)["Secret", "monday-contents"])["pools.json"])["pools"]
+    assert {tuple(pool["monitors"]) for pool in pools} == {("ceph-mon-a", "ceph-mon-b")}
+    runs = secret_data(objects(early_restore(release, {**ENTRY, "monitors": ["ceph-mon-a"]}))["Secret", "fire-runs"])
+    [pool] = json.loads(runs["restore-mariadb.json"])["pools"]
+    assert pool["monitors"] == ["ceph-mon-a.openstack.svc.cluster.local"]
+
+
+def early_restore(release: Release, entry: Mapping[str, Any]) -> Plan:
+    manifest = {**restores.MANIFEST, "pools": [entry]}
+    return restores.planned(release, facts=restores.FACTS | {"manifest": manifest})
+
+
 def test_the_status_tells_what_existed(release: Release) -> None:
     facts = restores.FACTS | {"manifest": {**restores.MANIFEST, "pools": [ENTRY]}}
     first = objects(restores.planned(release, facts=facts))

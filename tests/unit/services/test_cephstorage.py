@@ -57,6 +57,26 @@ def test_a_key_is_one_of_cephs() -> None:
     assert config.cephx("drawn") != config.cephx("other")
 
 
+def test_no_service_uses_pools_that_are_still_to_be_filled(release: Release) -> None:
+    def marked(**restores: str) -> Plan:
+        children = {
+            ("Secret", f"ceph-{part}"): {"data": {"restore": base64.b64encode(name.encode()).decode()}}
+            for part, name in restores.items()
+        }
+        return planned(release, children=children)
+
+    def verdicts(made: Plan) -> list[Verdict]:
+        return [step.verdict for step in made if step.name == "Pools" and step.verdict]
+
+    [waiting] = verdicts(marked(restoring="fire"))
+    assert waiting.state is State.WAITING
+    assert "delete Secret/ceph-restoring" in waiting.message
+    assert verdicts(marked(restoring="fire", restored="flood"))
+    full = marked(restoring="fire", restored="fire")
+    assert not verdicts(full)
+    assert {("Secret", "ceph-restoring"), ("Secret", "ceph-restored")} <= objects(full).keys()
+
+
 def test_logins_and_pools_are_published(release: Release) -> None:
     made = planned(release)
     told = made.outcome.published

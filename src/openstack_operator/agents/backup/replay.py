@@ -68,7 +68,7 @@ def fill_and_replay(config: Path, run: Mapping[str, Any]) -> dict[str, Any]:
 
         def finish(data: Path, work: Path) -> Proof:
             reached.append(apply(goals, reasons, data, work))
-            return prove(data, work)
+            return prove(run.get("pools", ()), data, work)
 
         result = fill(config, finish)
     [goal] = reached

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .image_data import ImageRows, image_report, image_rows, stored_images
+from .rbd_connections import renew_connections
 from .rbd_rows import Row, rbd_reports, rbd_rows
 from .repository import Repository, open_repository
 from .run import Child, RunError, main, run_child, say, settings
@@ -58,7 +59,8 @@ def restore(config: Path) -> dict[str, Any]:
     a change, if it filled the directory. Raise RunError: the directory has the mark then, and the next run begins
     again.
     """
-    return once(settings(config), lambda: fill(config, prove))
+    run = settings(config)
+    return once(run, lambda: fill(config, partial(prove, run.get("pools", ()))))
 
 
 def once(run: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -185,9 +187,9 @@ def gtid_of(data: Path) -> str:
     return ""
 
 
-def prove(data: Path, work: Path) -> Proof:
-    """Return what a server finds in the data, which it reads once and leaves in order. Raise RunError if it does not
-    start, or knows no accounts.
+def prove(pools: Sequence[Mapping[str, Any]], data: Path, work: Path) -> Proof:
+    """Return what a server finds in the data, which it reads once and leaves in order. Connections to volumes get the
+    monitors of `pools`. Raise RunError if it does not start, or knows no accounts.
     """
     socket = work / "proof.sock"
     with Child("mariadbd", *server_options(data, socket, work)) as server:
@@ -198,6 +200,8 @@ def prove(data: Path, work: Path) -> Proof:
         rows, rbd = reported_rows(partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
+        if changed := renew_connections(partial(ask_server, socket), pools):
+            say(f"{changed} connections to volumes have other monitors")
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")

@@ -91,7 +91,7 @@ def restore_run(
     archive: Mapping[str, str],
     restore: str,
     image_snapshots: Sequence[str] = (),
-    pools: Sequence[Mapping[str, str]] = (),
+    pools: Sequence[Mapping[str, Any]] = (),
 ) -> Run:
     """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
     changes since. `restore` is the uid of the restore: a later run of it changes nothing. The run compares rows about

@@ -27,11 +27,11 @@ _ALSO: Mapping[str, Sequence[str]] = {
     "pool": ("rbd_stream", "rbd_door"),
     "pool_restore": ("rbd_stream", "rbd_door"),
     "rbd": ("rbd_stream", "rbd_door"),
-    "restore": ("image_data", "rbd_stream", "rbd_rows"),
-    "verify": ("dual_stack", "contents", "image_data", "rbd_stream", "rbd_rows", "restore"),
+    "restore": ("image_data", "rbd_stream", "rbd_connections", "rbd_rows"),
+    "verify": ("dual_stack", "contents", "image_data", "rbd_stream", "rbd_connections", "rbd_rows", "restore"),
     "archive": (*_ARCHIVE_MODULES, "archive_status", "database", "dual_stack", "stream"),
     "retention": ("sealed", "binlog", "objects", "chain", "compaction"),
-    "replay": (*_ARCHIVE_MODULES, "image_data", "rbd_stream", "rbd_rows", "restore"),
+    "replay": (*_ARCHIVE_MODULES, "image_data", "rbd_stream", "rbd_connections", "rbd_rows", "restore"),
 }
 """Further modules that a program imports."""
 _MAIN = "main"

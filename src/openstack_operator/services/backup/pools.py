@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ _DELETIONS = {
     "volumes": "openstack volume delete",
     "vms": "openstack server delete",
 }
+RESTORING, RESTORED = "restoring", "restored"
+"""Ends of the names of the Secrets that say which restore fills the pools of a CephStorage, and which did."""
 _SETUP = "/etc/ceph-storage"
 """Folder of ceph.conf and of the keys in the status pod."""
 _FIELDS = {"images": "images", "volumes": "volumes", "vms": "disks"}
@@ -53,6 +56,8 @@ class Pool:
     """`client.<id>`"""
     client: str
     """Secret with ceph.conf and the key of the user."""
+    monitors: Sequence[str] = ()
+    """Services of the monitors of a Ceph of ours: they come back with other addresses."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Pool:
@@ -65,7 +70,10 @@ class Pool:
         patterns = {"storage": _RESOURCE, "client": _RESOURCE, "pool": _POOL, "user": _USER}
         if fields["use"] not in USES or not all(patterns[name].fullmatch(fields[name]) for name in patterns):
             raise ValueError(f"pool {fields['pool']!r} of {fields['user']!r}")
-        return cls(**fields)
+        monitors = [str(name) for name in values.get("monitors", ())]
+        if not all(_RESOURCE.fullmatch(name) for name in monitors):
+            raise ValueError(f"monitors {monitors}")
+        return cls(**fields, monitors=monitors)
 
     @property
     def name(self) -> str:
@@ -188,6 +196,20 @@ def doors(ctx: Context[Any], sources: Sequence[Pool]) -> tuple[Step, ...]:
     return (Step(name="Pools' doors", objects=tuple(policies)),) if policies else ()
 
 
+def marks(ctx: Context[Any], entries: Sequence[Mapping[str, Any]], part: str) -> list[Object]:
+    """Return the Secrets of one of both ends, RESTORING or RESTORED, for each CephStorage: no service uses it between
+    the first and the second.
+    """
+    return [kube.handed_over(_mark(ctx, each, part)) for each in sorted({entry["pool"].storage for entry in entries})]
+
+
+def _mark(ctx: Context[Any], storage: str, part: str) -> Object:
+    labels = {**kube.labels(ctx), **kube.pods_of(KIND, storage)}
+    data = {"restore": base64.b64encode(ctx.owner.encode()).decode()}
+    metadata = {"name": f"{storage}-{part}", "labels": labels}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+
+
 def restore_runs(ctx: Context[Any], entries: Sequence[Mapping[str, Any]]) -> dict[str, Run]:
     """Return the runs that restore pools, by their names in the backup."""
     settings = kube.settings(ctx.spec)
@@ -208,9 +230,19 @@ def backup_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def indexes(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return what a program needs to know which RBD images a backup has."""
-    return [{"name": entry["pool"].name, "use": entry["pool"].use, "index": entry["snapshot"]} for entry in entries]
+def indexes(ctx: Context[Any], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return what a program needs to know which RBD images a backup has, and where their monitors are now."""
+    pools: list[tuple[Pool, str]] = [(entry["pool"], entry["snapshot"]) for entry in entries]
+    return [
+        {
+            "name": pool.name,
+            "use": pool.use,
+            "pool": pool.pool,
+            "index": snapshot,
+            "monitors": [ctx.host(name) for name in pool.monitors],
+        }
+        for pool, snapshot in pools
+    ]
 
 
 def described(entries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
@@ -270,7 +302,10 @@ def _pools(fact: Mapping[str, Any]) -> Iterator[tuple[str, Pool]]:
         fields = [published.get(f"{use}{field}", "") for field in ("Pool", "User", "Secret")]
         if all(fields):
             pool, user, secret = fields
-            yield use, Pool(storage=fact["name"], use=use, pool=pool, user=user, client=secret)
+            hosts = [host.partition(".") for host in published.get("monitors", "").split(",")]
+            # Others have addresses of their own.
+            monitors = [name for name, _, _ in hosts if name.startswith(f"{fact['name']}-mon-")]
+            yield use, Pool(storage=fact["name"], use=use, pool=pool, user=user, client=secret, monitors=monitors)
 
 
 def _deployment(fact: Mapping[str, Any]) -> Object | None:

@@ -277,11 +277,16 @@ def _restoring(
         later = record.stages(("Secrets", "Pools", "Resources"), waiting("waits for the volumes"))
         end: tuple[Step, ...] = ()
     else:
-        secrets = Step(name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks), after=(recorded,))
+        barrier = pools.marks(ctx, manifest["pools"], pools.RESTORING)
+        secrets = Step(
+            name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks, *barrier), after=(recorded,)
+        )
         resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
         # Beside the resources: one of them may make the Ceph, and the Secret with the login to it.
         pool_jobs = job_steps(ctx, "Pool", pool_runs, pools_rest, (*before, secrets))
-        pools_step = Group("Pools", pool_jobs or record.stages(["No pools"], READY))
+        full = () if pools_rest else tuple(pools.marks(ctx, manifest["pools"], pools.RESTORED))
+        full_step = Step(name="Full", objects=full, after=tuple(pool_jobs), verdict=None if full else READY)
+        pools_step = Group("Pools", [*pool_jobs, full_step])
         later, end = (
             [secrets, pools_step, resources],
             (_end(ctx, record.stamp(ctx.now), after=(resources, *pool_jobs)),),
@@ -306,7 +311,7 @@ def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: 
     """Return the runs that fill volumes, by the list of the manifest and the name in it. Raises SpecError."""
     settings = kube.settings(ctx.spec)
     snapshots = [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]]
-    pool_indexes = pools.indexes(manifest["pools"])
+    pool_indexes = pools.indexes(ctx, manifest["pools"])
     return {
         "databases": {entry["name"]: _run(ctx, entry, snapshots, pool_indexes, uid) for entry in manifest["databases"]},
         "networks": {entry["name"]: networks.restore_run(ctx, entry, settings) for entry in manifest["networks"]},
@@ -318,7 +323,7 @@ def _run(
     ctx: Context[OpenStackRestoreSpec],
     entry: Mapping[str, Any],
     image_snapshots: Sequence[str],
-    pool_indexes: Sequence[Mapping[str, str]],
+    pool_indexes: Sequence[Mapping[str, Any]],
     uid: str,
 ) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import agents, kube, parts
 from ...parts.connect.ceph import coordinates, keyring, login, logins
-from ...plan import Context, MissingReference, Plan, SpecError, Step
+from ...plan import Context, MissingReference, Plan, SpecError, Step, waiting
 from . import config, daemons, health, rook
 from .health import PORT
 from .model import USERS, CephStorageSpec, External, pools, users
@@ -57,6 +57,7 @@ def plan(ctx: Context[CephStorageSpec]) -> Plan:
         *cluster.steps,
         *clients.values(),
         *setup,
+        *_restored(ctx),
         *status_pod,
         *conditions,
         endpoint=",".join(cluster.monitors),
@@ -211,6 +212,20 @@ def _setup(
     template = kube.pod(ctx, "pools", main, settings=kube.settings(spec))
     job = Step(name="Pools", objects=(kube.job(ctx, "pools", template),), after=(secret, *cluster.daemons, *after))
     return secret, job
+
+
+def _restored(ctx: Context[CephStorageSpec]) -> tuple[Step, ...]:
+    """Return the step that keeps services from pools which an OpenStackRestore is to fill: Nova would start servers
+    without their disks. Nothing in a cloud that was not restored.
+    """
+    data = {part: ctx.secret(part) for part in ("restoring", "restored")}
+    if not data["restoring"]:
+        return ()
+    name = ctx.name("restoring")
+    text = f"waits until an OpenStackRestore has filled the pools; if you have deleted it, delete Secret/{name}"
+    secrets = tuple(kube.secret(ctx, ctx.name(part), values) for part, values in data.items() if values)
+    is_over = data["restored"] == data["restoring"]
+    return (Step(name="Pools", objects=secrets, verdict=None if is_over else waiting(text)),)
 
 
 def _status_pod(ctx: Context[CephStorageSpec], cluster: Cluster) -> tuple[Step, ...]:

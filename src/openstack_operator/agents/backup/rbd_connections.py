@@ -1,0 +1,54 @@
+"""Rows of Nova and Cinder about attached volumes in Ceph: they have the addresses of monitors, and those of a Ceph that
+was made again are others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+_CONNECTIONS = {"instance_extra": "block_device_mapping", "volume_attachment": "volume_attachment"}
+"""Tables with connections, by a table that their schema has, and no other."""
+_CONNECTION_SCHEMAS = (
+    "SELECT table_schema FROM information_schema.tables"
+    " WHERE table_name = '{table}' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
+)
+_CONNECTION_ROWS = (
+    "SELECT id, HEX(connection_info) FROM {schema}.{table} WHERE deleted = 0 AND connection_info LIKE '%\"hosts\"%'"
+)
+_UPDATE = (
+    "UPDATE {schema}.{table} SET connection_info = CONVERT(X'{text}' USING utf8mb4) WHERE CAST(id AS CHAR) = '{row}'"
+)
+
+
+def renew_connections(ask: Callable[[str], str], pools: Sequence[Mapping[str, Any]]) -> int:
+    """Write the `monitors` of a pool into the connections of volumes in this `pool`, by a function from a statement to
+    a server's lines. Return the number of changed rows. Raise RunError, and ValueError for a row that cannot be read.
+    """
+    monitors = {str(pool["pool"]): list(pool["monitors"]) for pool in pools if pool["monitors"]}
+    changed = 0
+    for marker, table in _CONNECTIONS.items() if monitors else ():
+        for schema in ask(_CONNECTION_SCHEMAS.format(table=marker)).split():
+            for line in ask(_CONNECTION_ROWS.format(schema=schema, table=table)).splitlines():
+                row, text = line.split("\t")
+                connection = json.loads(bytes.fromhex(text))
+                if not row.replace("-", "").isalnum() or not with_monitors(connection, monitors):
+                    continue
+                renewed = json.dumps(connection).encode().hex()
+                ask(_UPDATE.format(schema=schema, table=table, text=renewed, row=row))
+                changed += 1
+    return changed
+
+
+def with_monitors(connection: Any, monitors: Mapping[str, Sequence[str]]) -> bool:
+    """Return True if a connection is one of a volume in one of these pools, and has the monitors of the pool now."""
+    # Nova has what Cinder has in a field of its own.
+    data = connection.get("data", connection) if isinstance(connection, dict) else None
+    if not isinstance(data, dict) or not isinstance(data.get("ports"), list) or not data["ports"]:
+        return False
+    hosts = monitors.get(str(data.get("name")).partition("/")[0])
+    if not hosts:
+        return False
+    data["hosts"], data["ports"] = list(hosts), [data["ports"][0]] * len(hosts)
+    return True
