@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,9 @@ def own() -> Generator[str]:
     value = uuid.uuid4().hex
     yield value
     for pid in processes(value):
-        os.kill(pid, signal.SIGKILL)
+        # It may end by itself at this moment.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def command(folder: Path, *options: str) -> list[str]:

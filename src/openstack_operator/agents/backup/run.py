@@ -172,16 +172,16 @@ class Child:
         raises, kill it, before it takes what it has for the whole, and raise that.
         """
         assert self._process.stdin
+        is_whole = False
         try:
-            for piece in pieces:
-                self._process.stdin.write(piece)
-        except BrokenPipeError:
-            pass
-        except BaseException:
-            self.send(signal.SIGKILL)
-            self._process.wait()
-            raise
+            with suppress(BrokenPipeError):
+                for piece in pieces:
+                    self._process.stdin.write(piece)
+            is_whole = True
         finally:
+            if not is_whole:
+                self.send(signal.SIGKILL)
+                self._process.wait()
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
 

@@ -13,9 +13,9 @@ from typing import Any
 from ... import kube
 from ...api import PodSettings
 from ...parts.connect.ceph import name_uuid
-from ...plan import Context, Object, ReleaseEntry, Step
+from ...plan import READY, Context, Object, ReleaseEntry, Step
 from . import record
-from .pods import Image, Program, Run
+from .pods import Image, Program, Run, job_steps
 from .report import listed
 
 KIND = "CephStorage"
@@ -208,6 +208,21 @@ def _mark(ctx: Context[Any], storage: str, part: str) -> Object:
     data = {"restore": base64.b64encode(ctx.owner.encode()).decode()}
     metadata = {"name": f"{storage}-{part}", "labels": labels}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+
+
+def restore_steps(
+    ctx: Context[Any],
+    entries: Sequence[Mapping[str, Any]],
+    runs: Mapping[str, Run],
+    rest: Mapping[str, Run],
+    after: Sequence[Step],
+) -> list[Step]:
+    """Return a step for each run that fills a pool, of which `rest` has not ended, and the one that tells each
+    CephStorage once all are full.
+    """
+    jobs = job_steps(ctx, "Pool", runs, rest, after)
+    full = () if rest else tuple(marks(ctx, entries, RESTORED))
+    return [*jobs, Step(name="Full", objects=full, after=tuple(jobs), verdict=None if full else READY)]
 
 
 def restore_runs(ctx: Context[Any], entries: Sequence[Mapping[str, Any]]) -> dict[str, Run]:

@@ -266,31 +266,22 @@ def _restoring(
     )
     # A volume that is filled is never filled again: its server writes to it by then.
     jobs = {part: job_steps(ctx, _LABELS[part], runs[part], rest[part], (*before, claims)) for part in runs}
-    marks = tuple(
-        kube.handed_over(networks.mark(entry, stored["networks"][entry["name"]]))
-        for entry in manifest["networks"]
-        if entry["name"] in stored["networks"]
-    )
     recorded = record.step(ctx, stored)
     if any(rest.values()):
         # A server must not start on a volume that a run without a known result may still fill.
         later = record.stages(("Secrets", "Pools", "Resources"), waiting("waits for the volumes"))
         end: tuple[Step, ...] = ()
     else:
-        barrier = pools.marks(ctx, manifest["pools"], pools.RESTORING)
         secrets = Step(
-            name="Secrets", objects=(*_of(backup.objects, secrets=True), *marks, *barrier), after=(recorded,)
+            name="Secrets",
+            objects=(*_of(backup.objects, secrets=True), *_marks(ctx, manifest, stored)),
+            after=(recorded,),
         )
         resources = Step(name="Resources", objects=_of(backup.objects, secrets=False), after=(secrets,))
         # Beside the resources: one of them may make the Ceph, and the Secret with the login to it.
-        pool_jobs = job_steps(ctx, "Pool", pool_runs, pools_rest, (*before, secrets))
-        full = () if pools_rest else tuple(pools.marks(ctx, manifest["pools"], pools.RESTORED))
-        full_step = Step(name="Full", objects=full, after=tuple(pool_jobs), verdict=None if full else READY)
-        pools_step = Group("Pools", [*pool_jobs, full_step])
-        later, end = (
-            [secrets, pools_step, resources],
-            (_end(ctx, record.stamp(ctx.now), after=(resources, *pool_jobs)),),
-        )
+        pool_steps = pools.restore_steps(ctx, manifest["pools"], pool_runs, pools_rest, (*before, secrets))
+        later = [secrets, Group("Pools", pool_steps), resources]
+        end = (_end(ctx, record.stamp(ctx.now), after=(resources, *pool_steps)),)
     return Plan(
         Group("Config", [storage, inputs, *policies]),
         *record.stages(("Reader",), READY),
@@ -305,6 +296,16 @@ def _restoring(
         wake=ctx.now + _RETRY,
         details=_details(ctx, stored, None),
     )
+
+
+def _marks(
+    ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], stored: Mapping[str, Any]
+) -> tuple[Object, ...]:
+    """Return the Secrets by which networks and storages of the cloud know that they are restored."""
+    results: Mapping[str, Any] = stored["networks"]
+    entries = [entry for entry in manifest["networks"] if entry["name"] in results]
+    network_marks = [kube.handed_over(networks.mark(entry, results[entry["name"]])) for entry in entries]
+    return (*network_marks, *pools.marks(ctx, manifest["pools"], pools.RESTORING))
 
 
 def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: str) -> dict[str, dict[str, Run]]:
