@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,13 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
 def s3(stood: tuple[Session, Cloud], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A server that checks signatures, with an empty bucket."""
     del stood
-    folder: Path = tmp_path_factory.mktemp("s3") / "server"
-    with S3Server(folder, address=host_of(Cluster()), mebibytes=1024) as server:
+    with bucket_server(tmp_path_factory.mktemp("s3") / "server", 1024) as server:
+        yield server
+
+
+@contextmanager
+def bucket_server(folder: Path, mebibytes: int) -> Generator[S3Server]:
+    """A server with an empty bucket on a disk of this size, which the nodes of the embedded cluster reach."""
+    with S3Server(folder, address=host_of(Cluster()), mebibytes=mebibytes) as server:
         server.create_bucket(BUCKET)
         yield server

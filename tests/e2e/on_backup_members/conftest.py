@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tools.cloud.session import MINIMAL, Cloud, Session
-from tools.localcluster.layout import Cluster
 
 from ..conftest import CABLED, stands
-from ..on_backup.conftest import BUCKET
-from ..s3 import S3Server, host_of
+from ..on_backup.conftest import bucket_server
+from ..s3 import S3Server
 
 
 def _change(spec: dict[str, Any]) -> None:
@@ -32,7 +30,5 @@ def stood() -> Iterator[tuple[Session, Cloud]]:
 def s3(stood: tuple[Session, Cloud], tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A server that checks signatures, with an empty bucket."""
     del stood
-    folder: Path = tmp_path_factory.mktemp("s3") / "server"
-    with S3Server(folder, address=host_of(Cluster()), mebibytes=1024) as server:
-        server.create_bucket(BUCKET)
+    with bucket_server(tmp_path_factory.mktemp("s3") / "server", 1024) as server:
         yield server
