@@ -8,7 +8,10 @@ by the rules by which its members act.
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -28,6 +31,37 @@ def shell(*names: str, words: Sequence[str] = (), options: str = "-euc") -> list
     return [first_line.rpartition("/")[2], options, text(*names), names[-1].rpartition("/")[2], *words]
 
 
+@cache
+def _without_prose(name: str) -> str:
+    """Return a module without its docstrings, and without lines of comments: Linux takes 128 KiB in one argument
+    (execve(2)), and the largest programs have more.
+    """
+    source = text(name)
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Module(body=[_, _, *_] as body) | ast.ClassDef(body=[_, _, *_] as body):
+                pass
+            case ast.FunctionDef(body=[_, _, *_] as body) | ast.AsyncFunctionDef(body=[_, _, *_] as body):
+                pass
+            case _:
+                continue
+        for statement in body:
+            match statement:
+                case ast.Expr(value=ast.Constant(value=str()), lineno=begin, end_lineno=int(end)):
+                    left_out.update(range(begin, end + 1))
+                case _:
+                    pass
+    lines = source.splitlines(keepends=True)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {
+        token.start[0]
+        for token in tokens
+        if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip()
+    }
+    return "".join(line for number, line in enumerate(lines, 1) if number not in left_out | comments)
+
+
 _IMPORT = re.compile(r"^from (?:__future__|\.\w+) import (?:\([^)]*\)|.*)\n", re.MULTILINE)
 _MAIN = "\nif __name__ == "
 
@@ -36,6 +70,6 @@ def python(*names: str, words: Sequence[str] = ()) -> list[str]:
     """Return the command that runs modules of one folder as one program, with `words` as its arguments: each after
     those that it imports. Their names must differ. The last one is the program: what others do as one is left out.
     """
-    *modules, main = (_IMPORT.sub("", text(name)) for name in names)
+    *modules, main = (_IMPORT.sub("", _without_prose(name)) for name in names)
     program = "".join([*(module.partition(_MAIN)[0] for module in modules), main])
     return ["python3", "-c", f"from __future__ import annotations\n{program}", *words]

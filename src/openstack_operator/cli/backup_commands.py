@@ -41,7 +41,10 @@ def add_backup(commands: Any) -> None:
 
 
 def _add_restore(actions: Any) -> None:
-    restore = actions.add_parser("restore", help="make the cloud of a backup again, in a namespace without a cloud")
+    restore = actions.add_parser(
+        "restore",
+        help="make the cloud of a backup again, in a namespace without a cloud; or single schemas of one that runs",
+    )
     restore.add_argument(
         "name", nargs="?", type=object_name, metavar="NAME", help="name of the OpenStackRestore (default: of the time)"
     )
@@ -56,6 +59,19 @@ def _add_restore(actions: Any) -> None:
         type=namespace,
         metavar="NAMESPACE",
         help="namespace that the cloud had, where --repository-of is looked for, too (default: that of -n)",
+    )
+    restore.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="SCHEMA",
+        help="restore this schema of a MariaDB, such as keystone, into the cloud of the namespace; can be repeated",
+    )
+    restore.add_argument(
+        "--database", type=object_name, metavar="MARIADB", help="MariaDB with the schemas, if the backup has several"
+    )
+    restore.add_argument(
+        "--confirm", type=namespace, metavar="NAMESPACE", help="with --only: confirm that the cloud there is changed"
     )
     _repository_options(restore.add_mutually_exclusive_group())
     _create_options(restore)
@@ -127,6 +143,9 @@ def _restore(options: argparse.Namespace) -> int:
             backup=options.backup,
             time=options.time,
             cloud=options.cloud,
+            only=tuple(options.only),
+            database=options.database,
+            confirm=options.confirm,
             repository_of=options.repository_of,
             file=options.file,
             dry_run=options.dry_run,

@@ -121,10 +121,16 @@ class Served:
 
 @dataclass(frozen=True)
 class ServedContents:
-    """An observation: the JSON object that a pod serves to the operator alone; empty while it does not answer."""
+    """An observation: the JSON object that a pod serves to the operator alone; empty while it does not answer. With
+    it the `databases` of the namespace, each as `CloudContents` has it.
+    """
 
     source: Callable[[Context[Any]], Served | None]
     """Function that returns where to read it; None if the next plan does not use it."""
+    databases_needed: Callable[[Context[Any]], bool]
+    """Function that returns False if the next plan does not use the databases."""
+    databases: Sequence[str]
+    """Kinds of databases."""
 
 
 @dataclass(frozen=True)

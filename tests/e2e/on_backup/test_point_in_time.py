@@ -1,9 +1,14 @@
-"""A cloud is restored to a second between two backups: what was acknowledged until then is there, and nothing later."""
+"""A cloud is restored to a second between two backups: what was acknowledged until then is there, and nothing later.
+Then one schema goes on to a later second, while the cloud runs.
+"""
 
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,15 +21,22 @@ from ..s3 import S3Server
 from ..waiting import until
 from .test_backup import completed, remove, repository, resource, secrets
 
-SCHEDULE, RESTORE = "often", "back-in-time"
+SCHEDULE, RESTORE, SCHEMA_RESTORE = "often", "back-in-time", "identity-alone"
 PROJECTS = 40
 _ledger: list[tuple[float, float]] = []
 """When each project was begun, and when it was acknowledged."""
-_second: list[int] = []
+_seconds: list[int] = []
+"""Seconds between two projects, and after the last one."""
 
 
 def stamp(second: float) -> str:
     return f"{datetime.fromtimestamp(second, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def moments() -> tuple[int, int]:
+    """Return a second between two projects, and one after the last one."""
+    between, after = _seconds
+    return between, after
 
 
 def recoverable(cluster: Kubernetes, cloud: Cloud) -> str:
@@ -58,8 +70,8 @@ def test_changes_are_archived_while_the_cloud_serves(
         _ledger.append((begin, time.time()))
         time.sleep(0.2)
     # By the clock of this machine, which is that of the nodes.
-    _second.append(int(_ledger[PROJECTS // 2][0]))
     ended = time.time()
+    _seconds.extend((int(_ledger[PROJECTS // 2][0]), int(ended)))
     until("the archive of all", lambda: recoverable(cluster, cloud) > stamp(ended), 180, 1)
     live = cluster.get(ours("openstackbackupschedule"), SCHEDULE, "-n", cloud.namespace)
     report.add(archive=live["status"], archive_seen_after=time.time() - ended)
@@ -69,7 +81,7 @@ def test_the_cloud_is_as_it_was_at_that_second(cluster: Kubernetes, cloud: Cloud
     remove(cluster, cloud.namespace)
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cloud.namespace}})
     cluster.apply(*secrets(s3, cloud.namespace))
-    [second] = _second
+    second, _ = moments()
     spec = {"repository": repository(s3), "pointInTime": stamp(second)}
     cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
     status = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 600)
@@ -85,3 +97,55 @@ def test_the_cloud_is_as_it_was_at_that_second(cluster: Kubernetes, cloud: Cloud
         sum(end < second + 1 for _, end in _ledger) <= len(numbers) <= sum(begin < second + 1 for begin, _ in _ledger)
     )
     assert 0 < len(numbers) < PROJECTS
+
+
+@contextmanager
+def readers(api: Any) -> Generator[list[str]]:
+    """Ask Keystone and Glance again and again; yield the list of requests that failed."""
+    stop, failures = threading.Event(), list[str]()
+
+    def ask() -> None:
+        while not stop.is_set():
+            try:
+                list(api.identity.projects())
+                list(api.image.images())
+            except Exception as error:
+                failures.append(repr(error))
+            time.sleep(0.1)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield failures
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+def test_a_schema_goes_to_another_second_while_the_cloud_runs(
+    cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report
+) -> None:
+    api: Any = proof.connect(cluster, cloud.namespace)
+    network = api.network.create_network(name="of-the-restored-cloud")
+    spec = {"repository": repository(s3), "pointInTime": stamp(moments()[1]), "only": ["keystone"]}
+    restore = resource("OpenStackRestore", SCHEMA_RESTORE, cloud.namespace, spec)
+    cluster.apply(restore)
+
+    def reason() -> str:
+        live = cluster.get(ours("openstackrestore"), SCHEMA_RESTORE, "-n", cloud.namespace)
+        conditions = {each["type"]: each for each in (live.get("status") or {}).get("conditions", ())}
+        return str(conditions.get("Ready", {}).get("message", ""))
+
+    until("a refusal of a cloud that runs", lambda: "spec.confirm" in reason(), 60, 1)
+    cluster.apply({**restore, "spec": {**spec, "confirm": cloud.namespace}})
+    with readers(api) as failures:
+        status = completed(cluster, ours("openstackrestore"), SCHEMA_RESTORE, cloud.namespace, 300)
+    report.add(restore_of_a_schema=status)
+    assert failures == []
+    [schema] = status["schemas"]
+    assert (schema["name"], schema["rows"] > 0) == ("keystone", True)
+    names = {project.name for project in api.identity.projects()}
+    assert names >= {f"numbered-{number}" for number in range(PROJECTS)}
+    # Other schemas are those of the cloud that runs.
+    assert api.network.get_network(network.id).name == network.name
+    assert proof.connect(cluster, cloud.namespace).authorize()

@@ -12,7 +12,7 @@ from openstack_operator.agents.backup.rbd_connections import renew_connections
 from openstack_operator.agents.backup.rbd_rows import Row, compare, rbd_reports, rbd_rows
 from openstack_operator.agents.backup.rbd_stream import INDEX
 from openstack_operator.agents.backup.repository import open_repository
-from openstack_operator.agents.backup.restore import reported_rows
+from openstack_operator.agents.backup.restore import Proof, read_rows
 from openstack_operator.agents.backup.run import RunError
 from tests.unit.agents.backup_programs import Programs
 
@@ -63,7 +63,7 @@ def test_no_report_stops_a_restore() -> None:
             raise RunError("Unknown column 'image_ref' in 'SELECT'")
         return "" if "REGEXP '^[A-Za-z0-9_]+$'" in statement and "image_locations" in statement else ask(statement)
 
-    assert reported_rows(older) == (None, {})
+    assert read_rows(["nova_cell1"], older) == Proof(["nova_cell1"], None, {}, None)
 
 
 def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -354,3 +354,20 @@ def test_a_wrong_option_of_a_nested_command_is_answered_with_the_nearest(capsys:
     with pytest.raises(SystemExit):
         main(["backup", "lst"])
     assert "did you mean list?" in capsys.readouterr().err
+
+
+def test_single_schemas_return_to_the_cloud_whose_name_is_confirmed(api: BackupApi, backup: Any) -> None:
+    api.schedule()
+    api.backup("monday", status(**COMPLETE))
+    words = ("restore", "again", "--backup", "monday", "--only", "keystone", "--only", "nova_api")
+    code, _, err = backup(*words)
+    assert (code, api.writes) == (2, [])
+    assert "replaces the schemas keystone, nova_api of the cloud that runs in 'openstack'" in err
+    assert "add --confirm openstack" in err
+    earlier = [{"name": "keystone", "tables": 50, "rows": 812, "earlier": "keystone_before_0a1b2c3d"}]
+    api.reports = [{}, status("", "", completed=ago(), backup="monday", schemas=earlier)]
+    code, out, _ = backup(*words, "--database", "mariadb", "--confirm", "openstack", "--wait")
+    assert code == 0
+    fields = {"backup": "monday", "only": ["keystone", "nova_api"], "database": "mariadb", "confirm": "openstack"}
+    assert api.writes[0]["spec"] == {**fields, "repository": REPOSITORY}
+    assert "keystone (keystone_before_0a1b2c3d has the data of before)" in out

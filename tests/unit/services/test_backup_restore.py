@@ -147,6 +147,8 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
         "backupCompleted": "2025-12-31T12:00:00Z",
         "completed": "2026-01-01T00:01:05Z",
         "restored": [{"name": "mariadb", "gtid": None, "changes": None}],
+        "schemas": [],
+        "allocations": None,
         "images": None,
         "pools": [],
         "duration": "1m5s",
@@ -285,3 +287,19 @@ def test_a_second_that_cannot_be_reached_is_refused(release: Release, second: st
     manifest = {**MANIFEST, "databases": [{**ENTRY, "gtid": gtid}]}
     with pytest.raises(SpecError, match=error):
         planned(release, SPEC | {"pointInTime": second}, facts=FACTS | {"manifest": manifest})
+
+
+def test_servers_whose_resources_do_not_fit_are_named(release: Release) -> None:
+    (job,) = [obj for (kind, _), obj in objects(planned(release, facts=FACTS)).items() if kind == "Job"]
+    report = {
+        "servers": 2,
+        "withoutServer": {"count": 7, "images": ["5a", "; rm -r /"]},
+        "withoutAllocation": {"count": 0, "images": []},
+    }
+    made = planned(release, facts=FACTS, pods=[ended(job, {"schemas": [], "allocations": report})])
+    command = "kubectl exec -n openstack sts/nova-conductor -- setsid --wait nova-manage placement audit --delete"
+    assert made.outcome.details["allocations"] == {
+        "servers": 2,
+        "withoutServer": {"count": 7, "servers": ["5a"], "command": command},
+        "withoutAllocation": None,
+    }

@@ -201,6 +201,41 @@ def restored_numbers(member: Node, result: Mapping[str, Any], checksum: Any) -> 
             return [number for [number] in pod.execute("SELECT number FROM cloud.numbers ORDER BY number")]
 
 
+def test_a_restored_schema_is_that_of_all_members(cluster: GaleraCluster) -> None:
+    """A client of another schema writes on meanwhile."""
+    primary, member, other = cluster.nodes
+    execute(
+        primary,
+        "CREATE DATABASE identity",
+        "CREATE TABLE identity.domain (id INT PRIMARY KEY)",
+        "CREATE TABLE identity.person (id INT PRIMARY KEY AUTO_INCREMENT, domain INT NOT NULL,"
+        " FOREIGN KEY (domain) REFERENCES domain (id))",
+        "INSERT INTO identity.domain VALUES (1)",
+        "INSERT INTO identity.person (domain) SELECT 1 FROM cloud.steady",
+        "DELETE FROM cloud.numbers",
+    )
+    checksum = execute(primary, "CHECKSUM TABLE identity.domain, identity.person")
+    backup = member.network.do(lambda: Pod(member.root).run("database", run(member, "of-identity")))
+    assert "error" not in backup, backup
+    execute(primary, "DELETE FROM identity.person")
+    shutil.copytree(member.root / "backup", primary.root / "backup", dirs_exist_ok=True)
+    for path in (primary.root / "backup", *(primary.root / "backup").rglob("*")):
+        os.chown(path, 999, 999)
+    pod = Pod(primary.root)
+    pod.write("/etc/backup/admin/password", PASSWORD)
+    folder(pod, "var/lib/scratch")
+    login = {**run(primary, "of-identity"), "user": "root", "folder": "/var/lib/scratch"}
+    order = {**login, **restoration(backup, "/var/lib/scratch/data"), "schemas": ["identity"]}
+    with Writer(primary).writes():
+        result = primary.network.do(lambda: pod.run("schema_restore", order))
+    assert "error" not in result, result
+    [place] = result["places"]
+    for node in (primary, member, other):
+        until("all changes", lambda node=node: execute(node, f"SHOW TABLES FROM {place['earlier']} LIKE 'person'"))
+        assert execute(node, "CHECKSUM TABLE identity.domain, identity.person") == checksum
+        assert execute(node, f"SELECT COUNT(*) FROM {place['earlier']}.person") == ((0,),)
+
+
 def test_a_backup_that_is_killed_leaves_nothing_at_its_member(cluster: GaleraCluster) -> None:
     primary, member, _ = cluster.nodes
     pod, data = Pod(member.root), member.root / "var/lib/mysql"

@@ -53,10 +53,14 @@ def back_up(config: Path) -> dict[str, Any]:
     }
 
 
-def login_options(run: Mapping[str, Any], config: Path, group: str = "mariadb-backup") -> str:
-    """Return the file of options by which programs that read a group log in. Raise RunError without a password."""
+def login_options(
+    run: Mapping[str, Any], config: Path, group: str = "mariadb-backup", credentials: str = "credentials"
+) -> str:
+    """Return the file of options by which programs that read a group log in, with the password in the folder
+    `credentials`. Raise RunError without one.
+    """
     try:
-        password = (config / "credentials" / "password").read_text(encoding="utf-8").rstrip("\n")
+        password = (config / credentials / "password").read_text(encoding="utf-8").rstrip("\n")
     except OSError as error:
         raise RunError(f"the password of the database cannot be read: {error}") from None
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')

@@ -12,6 +12,7 @@ from typing import Any
 
 from .repository import MIB, Repository
 from .run import RunError, say
+from .schemas import schemas_with
 
 IMAGE_FOLDER = "images"
 """Folder of the volume with a file for each image, called by its id."""
@@ -21,10 +22,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,63}")
 _MAX_LISTED = 5
 _HASHED_BYTES = 4 << 30
 """Bytes of images from which on no further one is read for its hash: those of a large cloud are read over many days."""
-_IMAGE_SCHEMAS = (
-    "SELECT table_schema FROM information_schema.tables"
-    " WHERE table_name = 'image_locations' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
-)
+_IMAGE_TABLE = "image_locations"
 _IMAGE_ROWS = (
     "SELECT i.id, IFNULL(i.size, -1), IFNULL(i.os_hash_algo, ''), IFNULL(i.os_hash_value, ''), l.value"
     " FROM {schema}.images i JOIN {schema}.image_locations l ON l.image_id = i.id"
@@ -78,7 +76,7 @@ def image_rows(ask: Callable[[str], str]) -> ImageRows | None:
     """Return the rows of images, by a function from a statement to a server's lines; None if it has no Glance."""
     files: dict[str, ImageRow] = {}
     identifiers: set[str] = set()
-    schemas = ask(_IMAGE_SCHEMAS).split()
+    schemas = schemas_with(ask, _IMAGE_TABLE)
     for schema in schemas:
         for line in ask(_IMAGE_ROWS.format(schema=schema)).splitlines():
             identifier, size, algorithm, digest, location = line.split("\t")

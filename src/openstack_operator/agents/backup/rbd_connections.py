@@ -8,12 +8,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from .schemas import schemas_with
+
 _CONNECTIONS = {"instance_extra": "block_device_mapping", "volume_attachment": "volume_attachment"}
 """Tables with connections, by a table that their schema has, and no other."""
-_CONNECTION_SCHEMAS = (
-    "SELECT table_schema FROM information_schema.tables"
-    " WHERE table_name = '{table}' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
-)
 _CONNECTION_ROWS = (
     "SELECT id, HEX(connection_info) FROM {schema}.{table} WHERE deleted = 0 AND connection_info LIKE '%\"hosts\"%'"
 )
@@ -29,7 +27,7 @@ def renew_connections(ask: Callable[[str], str], pools: Sequence[Mapping[str, An
     monitors = {str(pool["pool"]): list(pool["monitors"]) for pool in pools if pool["monitors"]}
     changed = 0
     for marker, table in _CONNECTIONS.items() if monitors else ():
-        for schema in ask(_CONNECTION_SCHEMAS.format(table=marker)).split():
+        for schema in schemas_with(ask, marker):
             for line in ask(_CONNECTION_ROWS.format(schema=schema, table=table)).splitlines():
                 row, text = line.split("\t")
                 connection = json.loads(bytes.fromhex(text))

@@ -10,13 +10,10 @@ from typing import Any
 from .image_data import listed_names
 from .rbd_stream import INDEX, MAX_INDEX
 from .repository import Repository
+from .schemas import schemas_with
 
 _SERVICE_TABLES = {"images": "image_locations", "volumes": "volume_attachment", "vms": "instance_extra"}
 """A table that the schema of the service of a use has, and no other."""
-_SERVICE_SCHEMAS = (
-    "SELECT table_schema FROM information_schema.tables"
-    " WHERE table_name = '{table}' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
-)
 _RBD_ROWS = {
     # rbd://<cluster>/<pool>/<RBD image>/<snapshot>
     "images": (
@@ -54,7 +51,7 @@ def rbd_rows(ask: Callable[[str], str]) -> dict[str, list[Row]]:
     """
     rows: dict[str, list[Row]] = {}
     for use, table in _SERVICE_TABLES.items():
-        for schema in ask(_SERVICE_SCHEMAS.format(table=table)).split():
+        for schema in schemas_with(ask, table):
             rows.setdefault(use, []).extend(_rbd_rows_of(ask(_RBD_ROWS[use].format(schema=schema))))
     return rows
 

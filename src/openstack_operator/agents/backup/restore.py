@@ -9,12 +9,14 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .allocation_rows import allocation_report
 from .image_data import ImageRows, image_report, image_rows, stored_images
 from .rbd_connections import renew_connections
 from .rbd_rows import Row, rbd_reports, rbd_rows
@@ -51,6 +53,8 @@ class Proof:
     """Rows of a Glance, if there is one."""
     rbd: Mapping[str, Sequence[Row]]
     """Rows about RBD images, by their use."""
+    allocations: Mapping[str, Any] | None
+    """Report about Placement and Nova, if both are there."""
 
 
 def restore(config: Path) -> dict[str, Any]:
@@ -108,6 +112,7 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
         "gtid": gtid,
         **({"images": image_report(proof.images, images)} if proof.images else {}),
         **({"pools": pools} if pools else {}),
+        **({"allocations": proof.allocations} if proof.allocations else {}),
     }
 
 
@@ -197,7 +202,7 @@ def prove(pools: Sequence[Mapping[str, Any]], data: Path, work: Path) -> Proof:
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
         schemas = ask_server(socket, _SCHEMAS).splitlines()
-        rows, rbd = reported_rows(partial(ask_server, socket))
+        proof = read_rows([name for name in schemas if name not in _OWN_SCHEMAS], partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
         if changed := renew_connections(partial(ask_server, socket), pools):
@@ -205,21 +210,32 @@ def prove(pools: Sequence[Mapping[str, Any]], data: Path, work: Path) -> Proof:
         server.end()
         if status := server.wait():
             raise RunError(f"the server did not stop in order ({status}): {server.reason()}")
-    return Proof([name for name in schemas if name not in _OWN_SCHEMAS], rows, rbd)
+    return proof
 
 
-def reported_rows(ask: Callable[[str], str]) -> tuple[ImageRows | None, Mapping[str, Sequence[Row]]]:
-    """Return the rows that a report is about, as far as the server can tell them: another release may have other
-    tables, and no report is worth a restore.
-    """
+def read_rows(schemas: Sequence[str], ask: Callable[[str], str]) -> Proof:
+    """Return the rows that reports are about, as far as the server can tell them."""
     images: ImageRows | None = None
     rbd: Mapping[str, Sequence[Row]] = {}
-    try:
+    allocations: Mapping[str, Any] | None = None
+    with missing():
         images = image_rows(ask)
+    with missing():
         rbd = rbd_rows(ask)
+    with missing():
+        allocations = allocation_report(ask)
+    return Proof(schemas, images, rbd, allocations)
+
+
+@contextmanager
+def missing() -> Generator[None]:
+    """Go on without rows that cannot be read: another release may have other tables, and no report is worth a
+    restore.
+    """
+    try:
+        yield
     except (RunError, ValueError) as error:
         say(f"the report will lack rows: {error}")
-    return images, rbd
 
 
 def server_options(data: Path, socket: Path, work: Path) -> list[str]:
@@ -237,6 +253,17 @@ def server_options(data: Path, socket: Path, work: Path) -> list[str]:
         "--wsrep-on=OFF",
         "--wsrep-provider=none",
     ]
+
+
+@contextmanager
+def served(data: Path, folder: Path) -> Generator[Path]:
+    """Yield the socket of a server of the data, which others reach by their files alone. Raise RunError."""
+    socket = folder / "server.sock"
+    with Child("mariadbd", *server_options(data, socket, folder)) as server:
+        await_start(server, socket)
+        yield socket
+        server.end()
+        server.wait()
 
 
 def await_start(server: Child, socket: Path, login: Sequence[str] = ()) -> None:

@@ -11,8 +11,7 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -21,19 +20,15 @@ from .contents import read_backup, select
 from .image_data import ImageRows, check_images, image_rows, stored_images
 from .rbd_stream import INDEX, MAX_INDEX, read_image
 from .repository import MIB, Repository, open_repository
-from .restore import ask_server, await_start, gtid_of, refuse_older_server, server_options, unpack_stream
-from .run import Child, RunError, main, run_child, say, settings
+from .restore import ask_server, gtid_of, refuse_older_server, served, unpack_stream
+from .run import RunError, main, run_child, say, settings
+from .schemas import REVISION_TABLE, revision, schemas_with
 
 _REQUEST_FILE, _ANSWER_FILE, _END_FILE = "identity.json", "identity.answer", "ended"
 _ANSWER_SECONDS = 600.0
 _PAUSE = 0.2
-_IDENTITY_SCHEMAS = "SELECT table_schema FROM information_schema.tables WHERE table_name = 'local_user'"
 _BROKEN = (
     "SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_comment LIKE '%error%'"
-)
-_VERSIONED = (
-    "SELECT table_schema FROM information_schema.tables"
-    " WHERE table_name = 'alembic_version' AND table_schema REGEXP '^[A-Za-z0-9_]+$'"
 )
 _RECORD = re.compile(rb"OVSDB JSON (\d+) ([0-9a-f]{40})\n")
 _MAX_HEADER = 100
@@ -150,7 +145,7 @@ def use_database(
         facts: dict[str, Any] = {"revisions": revisions(socket)}
         if broken := ask_server(socket, _BROKEN).split():
             raise RunError(f"tables of {entry['name']} cannot be read: {', '.join(broken[:10])}")
-        schemas = ask_server(socket, _IDENTITY_SCHEMAS).split()
+        schemas = schemas_with(partial(ask_server, socket), "local_user")
         if asks_identity and schemas:
             facts |= ask_identity(folder, schemas[0], socket)
         rows = image_rows(partial(ask_server, socket))
@@ -160,24 +155,11 @@ def use_database(
 
 def revisions(socket: Path) -> dict[str, str]:
     """Return the revision of each schema that has one. Raise RunError for a schema that lost its own."""
-    result: dict[str, str] = {}
-    for schema in ask_server(socket, _VERSIONED).split():
-        statement = f"SELECT version_num FROM {schema}.alembic_version"  # noqa: S608  (a plain name, see above)
-        if not (lines := ask_server(socket, statement).split()):
-            raise RunError(f"the restored schema {schema} has no revision; the backup is of an empty database")
-        result[schema] = ",".join(sorted(lines))
+    ask = partial(ask_server, socket)
+    result = {schema: revision(ask, schema) for schema in schemas_with(ask, REVISION_TABLE)}
+    if empty := [schema for schema, text in result.items() if not text]:
+        raise RunError(f"the restored schema {empty[0]} has no revision; the backup is of an empty database")
     return result
-
-
-@contextmanager
-def served(data: Path, folder: Path) -> Generator[Path]:
-    """Yield the socket of a server of the data, which others reach by their files alone. Raise RunError."""
-    socket = folder / "server.sock"
-    with Child("mariadbd", *server_options(data, socket, folder)) as server:
-        await_start(server, socket)
-        yield socket
-        server.end()
-        server.wait()
 
 
 def ask_identity(folder: Path, schema: str, socket: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`backup restore`: the cloud of a backup, made again in a namespace without a cloud."""
+"""`backup restore`: the cloud of a backup, made again in a namespace without a cloud; or schemas of one that runs."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ class NewRestore(Options):
     """A second in UTC (RFC 3339); None restores the backup alone."""
     cloud: str | None = None
     """Namespace that the cloud had; None is the same one."""
+    only: Sequence[str] = ()
+    """Schemas that return to a cloud which runs; none restores a whole cloud."""
+    database: str | None = None
+    """Name of the MariaDB with these schemas."""
+    confirm: str | None = None
+    """Name of the namespace whose cloud may be changed."""
     repository_of: str | None = None
     file: str | None = None
     dry_run: bool = False
@@ -58,12 +64,20 @@ async def _restore(client: Client, options: NewRestore) -> int:
     if options.time:
         check_time(options.time, datetime.now(UTC))
     repository = await _repository(client, options)
-    faults = [*_range_faults(repository, options), *await _cloud_faults(client, options.namespace)]
+    place_faults = _schema_faults(options) if options.only else await _cloud_faults(client, options.namespace)
+    faults = [*_range_faults(repository, options), *place_faults]
     if faults and not options.dry_run:
         raise LookupError("; ".join(faults))
     for fault in faults:
         warn(fault)
-    fields = {"cloud": options.cloud, "backup": options.backup, "pointInTime": options.time}
+    fields = {
+        "cloud": options.cloud,
+        "backup": options.backup,
+        "pointInTime": options.time,
+        "only": list(options.only),
+        "database": options.database,
+        "confirm": options.confirm,
+    }
     spec = {**{name: value for name, value in fields.items() if value}, "repository": repository.spec}
     name = options.name or new_name("restore")
     if options.dry_run:
@@ -120,6 +134,18 @@ def _range_faults(repository: Repository, options: NewRestore) -> Sequence[str]:
     return [f"--time {options.time}: by {names}, a restore can go to a second {texts}; choose one of these; {advice}"]
 
 
+def _schema_faults(options: NewRestore) -> Sequence[str]:
+    """Return why single schemas are not restored."""
+    faults: list[str] = []
+    if options.cloud:
+        faults.append("--cloud: single schemas return to the cloud that the backup is of; remove it")
+    if options.confirm != options.namespace:
+        schemas = ", ".join(options.only)
+        text = f"this replaces the schemas {schemas} of the cloud that runs in {options.namespace!r}"
+        faults.append(f"{text}; if you want that, add --confirm {options.namespace}")
+    return faults
+
+
 async def _cloud_faults(client: Client, namespace: str) -> Sequence[str]:
     """Return which cloud a restore would meet. What may not be listed is left to the operator."""
     kinds = [each for each in KINDS if each not in _NO_CLOUD]
@@ -146,6 +172,9 @@ def _result(live: Object) -> str:
     status = status_of(live)
     if not status.get("completed"):
         return ""
+    if schemas := status.get("schemas"):
+        names = ", ".join(f"{each['name']} ({each['earlier']} has the data of before)" for each in schemas)
+        return f"the cloud has these schemas of {status.get('backup')}: {names}"
     text = f"the cloud of {status.get('backup')} is Ready after {status.get('duration')}"
     changes = [
         f"MariaDB/{each['name']} with {each['changes']} changes from the archive"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,7 +79,13 @@ class Observer:
                 return await self._cloud(observation, ctx) if observation.needed(ctx) else {}
             case ServedContents():
                 source = observation.source(ctx)
-                return await _served_contents(source) if source else {}
+                contents = await _served_contents(source) if source else {}
+                return {**contents, "databases": self._databases(observation, ctx)}
+
+    def _databases(self, observation: ServedContents, ctx: Context[Any]) -> Sequence[Object]:
+        if self._cloud_reader is None or not observation.databases_needed(ctx):
+            return ()
+        return self._cloud_reader.servers(ctx.namespace, observation.databases)
 
     async def _cloud(
         self, observation: CloudContents | CloudDatabases | CloudResources, ctx: Context[Any]

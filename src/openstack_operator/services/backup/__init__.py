@@ -32,4 +32,6 @@ SCHEDULE_SERVICE = Service(
     listens=Listens(closed=True),
     has_release_images=False,
 )
-RESTORE_SERVICE = Service(resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served))
+RESTORE_SERVICE = Service(
+    resource=RESTORE, plan=restore.plan, observes=ServedContents(restore.served, restore.needs_databases, _DATABASES)
+)

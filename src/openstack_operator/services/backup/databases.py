@@ -54,8 +54,17 @@ class Database:
 
     def login_mounts(self) -> list[kube.Mount]:
         """Return the mounts of a program that logs in."""
-        trust = [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
-        return [kube.folder("credentials", self.account_secret, "/etc/backup/credentials"), *trust]
+        return [kube.folder("credentials", self.account_secret, "/etc/backup/credentials"), *self.trust_mounts()]
+
+    def trust_mounts(self) -> list[kube.Mount]:
+        """Return the mount of the authority of its certificate, if it has one."""
+        return [kube.folder("trust", self.trust_secret, "/etc/backup/trust")] if self.trust_secret else []
+
+    def door(self, ctx: Context[Any]) -> Object:
+        """Return the NetworkPolicy by which it accepts the pods of this resource, if it is closed."""
+        pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
+        rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
+        return kube.network_policy(ctx, ctx.name("uses", self.name), kube.pods_of("MariaDB", self.name), [rule])
 
     def run(self, ctx: Context[Any]) -> Run:
         """Return the run that backs it up."""

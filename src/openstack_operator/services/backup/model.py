@@ -27,6 +27,7 @@ Folder = Annotated[str, Field(max_length=255, pattern=r"^[A-Za-z0-9][-._A-Za-z0-
 Rate = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
+Schema = Annotated[str, Field(max_length=40, pattern=r"^[a-z][a-z0-9_]*$")]
 Second = Annotated[str, Field(max_length=20, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 """A time in UTC (RFC 3339)."""
 
@@ -156,6 +157,21 @@ class OpenStackRestoreSpec(RunSpec):
             "a restore keeps its backup and its time; create another resource",
             ".backup",
         ),
+        rule(
+            "(has(self.only) ? self.only : []) == (has(oldSelf.only) ? oldSelf.only : [])"
+            " && (has(self.database) ? self.database : '') == (has(oldSelf.database) ? oldSelf.database : '')",
+            "a restore keeps its schemas; create another resource",
+            ".only",
+        ),
+        rule(
+            "has(self.only) || !(has(self.database) || has(self.confirm))",
+            "database and confirm are about single schemas; set only, or remove them",
+        ),
+        rule(
+            "!(has(self.only) && has(self.cloud))",
+            "single schemas return to the cloud that the backup is of; remove cloud",
+            ".cloud",
+        ),
     )
 
     # It runs jobs alone.
@@ -170,6 +186,14 @@ class OpenStackRestoreSpec(RunSpec):
     point_in_time: Second | None = None
     """Restore the databases to the end of this second, in UTC: 2026-11-30T08:15:00Z. It takes a backup of before, by
     default the newest, and the changes since from the archive, which must have them all."""
+    only: Annotated[list[Schema], Field(max_length=20, json_schema_extra={"x-kubernetes-list-type": "set"})] = []
+    """Schemas of a MariaDB, such as `keystone` or `nova_api`, that take the places of those of the cloud in this
+    namespace, which runs on; all other parts stay as they are. All of them change at one moment, and the data of before
+    stay in schemas beside them. Empty restores a whole cloud."""
+    database: Name | None = None
+    """Name of the MariaDB that has the schemas of `only`, if the backup has several."""
+    confirm: Name | None = None
+    """Name of this namespace, which confirms that `only` may change its cloud."""
 
 
 RESTORE = Resource(

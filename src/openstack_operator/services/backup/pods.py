@@ -20,18 +20,20 @@ _MODULES = ("run",)
 _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 """Modules that programs of the repository import, those that others import first."""
 _ARCHIVE_MODULES = ("sql", "sealed", "binlog", "objects", "chain")
+_RESTORE_MODULES = ("schemas", "image_data", "allocation_rows", "rbd_stream", "rbd_connections", "rbd_rows")
 _ALSO: Mapping[str, Sequence[str]] = {
     "contents": ("dual_stack",),
-    "images": ("image_data",),
-    "images_restore": ("image_data",),
+    "images": ("schemas", "image_data"),
+    "images_restore": ("schemas", "image_data"),
     "pool": ("rbd_stream", "rbd_door"),
     "pool_restore": ("rbd_stream", "rbd_door"),
     "rbd": ("rbd_stream", "rbd_door"),
-    "restore": ("image_data", "rbd_stream", "rbd_connections", "rbd_rows"),
-    "verify": ("dual_stack", "contents", "image_data", "rbd_stream", "rbd_connections", "rbd_rows", "restore"),
+    "restore": _RESTORE_MODULES,
+    "verify": ("dual_stack", "contents", *_RESTORE_MODULES, "restore"),
     "archive": (*_ARCHIVE_MODULES, "archive_status", "database", "dual_stack", "stream"),
     "retention": ("sealed", "binlog", "objects", "chain", "compaction"),
-    "replay": (*_ARCHIVE_MODULES, "image_data", "rbd_stream", "rbd_connections", "rbd_rows", "restore"),
+    "replay": (*_ARCHIVE_MODULES, *_RESTORE_MODULES, "restore"),
+    "schema_restore": (*_ARCHIVE_MODULES, *_RESTORE_MODULES, "restore", "replay", "database"),
 }
 """Further modules that a program imports."""
 _MAIN = "main"

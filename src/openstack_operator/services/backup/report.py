@@ -11,16 +11,16 @@ _NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,63}")
 _MAX_NAMES = 5
 
 
-def listed(value: Any, command: Callable[[Sequence[str]], str]) -> dict[str, Any] | None:
-    """Return a list that a program of a restore told, with the command that removes what it names; None for an empty
-    one.
+def listed(value: Any, command: Callable[[Sequence[str]], str], field: str = "images") -> dict[str, Any] | None:
+    """Return a list that a program of a restore told, its names in a field of the status, with the command about what
+    it names; None for an empty one.
     """
     result: Mapping[str, Any] = value if isinstance(value, dict) else {}
     if not (count := number(result.get("count"))):
         return None
     names = [name for name in result.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
     names = names[:_MAX_NAMES]
-    return {"count": count, "images": names, "command": command(names) if names else None}
+    return {"count": count, field: names, "command": command(names) if names else None}
 
 
 def number(value: Any) -> int:

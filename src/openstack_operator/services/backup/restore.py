@@ -1,4 +1,4 @@
-"""OpenStackRestore: the cloud of a backup, made again in an empty namespace."""
+"""OpenStackRestore: the cloud of a backup, made again in an empty namespace; or single schemas of one that runs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube, parts, pki
-from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, major, waiting
+from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, Verdict, major, waiting
 from ...plan.times import valid_time
-from . import contents, images, networks, pools, record
+from . import allocations, contents, images, networks, pools, record, schemas
 from .databases import restore_run
 from .model import SCHEDULE, OpenStackRestoreSpec
 from .pods import Image, Run, job_steps, parameters, with_results
@@ -33,6 +33,11 @@ _TOKENS = ("kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token
 _RETRY = timedelta(seconds=2)
 
 
+def needs_databases(ctx: Context[OpenStackRestoreSpec]) -> bool:
+    """Return True if the restore changes databases of the namespace, and has not ended."""
+    return bool(ctx.spec.only) and record.of_plan(ctx, "ConfigMap", "end") is None
+
+
 def served(ctx: Context[OpenStackRestoreSpec]) -> Served | None:
     """Return where the operator reads the backup; None once it has, and before there is a pod that serves it."""
     channel = ctx.secret("channel")
@@ -48,17 +53,26 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
     stored = record.stored(ctx)
     if ended and valid_time(ended.get("data", {}).get("at")) and stored.get("began"):
         steps = [record.step(ctx, stored), _end(ctx, ended["data"]["at"])]
-        before = record.stages(("Config", "Reader", "Contents", *_STAGES), READY)
+        before = record.stages(("Config", "Reader", "Contents", *_stages(ctx)), READY)
         return Plan(*before, Group("Record", steps), details=_details(ctx, stored, ended))
+    if ctx.spec.only:
+        schemas.require_confirmation(ctx)
     storage = repository(ctx)
     backup = _backup(ctx)
     if backup is None:
         return _reading(ctx, storage)
     uid = _uid(ctx)
     if not uid:
-        later = record.stages((*_STAGES, "Record"), waiting("waits for the contents"))
+        later = record.stages((*_stages(ctx), "Record"), waiting("waits for the contents"))
         return Plan(Group("Config", [storage]), *record.stages(("Reader",), READY), backup.step, *later)
+    if ctx.spec.only:
+        return _restoring_schemas(ctx, storage, backup, stored, uid)
     return _restoring(ctx, storage, backup, stored, uid)
+
+
+def _stages(ctx: Context[OpenStackRestoreSpec]) -> Sequence[str]:
+    """Return the stages that come once the operator has read the backup."""
+    return schemas.STAGES if ctx.spec.only else _STAGES
 
 
 def _uid(ctx: Context[OpenStackRestoreSpec]) -> str:
@@ -201,7 +215,7 @@ def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step) -> Plan:
     policies = parts.policies(ctx)
     service = kube.service(ctx, ctx.name(_COMPONENT), {"https": _PORT}, kube.selector(ctx, _COMPONENT), headless=True)
     job = Step(name="Reader", objects=(service, run.job(ctx)), after=(channel, storage, inputs, *policies))
-    rest = record.stages(("Contents", *_STAGES, "Record"), waiting("waits for the reader"))
+    rest = record.stages(("Contents", *_stages(ctx), "Record"), waiting("waits for the reader"))
     return Plan(Group("Config", [channel, storage, inputs, *policies]), job, *rest, wake=ctx.now + _RETRY)
 
 
@@ -298,6 +312,38 @@ def _restoring(
     )
 
 
+def _restoring_schemas(
+    ctx: Context[OpenStackRestoreSpec], storage: Step, backup: _Backup, stored: Mapping[str, Any], uid: str
+) -> Plan:
+    """Return the steps that give schemas of a backup their places in a cloud that runs."""
+    manifest = backup.manifest
+    stored = {**stored, "backup": manifest["backup"], "backupCompleted": manifest["taken"]}
+    entry = schemas.entry_of(ctx, manifest)
+    image, archive = _image(ctx, entry), _archive(ctx, entry)
+    place = schemas.target(ctx, entry["name"])
+    if isinstance(place, Verdict):
+        steps = [Step(name=stage, verdict=place) for stage in schemas.STAGES]
+        rest = record.stages(("Record",), waiting("waits for the databases"))
+        before = (*record.stages(("Reader",), READY), backup.step)
+        return Plan(Group("Config", [storage]), *before, *steps, *rest, wake=ctx.now + _RETRY)
+    runs = {entry["name"]: schemas.run(ctx, entry, image, archive, uid, place)}
+    stored, unfinished = with_results(ctx, stored, runs)
+    inputs = parameters(ctx, [*unfinished.values()])
+    policies = (*parts.policies(ctx), Step(name="Doors", objects=(place[0].door(ctx),)))
+    jobs = job_steps(ctx, "Schemas", runs, unfinished, (storage, inputs, *policies, backup.step))
+    recorded = record.step(ctx, stored)
+    end = () if unfinished else (_end(ctx, record.stamp(ctx.now), after=(recorded,)),)
+    return Plan(
+        Group("Config", [storage, inputs, *policies]),
+        *record.stages(("Reader",), READY),
+        backup.step,
+        Group("Databases", jobs),
+        Group("Record", [recorded, *end]),
+        wake=ctx.now + _RETRY,
+        details=_details(ctx, stored, None),
+    )
+
+
 def _marks(
     ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], stored: Mapping[str, Any]
 ) -> tuple[Object, ...]:
@@ -328,16 +374,20 @@ def _run(
     uid: str,
 ) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
+    image, archive = _image(ctx, entry), _archive(ctx, entry)
+    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots, pool_indexes)
+
+
+def _image(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Image:
+    """Return the image of a server that reads a database. Raises SpecError if this operator has none."""
     version = ".".join(map(str, major(entry["server"])))
     try:
         image = Image(entry=ctx.release.in_version("mariadb", version))
     except SpecError:
         text = f"release {ctx.release.name} has no server for MariaDB/{entry['name']}, a backup of {entry['server']}"
         raise SpecError("spec.release", f"{text}; choose a release that has MariaDB {version}") from None
-    archive = _archive(ctx, entry)
     scheduling = {name: entry[name] for name in ("nodeSelector", "tolerations") if entry[name]}
-    image = replace(image, scheduling=scheduling)
-    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots, pool_indexes)
+    return replace(image, scheduling=scheduling)
 
 
 def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Mapping[str, str]:
@@ -378,7 +428,9 @@ def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ende
         "backupCompleted": stored.get("backupCompleted"),
         "completed": completed,
         "restored": _positions(stored),
+        "schemas": schemas.restored_rows(stored),
         "images": images.restored_status(ctx.namespace, stored),
         "pools": pools.restored_rows(ctx.namespace, stored),
+        "allocations": allocations.restored_status(ctx.namespace, stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

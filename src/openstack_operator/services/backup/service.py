@@ -226,11 +226,7 @@ def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> V
 def _doors(ctx: Context[OpenStackBackupSpec], collected: _Collected) -> tuple[Step, ...]:
     """Return the step of the NetworkPolicies: databases that are closed accept the pods of this backup."""
     pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
-    rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
-    policies = [
-        kube.network_policy(ctx, ctx.name("uses", each.name), kube.pods_of("MariaDB", each.name), [rule])
-        for each in collected.databases
-    ]
+    policies = [each.door(ctx) for each in collected.databases]
     policies += [each.door(ctx, [pods]) for each in collected.networks]
     return (Step(name="Doors", objects=tuple(policies)), *pools.doors(ctx, collected.pools.pools))
 

@@ -91,6 +91,19 @@ class RestoredDatabase(Model):
     """Number of changes from the archive; unset for a restore of the backup alone."""
 
 
+class RestoredSchema(Model):
+    """A schema that was restored beside the others of a cloud."""
+
+    name: Annotated[str, Field(max_length=64)]
+    """Name of the schema."""
+    tables: int | None = None
+    """Number of its tables."""
+    rows: int | None = None
+    """Number of rows in these."""
+    earlier: Annotated[str, Field(max_length=64)] | None = None
+    """Schema with the data of before, until you drop it."""
+
+
 class ImageList(Model):
     """Images whose rows and data do not fit."""
 
@@ -136,6 +149,28 @@ class RestoredPool(Model):
     """RBD images that were restored, and of which no service knows: they take space."""
 
 
+class ServerList(Model):
+    """Servers whose rows in Nova and Placement do not fit."""
+
+    count: int
+    """Number of all of them."""
+    servers: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=5)] = []
+    """IDs of the first ones."""
+    command: Annotated[str, Field(max_length=1024)] | None = None
+    """Command that mends all of them, also those that are not named."""
+
+
+class RestoredAllocations(Model):
+    """Rows of Placement about resources of nodes, compared with Nova's servers in the restored data."""
+
+    servers: int
+    """Number of servers."""
+    without_server: ServerList | None = None
+    """Servers of which Placement has an allocation, and Nova no row: other servers do not get their resources."""
+    without_allocation: ServerList | None = None
+    """Servers on a node for which Placement has no allocation: their resources are given away twice."""
+
+
 class OpenStackRestoreStatus(Model):
     """Status of an OpenStackRestore besides its conditions."""
 
@@ -147,9 +182,13 @@ class OpenStackRestoreStatus(Model):
     """Time at which the restored cloud was Ready (RFC 3339)."""
     restored: Annotated[list[RestoredDatabase], Field(max_length=64)] = []
     """Databases that have their data again."""
+    schemas: Annotated[list[RestoredSchema], Field(max_length=20)] = []
+    """Schemas of `only` that have their data again."""
     images: RestoredImages | None = None
     """Images that were restored, and those whose rows and data do not fit."""
     pools: Annotated[list[RestoredPool], Field(max_length=64)] = []
     """Pools of Ceph that were restored."""
+    allocations: RestoredAllocations | None = None
+    """Resources of nodes, as Placement and Nova know them."""
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
