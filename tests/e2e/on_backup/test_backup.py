@@ -15,7 +15,7 @@ from openstack.connection import Connection
 from tools.cloud import proof
 from tools.cloud.session import Cloud, Session
 from tools.cloud.view import conditions, ready
-from tools.localcluster.kubernetes import Kubernetes, ours
+from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 
 from ..conftest import Report
 from ..facts import passwords
@@ -30,6 +30,21 @@ _CHANGING = ("updated_at", "links", "last_active", "location")
 _MEBIBYTES = 24
 """Size of an image that nothing can make smaller."""
 _ORPHAN = "a-file-of-no-image"
+_GONE = "5a0f7c52-8e0b-4c53-9a25-6d1f0c8a7e11"
+_ORPHANED_ALLOCATION = (
+    "INSERT INTO placement.projects (external_id) SELECT 'gone' FROM DUAL",
+    "INSERT INTO placement.users (external_id) SELECT 'gone' FROM DUAL",
+    (
+        "INSERT INTO placement.consumers (uuid, project_id, user_id, generation)"
+        f" SELECT '{_GONE}', p.id, u.id, 0 FROM placement.projects p, placement.users u"
+        " WHERE p.external_id = 'gone' AND u.external_id = 'gone'"
+    ),
+    (
+        "INSERT INTO placement.allocations (resource_provider_id, consumer_id, resource_class_id, used)"
+        f" SELECT MIN(i.resource_provider_id), '{_GONE}', MIN(i.resource_class_id), 1 FROM placement.inventories i"
+        " JOIN placement.resource_classes c ON c.id = i.resource_class_id WHERE c.name = 'VCPU'"
+    ),
+)
 _before: dict[str, Any] = {}
 
 
@@ -132,6 +147,12 @@ def in_glance(cluster: Kubernetes, cloud: Cloud, *command: str) -> str:
     return cluster.kubectl("exec", "-n", cloud.namespace, "deploy/glance-api", "--", *command)
 
 
+def sql(cluster: Kubernetes, cloud: Cloud, statement: str) -> str:
+    """Return what the server answers to root, at its socket."""
+    program = 'MYSQL_PWD=$(cat /etc/mysql/credentials/root) exec mariadb -u root -S /run/mysqld/mysqld.sock -N -e "$0"'
+    return cluster.kubectl("exec", "-n", cloud.namespace, "mariadb-server-0", "--", "sh", "-ec", program, statement)
+
+
 def mebibytes(size: str) -> int:
     return int(size.removesuffix("Mi"))
 
@@ -172,7 +193,9 @@ def test_a_cloud_is_backed_up_while_it_serves(
 def test_a_second_backup_stores_no_image_twice(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report, tmp_path: Path
 ) -> None:
-    """This one has an image without data, and a file without a row."""
+    """This one has an image without data, a file without a row, and an allocation without a server."""
+    for statement in _ORPHANED_ALLOCATION:
+        sql(cluster, cloud, statement)
     lost = upload(conn, "lost", tmp_path).id
     in_glance(cluster, cloud, "rm", f"/var/lib/glance/images/{lost}")
     in_glance(cluster, cloud, "sh", "-c", f"echo 1 > /var/lib/glance/images/{_ORPHAN}")
@@ -215,6 +238,9 @@ def test_the_cloud_is_made_again_by_one_resource(
     assert (lost["count"], lost["command"]) == (1, f"openstack image delete {_before['lost']}")
     assert (orphan["count"], orphan["images"]) == (1, [_ORPHAN])
     _before["removal"] = orphan["command"]
+    allocations = status["allocations"]
+    assert allocations["withoutServer"]["servers"] == [_GONE]
+    _before["audit"] = allocations["withoutServer"]["command"]
 
 
 def remove(cluster: Kubernetes, namespace: str) -> None:
@@ -276,6 +302,12 @@ def test_commands_of_the_report_remove_what_does_not_fit(cluster: Kubernetes, cl
     assert program == "kubectl"
     cluster.kubectl(*words)
     assert _ORPHAN not in in_glance(cluster, cloud, "ls", "/var/lib/glance/images")
+    program, *words = _before["audit"].split()
+    assert program == "kubectl"
+    # Its status says that it deleted something (nova-manage(1)).
+    with pytest.raises(KubeError, match="exit code 4"):
+        cluster.kubectl(*words)
+    assert sql(cluster, cloud, f"SELECT 1 FROM placement.allocations WHERE consumer_id = '{_GONE}'") == ""
     api: Any = proof.connect(cluster, cloud.namespace)
     api.image.delete_image(_before["lost"])
     assert _before["lost"] not in {image.id for image in api.image.images()}

@@ -18,7 +18,7 @@ from ..conftest import Report
 from ..s3 import S3Server
 from ..waiting import until
 from .conftest import BUCKET
-from .test_backup import completed, repository, resource, secrets
+from .test_backup import completed, repository, resource, secrets, sql
 from .test_point_in_time import moments, stamp
 
 pytestmark = pytest.mark.security
@@ -157,9 +157,3 @@ def test_a_schema_of_another_revision_is_refused(
     finally:
         sql(cluster, cloud, f"UPDATE keystone.alembic_version SET version_num = '{revision[0]}'")
     assert not [name for name in sql(cluster, cloud, "SHOW DATABASES").split() if name.startswith("keystone_staged")]
-
-
-def sql(cluster: Kubernetes, cloud: Cloud, statement: str) -> str:
-    """Return what the server answers to root, at its socket."""
-    program = 'MYSQL_PWD=$(cat /etc/mysql/credentials/root) exec mariadb -u root -S /run/mysqld/mysqld.sock -N -e "$0"'
-    return cluster.kubectl("exec", "-n", cloud.namespace, "mariadb-server-0", "--", "sh", "-ec", program, statement)
