@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from openstack_operator.kube import IRREPLACEABLE, conditions, secret_data
+from openstack_operator.plan import SpecError
 from openstack_operator.runtime.cache.entries import Change
 from openstack_operator.runtime.cache.informer import Informer
 from openstack_operator.runtime.cache.store import Store
@@ -150,3 +151,19 @@ async def test_a_volume_with_data_is_not_restored_over(cluster: Cluster, root: P
         assert await cluster.get(SECRET, "mariadb-credentials") is None
         page = json.loads(await cluster.client.page(JOB, cluster.namespace, {}))
         assert not page["items"]
+
+
+async def test_single_schemas_are_confirmed_and_stay(cluster: Cluster) -> None:
+    spec = {"repository": REPOSITORY}
+    await cluster.create(RESTORE, "whole", **spec, cloud="production")
+    only = {**spec, "only": ["keystone"]}
+    with pytest.raises(SpecError, match="single schemas return to the cloud that the backup is of"):
+        await cluster.create(RESTORE, "elsewhere", **only, cloud="production")
+    for field in ("confirm", "database"):
+        with pytest.raises(SpecError, match="database and confirm are about single schemas"):
+            await cluster.create(RESTORE, "unused", **spec, **{field: "openstack"})
+    await cluster.create(RESTORE, "single", **only)
+    await cluster.change(RESTORE, "single", "/spec/confirm", cluster.namespace)
+    for field, value in (("only", ["glance"]), ("only", []), ("database", "mariadb")):
+        with pytest.raises(SpecError, match="a restore keeps its schemas"):
+            await cluster.change(RESTORE, "single", f"/spec/{field}", value)

@@ -158,17 +158,17 @@ class OpenStackRestoreSpec(RunSpec):
             ".backup",
         ),
         rule(
-            "(has(self.only) ? self.only : []) == (has(oldSelf.only) ? oldSelf.only : [])"
+            "self.only == oldSelf.only"
             " && (has(self.database) ? self.database : '') == (has(oldSelf.database) ? oldSelf.database : '')",
             "a restore keeps its schemas; create another resource",
             ".only",
         ),
         rule(
-            "has(self.only) || !(has(self.database) || has(self.confirm))",
+            "self.only.size() > 0 || !(has(self.database) || has(self.confirm))",
             "database and confirm are about single schemas; set only, or remove them",
         ),
         rule(
-            "!(has(self.only) && has(self.cloud))",
+            "self.only.size() == 0 || !has(self.cloud)",
             "single schemas return to the cloud that the backup is of; remove cloud",
             ".cloud",
         ),
