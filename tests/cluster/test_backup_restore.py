@@ -162,6 +162,8 @@ async def test_single_schemas_are_confirmed_and_stay(cluster: Cluster) -> None:
     for field in ("confirm", "database"):
         with pytest.raises(SpecError, match="database and confirm are about single schemas"):
             await cluster.create(RESTORE, "unused", **spec, **{field: "openstack"})
+    with pytest.raises(SpecError, match="name schemas of services"):
+        await cluster.create(RESTORE, "archive", **spec, only=["keystone", "openstack_operator"])
     await cluster.create(RESTORE, "single", **only)
     await cluster.change(RESTORE, "single", "/spec/confirm", cluster.namespace)
     for field, value in (("only", ["glance"]), ("only", []), ("database", "mariadb")):

@@ -141,7 +141,7 @@ def test_a_full_disk_of_the_store_leaves_no_half_backup(
     until(
         "a whole backup",
         lambda: any(each.get("completed", "") > stamp(back) for each in backups(cluster, cloud).values()),
-        400,
+        600,
         1,
     )
     # A second in which the disk was full.

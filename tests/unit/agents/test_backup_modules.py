@@ -27,6 +27,7 @@ _REPOSITORY = (
     "retention",
     "pool",
     "pool_restore",
+    "schema_restore",
 )
 _ALONE = ("northbound", "northbound_restore", "identity", "rbd")
 PROGRAMS = [*((name, True) for name in _REPOSITORY), *((name, False) for name in _ALONE)]

@@ -14,7 +14,7 @@ from openstack_operator.services.backup.restore import needs_databases
 from openstack_operator.testing import context
 from tests.planning import objects
 from tests.unit.services.test_backup import database
-from tests.unit.services.test_backup_restore import ENTRY, FACTS, MANIFEST, SPEC, ended, owned, planned
+from tests.unit.services.test_backup_restore import ENTRY, FACTS, MANIFEST, SPEC, ended, needs, owned, planned, step_of
 
 ONLY = {**SPEC, "only": ["keystone", "nova_api"], "confirm": "openstack"}
 FACT: dict[str, Any] = database()
@@ -84,12 +84,30 @@ def test_the_archive_is_used_for_a_second(release: Release) -> None:
 
 
 def test_a_database_without_a_ready_member_is_waited_for(release: Release) -> None:
-    for databases in ([], [{**FACT, "pods": []}]):
-        made = planned(release, spec=ONLY, facts={**FACTS, "databases": databases})
-        [verdict] = [step.verdict for step in made if step.name == "Databases"]
-        assert verdict is not None
-        assert "MariaDB/mariadb" in verdict.message
-        assert "Job" not in {kind for kind, _ in objects(made)}
+    made = planned(release, spec=ONLY, facts={**FACTS, "databases": []})
+    assert "Job" not in {kind for kind, _ in objects(made)}
+    # A job that runs stays.
+    job, _ = job_of(release)
+    made = planned(release, spec=ONLY, facts={**FACTS, "databases": [{**FACT, "pods": []}]})
+    assert ("Job", job["metadata"]["name"]) in objects(made)
+    assert needs(step_of(made, job)) >= {"Server"}
+    [verdict] = [step.verdict for step in made if step.name == "Server"]
+    assert verdict is not None
+    assert "waiting for a ready member of MariaDB/mariadb" in verdict.message
+
+
+def test_the_password_of_root_stays_where_the_server_may_run(release: Release) -> None:
+    """A forged manifest must not choose the node."""
+    entry = {**ENTRY, "image": {"nodeSelector": {"kubernetes.io/hostname": "of-an-attacker"}}}
+    job, _ = job_of(release, facts={**LIVE, "manifest": {**MANIFEST, "databases": [entry]}})
+    assert job["spec"]["template"]["spec"]["nodeSelector"] == {"tier": "control"}
+
+
+@pytest.mark.parametrize("places", [["x"], "x", [{"name": "other"}], [{"name": "keystone", "tables": "x"}]])
+def test_a_forged_result_is_not_believed(release: Release, places: Any) -> None:
+    job, _ = job_of(release)
+    made = planned(release, spec=ONLY, facts=LIVE, pods=[ended(job, {**RESULT, "places": places})])
+    assert [(row["name"], row["tables"]) for row in made.outcome.details["schemas"]] in ([], [("keystone", 0)])
 
 
 def test_a_server_of_another_operator_is_refused(release: Release) -> None:

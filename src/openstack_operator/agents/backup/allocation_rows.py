@@ -8,7 +8,8 @@ from typing import Any
 from .image_data import listed_names
 from .schemas import schemas_with
 
-_PLACEMENT_TABLE, _CELL_TABLE = "consumer_types", "instance_extra"
+_PLACEMENT_TABLE, _CELL_TABLE, _API_TABLE = "consumer_types", "instance_extra", "cell_mappings"
+_CELLS = "SELECT COUNT(*) FROM {schema}.cell_mappings"
 _CONSUMERS = "SELECT DISTINCT consumer_id FROM {schema}.allocations"
 _SERVERS = "SELECT uuid, host IS NOT NULL AND vm_state IN ({states}) FROM {schema}.instances WHERE deleted = 0"
 _STATES_ON_A_NODE = "'active', 'stopped', 'paused', 'suspended', 'rescued'"
@@ -20,10 +21,11 @@ _ENDED_STATES = "'completed', 'confirmed', 'reverted', 'failed', 'error', 'cance
 def allocation_report(ask: Callable[[str], str]) -> dict[str, Any] | None:
     """Return what does not fit, by a function from a statement to a server's lines: `withoutServer`, consumers of
     Placement of which no cell knows, and `withoutAllocation`, servers on a node for which Placement holds nothing, each
-    with its `count` and the first few; and the number of `servers`. None if the database does not have both.
+    with its `count` and the first few; and the number of `servers`. None if the database does not have
+    Placement and all cells: one in another database has servers that nothing here knows.
     """
-    placements, cells = schemas_with(ask, _PLACEMENT_TABLE), schemas_with(ask, _CELL_TABLE)
-    if len(placements) != 1 or not cells:
+    placements, apis, cells = (schemas_with(ask, table) for table in (_PLACEMENT_TABLE, _API_TABLE, _CELL_TABLE))
+    if len(placements) != 1 or len(apis) != 1 or int(ask(_CELLS.format(schema=apis[0]))) != len(cells):
         return None
     consumers = set(ask(_CONSUMERS.format(schema=placements[0])).split())
     servers: dict[str, bool] = {}

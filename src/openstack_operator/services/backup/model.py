@@ -28,6 +28,7 @@ Rate = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
 Schema = Annotated[str, Field(max_length=40, pattern=r"^[a-z][a-z0-9_]*$")]
+_NO_SERVICES = ["information_schema", "mysql", "openstack_operator", "performance_schema", "sys"]
 Second = Annotated[str, Field(max_length=20, pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 """A time in UTC (RFC 3339)."""
 
@@ -142,10 +143,11 @@ BACKUP = Resource(
 
 
 class OpenStackRestoreSpec(RunSpec):
-    """OpenStackRestore: makes the cloud of a backup again, in an empty namespace of this or another cluster. The
-    operator first fills the volumes of databases and images, then writes the Secrets, then the resources that you
-    wrote, and fills the pools of Ceph while these start; what exists in a pool stays. A user who may create it can have
-    the operator create any Secret and any of its kinds in the namespace.
+    """OpenStackRestore: makes the cloud of a backup again, in an empty namespace of this or another cluster; or with
+    `only`, gives single schemas to a cloud that runs. For a whole cloud, the operator first fills the volumes of
+    databases and images, then writes the Secrets, then the resources that you wrote, and fills the pools of Ceph while
+    these start; what exists in a pool stays. A user who may create it can have the operator create any Secret and any
+    of its kinds in the namespace.
     """
 
     rules: ClassVar[tuple[Rule, ...]] = (
@@ -166,6 +168,11 @@ class OpenStackRestoreSpec(RunSpec):
         rule(
             "self.only.size() > 0 || !(has(self.database) || has(self.confirm))",
             "database and confirm are about single schemas; set only, or remove them",
+        ),
+        rule(
+            f"!self.only.exists(name, name in {_NO_SERVICES})",
+            "this schema is of the server itself, or of the archive; name schemas of services",
+            ".only",
         ),
         rule(
             "self.only.size() == 0 || !has(self.cloud)",

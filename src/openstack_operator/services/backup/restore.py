@@ -323,21 +323,22 @@ def _restoring_schemas(
     place = schemas.target(ctx, entry["name"])
     if isinstance(place, Verdict):
         steps = [Step(name=stage, verdict=place) for stage in schemas.STAGES]
-        rest = record.stages(("Record",), waiting("waits for the databases"))
         before = (*record.stages(("Reader",), READY), backup.step)
-        return Plan(Group("Config", [storage]), *before, *steps, *rest, wake=ctx.now + _RETRY)
+        return Plan(Group("Config", [storage]), *before, *steps, record.step(ctx, stored), wake=ctx.now + _RETRY)
     runs = {entry["name"]: schemas.run(ctx, entry, image, archive, uid, place)}
     stored, unfinished = with_results(ctx, stored, runs)
     inputs = parameters(ctx, [*unfinished.values()])
-    policies = (*parts.policies(ctx), Step(name="Doors", objects=(place[0].door(ctx),)))
-    jobs = job_steps(ctx, "Schemas", runs, unfinished, (storage, inputs, *policies, backup.step))
+    policies = (*parts.policies(ctx), Step(name="Doors", objects=(place.database.door(ctx),)))
+    # A job that runs stays while the server is away for a moment.
+    server = Step(name="Server", verdict=place.verdict if unfinished else READY)
+    jobs = job_steps(ctx, "Schemas", runs, unfinished, (storage, inputs, *policies, backup.step, server))
     recorded = record.step(ctx, stored)
     end = () if unfinished else (_end(ctx, record.stamp(ctx.now), after=(recorded,)),)
     return Plan(
         Group("Config", [storage, inputs, *policies]),
         *record.stages(("Reader",), READY),
         backup.step,
-        Group("Databases", jobs),
+        Group("Databases", [server, *jobs]),
         Group("Record", [recorded, *end]),
         wake=ctx.now + _RETRY,
         details=_details(ctx, stored, None),
@@ -428,7 +429,7 @@ def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ende
         "backupCompleted": stored.get("backupCompleted"),
         "completed": completed,
         "restored": _positions(stored),
-        "schemas": schemas.restored_rows(stored),
+        "schemas": schemas.restored_rows(ctx.spec.only, stored),
         "images": images.restored_status(ctx.namespace, stored),
         "pools": pools.restored_rows(ctx.namespace, stored),
         "allocations": allocations.restored_status(ctx.namespace, stored),
