@@ -98,8 +98,8 @@ def waiting(message: str, reason: str = "") -> Verdict:
     return Verdict(State.WAITING, message, reason)
 
 
-def failed(message: str, reason: str, *, incomplete: bool = False) -> Verdict:
-    return Verdict(State.FAILED, message, reason, incomplete=incomplete)
+def failed(message: str, reason: str, *, incomplete: bool = False, serves: bool | None = None) -> Verdict:
+    return Verdict(State.FAILED, message, reason, incomplete=incomplete, serves=serves)
 
 
 def all_incomplete(verdicts: Iterable[Verdict]) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tools.cloud import proof
 from tools.cloud.session import Cloud
-from tools.cloud.view import conditions
+from tools.cloud.view import conditions, ready
 from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..conftest import Report
@@ -91,6 +91,7 @@ def test_ten_minutes_without_the_store_leave_no_gap(
         s3.stop()
         gone = time.time()
         said = until("a complaint about the archive", lambda: complaint(cluster, cloud), 240, 1)
+        assert not ready(schedule(cluster, cloud))
         time.sleep(max(0.0, gone + DARK_SECONDS - time.time()))
         whole = [name for name, each in backups(cluster, cloud).items() if each.get("completed", "") > stamp(gone + 5)]
         last_reached = last_second(cluster, cloud)

@@ -79,6 +79,8 @@ def test_an_archive_that_stands_still_is_named(release: Release, answer: Any, st
     assert step.verdict
     assert step.verdict.state is state
     assert message in step.verdict.message
+    # Its pod runs, and does not do its work.
+    assert step.verdict.serves is (False if state is State.FAILED else None)
 
 
 def test_a_program_that_does_not_answer_for_a_minute_is_named(release: Release) -> None:
@@ -89,6 +91,7 @@ def test_a_program_that_does_not_answer_for_a_minute_is_named(release: Release) 
     [step] = archived(release, None, made.state, later=timedelta(seconds=60)).steps
     assert step.verdict
     assert "does not answer" in step.verdict.message
+    assert step.verdict.serves is False
     assert "silentSince" not in archived(release, report(1), made.state).state["mariadb"]
 
 

@@ -237,7 +237,7 @@ def test_a_backup_that_fails_is_named_with_its_reason(cluster: Cluster) -> None:
     cluster.at(at("02 01:00"))
     cluster.report(FIRST, reason="JobFailed", message="job x failed; its log ends: the bucket refuses the account")
     answer = verdict(cluster.at(at("02 01:20")))
-    assert (answer.state, answer.reason) == (State.FAILED, "BackupFailed")
+    assert (answer.state, answer.reason, answer.serves) == (State.FAILED, "BackupFailed", False)
     assert answer.message == (
         f"OpenStackBackup/{FIRST}: job x failed; its log ends: the bucket refuses the account; there is none yet"
     )
@@ -255,7 +255,8 @@ def test_a_late_backup_is_named_with_what_it_waits_for(cluster: Cluster) -> None
     assert verdict(made).ready
     assert made.outcome.wake == at("03 07:00")
     answer = verdict(cluster.at(at("03 07:00")))
-    assert (answer.state, answer.reason) == (State.FAILED, "BackupLate")
+    # Ready follows from it, though the pods of an archive run.
+    assert (answer.state, answer.reason, answer.serves) == (State.FAILED, "BackupLate", False)
     assert answer.message == (
         "no backup of 2026-01-03 01:00 UTC or later is complete, 6h after that time;"
         f" the newest one, {FIRST}, is of 2026-01-02 01:00 UTC;"

@@ -21,6 +21,7 @@ SOON = timedelta(seconds=10)
 """Time until the next look."""
 _LATE = timedelta(seconds=60)
 """Time behind now from which on an archive stands still."""
+_LATE_REASON = "ArchiveLate"
 _STATUS_PERIOD = timedelta(minutes=1)
 """The status says no later time than this one's last multiple: each write of it would be one at rest."""
 _COMPONENT = "archive"
@@ -164,7 +165,9 @@ def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None, state
         since = valid_time(state.get("silentSince"))
         if since is None or ctx.now - since < _LATE:
             return None
-        return failed(f"the program that archives MariaDB/{name} does not answer; see its log", "ArchiveLate")
+        return failed(
+            f"the program that archives MariaDB/{name} does not answer; see its log", _LATE_REASON, serves=False
+        )
     at, code = _recoverable(fact), str(fact.get("error") or fact.get("canaryError") or "")
     if at and -_LATE < ctx.now - at < _LATE:
         return Verdict(State.READY, foreign_objects(fact.get("foreignObjects")))
@@ -173,7 +176,8 @@ def _verdict(ctx: Context[Any], name: str, fact: Mapping[str, Any] | None, state
     reach = f"ends at {record.stamp(at)}" if at else "has nothing yet"
     cause = f": {CAUSES.get(code, CAUSES['Failed'])}" if code else ""
     log = f"see the log of Deployment {ctx.name(_COMPONENT, name)}"
-    return failed(f"the archive of MariaDB/{name} {reach}{cause}; {log}", "ArchiveLate")
+    # Its pod runs, and does not do its work.
+    return failed(f"the archive of MariaDB/{name} {reach}{cause}; {log}", _LATE_REASON, serves=False)
 
 
 def foreign_objects(number: object) -> str:

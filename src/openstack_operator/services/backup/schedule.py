@@ -172,12 +172,12 @@ def _verdict(
     unfinished = newest if newest and (success is None or newest.at > success.at) else None
     age = f"the newest one, {success.name}, is of {_text(success.at)}" if success else "there is none yet"
     if unfinished and unfinished.verdict.state is State.FAILED:
-        return failed(f"{unfinished.verdict.message}; {age}", "BackupFailed")
+        return failed(f"{unfinished.verdict.message}; {age}", "BackupFailed", serves=False)
     due = last_time(spec.schedule, ctx.now - seconds(spec.deadline), zone)
     if not spec.suspend and due > past.since and (success is None or success.at < due):
         missing = f"no backup of {_text(due)} or later is complete, {spec.deadline} after that time; {age}"
         cause = unfinished.verdict.message if unfinished else past.left_out
-        return failed("; ".join(filter(None, (missing, cause))), "BackupLate")
+        return failed("; ".join(filter(None, (missing, cause))), "BackupLate", serves=False)
     if spec.suspend:
         return Verdict(State.READY, f"spec.suspend is true: no backup is started; {age}")
     return Verdict(State.READY, past.left_out)
