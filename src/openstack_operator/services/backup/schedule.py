@@ -189,7 +189,8 @@ def _verified(existing: Sequence[Backup]) -> Verdict:
         if backup.verified:
             return Verdict(State.READY, f"{backup.name} was restored and used at {_text(backup.verified)}")
         if backup.completed and backup.has_stalled:
-            return failed(f"the newest backup cannot be restored: {backup.verdict.message}", "NotVerified")
+            text = f"the newest backup cannot be restored: {backup.verdict.message}"
+            return failed(text, "NotVerified", serves=False)
     return waiting("waits for a backup that is complete")
 
 
