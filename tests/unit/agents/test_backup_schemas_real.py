@@ -136,6 +136,20 @@ def test_a_killed_restore_changes_nothing_and_begins_again(cloud: Pod) -> None:
     assert cloud.execute("SELECT COUNT(*) FROM keystone.user") == ((2,),)
 
 
+def test_a_transaction_that_does_nothing_gives_way(cloud: Pod) -> None:
+    backup = taken(cloud, "idle")
+    cloud.execute("DELETE FROM keystone.user WHERE id = 2")
+    with cloud.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("USE keystone")
+        cursor.execute("BEGIN")
+        cursor.execute("SELECT * FROM user")
+        result = cloud.run("schema_restore", order(cloud, backup, "keystone"))
+        assert "error" not in result, result
+        with pytest.raises(pymysql.err.Error):
+            cursor.execute("SELECT 1")
+    assert cloud.execute("SELECT COUNT(*) FROM keystone.user") == ((2,),)
+
+
 def test_another_revision_is_refused(cloud: Pod) -> None:
     backup = taken(cloud, "revision")
     cloud.execute("UPDATE keystone.alembic_version SET version_num = 'later'")

@@ -22,6 +22,8 @@ _MAX_ERROR = 1500
 """Characters of an error, each of which may take two bytes."""
 _LAST_LINES = 30
 """Lines of a program's errors that are remembered."""
+_LONGEST_LINE = 1000
+"""Characters of a line of errors: a client of MariaDB repeats the statement that failed."""
 _GRACE = 20.0
 """Seconds in which a program ends after a signal."""
 _QUESTION = "Is there a repository at the following location?"
@@ -203,7 +205,7 @@ class Child:
         assert self._process.stderr
         with self._process.stderr as stream:
             for line in stream:
-                text = plain(line.decode(errors="replace"))
+                text = plain(line.decode(errors="replace"))[:_LONGEST_LINE]
                 if text and not any(part in text for part in _ROUTINE):
                     self.lines.append(text)
                     say(f"{self.name}: {text}")

@@ -32,6 +32,10 @@ _CHARACTER_SET = (
     " FROM information_schema.schemata WHERE schema_name = '{schema}'"
 )
 _STAGED = "SELECT schema_name FROM information_schema.schemata WHERE LEFT(schema_name, {length}) = '{prefix}'"
+_IDLE_TRANSACTIONS = (
+    "SELECT p.id FROM information_schema.innodb_trx t JOIN information_schema.processlist p"
+    " ON p.id = t.trx_mysql_thread_id WHERE p.command = 'Sleep' AND p.time >= {seconds} AND p.db IN ({schemas})"
+)
 _RENAME_SECONDS = 600.0
 _LOCK_SECONDS, _LOCK_TRIES = 10, 30
 """Seconds for which clients of a single server wait behind a change of places that waits for a transaction, and tries
@@ -243,10 +247,24 @@ def change_places(login: Path, loaded: Sequence[Loaded], result: Mapping[str, An
         except RunError as error:
             if "Lock wait timeout" not in str(error) or number == _LOCK_TRIES:
                 raise
-            say(f"a transaction keeps tables in use ({number} of {_LOCK_TRIES} tries)")
+            ended = _end_idle_transactions(ask, every)
+            say(f"transactions keep tables in use ({number} of {_LOCK_TRIES} tries); {ended} idle ones are ended")
         else:
             break
     return dict(result)
+
+
+def _end_idle_transactions(ask: Ask, every: Sequence[Places]) -> int:
+    """End the connections that opened a transaction in one of the schemas, and have done nothing for as long as a try
+    takes. Return their number. Keystone leaves such ones behind, for minutes; a cluster ends all that are in the way.
+    """
+    schemas = ", ".join(f"'{places.live}'" for places in every)
+    connections = ask(_IDLE_TRANSACTIONS.format(seconds=_LOCK_SECONDS, schemas=schemas)).split()
+    for connection in connections:
+        # It may have ended by itself.
+        with suppress(RunError):
+            ask(f"KILL CONNECTION {int(connection)}")
+    return len(connections)
 
 
 def _rename(login: Path, moves: str) -> None:
