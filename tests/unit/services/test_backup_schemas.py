@@ -36,8 +36,9 @@ def job_of(release: Release, **changes: Any) -> tuple[Object, dict[str, Any]]:
 
 
 def test_schemas_take_their_places_in_the_cloud_that_runs(release: Release) -> None:
-    job, parameters = job_of(release)
-    assert parameters["schemas"] == ["keystone", "nova_api"]
+    only = ["keystone", "nova_api", "nova_cell0"]
+    job, parameters = job_of(release, spec={**ONLY, "only": only})
+    assert parameters["schemas"] == only
     assert (parameters["host"], parameters["user"]) == (FACT["published"]["host"], "root")
     volumes = job["spec"]["template"]["spec"]["volumes"]
     assert FACT["published"]["adminSecret"] in [each.get("secret", {}).get("secretName") for each in volumes]
