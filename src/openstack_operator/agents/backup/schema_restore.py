@@ -100,6 +100,7 @@ def restore_schemas(config: Path) -> dict[str, Any]:
 
 
 def _restore(config: Path, run: Mapping[str, Any], login: Path, every: Sequence[Places]) -> dict[str, Any]:
+    """Do all that no earlier run has done; return and raise as `restore_schemas` does."""
     began = time.monotonic()
     folder, data = Path(run["folder"]), Path(run["datadir"])
     data.mkdir(parents=True, exist_ok=True)
