@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -123,7 +124,8 @@ def _options(text: str) -> dict[str, dict[str, dict[str, str]]]:
     for line in text.splitlines():
         if line.startswith("  "):
             name, _, details = line[2:].partition(" ")
-            options[name] = details
+            # Most services and releases have the same ones.
+            options[sys.intern(name)] = sys.intern(details)
         elif line.startswith("["):
             sections = services.setdefault(line.strip("[]"), {})
         elif line:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+import tracemalloc
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -91,6 +92,32 @@ async def test_large_bodies_pass_both_ways_over_one_connection(tls: TLS):
         for _ in range(3):
             assert (await client.post("/", content=body)).content == body
     assert len(peers) == 1
+
+
+async def test_a_connection_takes_little_memory(tls: TLS):
+    """The operator has one for each kind that it watches."""
+    waiting, is_over = asyncio.Semaphore(0), asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        waiting.release()
+        await is_over.wait()
+        say(writer, b"ok")
+
+    tracemalloc.start()
+    try:
+        async with serving(wait, tls) as client, asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(client.get("/"))
+            for _ in range(8):
+                await waiting.acquire()
+            asyncio_alone = tracemalloc.Filter(inclusive=True, filename_pattern=f"{Path(asyncio.__file__).parent}/*")
+            traces = tracemalloc.take_snapshot().filter_traces([asyncio_alone]).traces
+            is_over.set()
+    finally:
+        tracemalloc.stop()
+    # Both ends of each are here.
+    assert sum(trace.size for trace in traces) < 16 * (64 << 10)
 
 
 async def test_a_connection_that_the_server_closed_is_not_used_again(tls: TLS):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
+from asyncio import sslproto
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any, cast
@@ -16,6 +17,12 @@ _MOST_UNREAD = 256 << 10
 """Bytes that a connection holds before it lets the server wait."""
 _HAPPY_EYEBALLS = 0.25
 """Seconds after which the next address of a host is tried beside the one before (RFC 8305)."""
+_TLS_BUFFER = 32 << 10
+"""Bytes that a connection holds of what it has not decrypted: a record of TLS has at most 16 KiB (RFC 8446). asyncio
+holds 256 KiB for each connection, and the operator has one for each kind that it watches.
+"""
+
+sslproto.SSLProtocol.max_size = _TLS_BUFFER
 
 
 class Backend(httpcore2.AsyncNetworkBackend):
