@@ -208,6 +208,22 @@ def test_a_restore_that_is_not_exact_changes_nothing(recorded: Recorded) -> None
         pod.write("/etc/backup/repository/password", "password of the repository")
 
 
+def test_a_position_that_is_not_that_of_the_data_is_refused(recorded: Recorded) -> None:
+    """Changes would be left out, or made twice, as when somebody else took their numbers before a replay."""
+    pod = recorded.pod
+    before, _, number = recorded.base["gtid"].rpartition("-")
+    later = recorded.restore("/position", recorded.began)["gtid"]
+    shutil.rmtree(pod.root / "position")
+    for gtid, reason in (
+        (later, "canaries in the database are not those of the archive"),
+        (f"{before}-{int(number) - 20}", "the changes cannot be made again"),
+    ):
+        path = folder(pod, "position")
+        assert reason in replay(pod, {**recorded.base, "gtid": gtid}, "/position", recorded.killed)["error"]
+        assert (path / ".restoring").exists()
+        shutil.rmtree(path)
+
+
 def test_changes_that_no_log_has_any_more_are_a_gap(recorded: Recorded) -> None:
     pod, ledger = recorded.pod, recorded.ledger
     with writer(pod.connect, ledger):

@@ -147,6 +147,17 @@ def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
     assert done.outcome.details["size"] == "4Mi"
 
 
+def test_a_restore_fills_the_volume_of_one_member_alone(release: Release) -> None:
+    """The others get all data from it once, by Galera itself."""
+    claims = [{"metadata": {"name": f"data-mariadb-server-{number}"}} for number in (2, 0, 1)]
+    first = planned(release, facts=facts(database(claims=claims)))
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
+    later = planned(release, children=kept(first, "monday-contents"), pods=pods)
+    run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
+    (entry,) = run["manifest"]["databases"]
+    assert entry["claim"]["metadata"]["name"] == "data-mariadb-server-0"
+
+
 def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> None:
     first = planned(release)
     pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]

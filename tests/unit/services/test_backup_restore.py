@@ -276,6 +276,13 @@ def test_a_restore_to_a_second_takes_a_backup_of_before(release: Release) -> Non
     assert run.items() >= {"cloud": "production", "pointInTime": "2025-12-31T23:59:59Z", "gtid": "0-7-12"}.items()
 
 
+def test_a_restore_to_the_backup_reads_no_archive(release: Release) -> None:
+    """Nor does it need a position: a gap in the archive, or no archive at all, does not stop it."""
+    made = objects(planned(release, facts=FACTS | {"manifest": {**MANIFEST, "databases": [{**ENTRY, "gtid": ""}]}}))
+    run = json.loads(secret_data(made["Secret", "fire-runs"])["restore-mariadb.json"])
+    assert not {"cloud", "pointInTime"} & run.keys()
+
+
 @pytest.mark.parametrize(
     ("second", "gtid", "error"),
     [
@@ -303,3 +310,22 @@ def test_servers_whose_resources_do_not_fit_are_named(release: Release) -> None:
         "withoutServer": {"count": 7, "servers": ["5a"], "command": command},
         "withoutAllocation": None,
     }
+
+
+def test_a_restore_that_does_not_end_says_what_is_not_done(release: Release) -> None:
+    first = objects(planned(release, facts=FACTS))
+    children = {key(obj): owned(obj) for obj in first.values() if key(obj)[1] in {"fire-record", "fire-contents"}}
+    spec = SPEC | {"deadline": "2h"}
+
+    def verdicts(at: timedelta, **changes: Any) -> list[str]:
+        made = planned(release, spec, children=children, now=NOW + at, **changes)
+        return [step.verdict.message for step in made if step.name == "Deadline" and step.verdict]
+
+    assert verdicts(timedelta(minutes=119)) == []
+    (message,) = verdicts(timedelta(hours=2))
+    assert "not done within 2h: Database mariadb" in message
+    assert "delete the OpenStackRestore to end it" in message
+    later = objects(planned(release, spec, children=children, now=NOW + timedelta(hours=2)))
+    (job,) = [obj for (kind, _), obj in later.items() if kind == "Job"]
+    (message,) = verdicts(timedelta(hours=2), pods=[ended(job, {"schemas": ["keystone"]})])
+    assert "not done within 2h: resources of the cloud" in message

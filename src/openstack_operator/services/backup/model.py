@@ -201,6 +201,9 @@ class OpenStackRestoreSpec(RunSpec):
     """Name of the MariaDB that has the schemas of `only`, if the backup has several."""
     confirm: Name | None = None
     """Name of this namespace, which confirms that `only` may change its cloud."""
+    deadline: Annotated[str, DURATION, lasts("1m", "60d")] = "24h"
+    """Time after which a restore that has not ended is not Ready with the reason TooLate, and names what is not done.
+    It goes on all the same; delete this resource to end it."""
 
 
 RESTORE = Resource(

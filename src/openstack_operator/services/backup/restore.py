@@ -10,7 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 from ... import kube, parts, pki
-from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, Verdict, major, waiting
+from ...api.units import seconds
+from ...plan import READY, Context, Group, Object, Plan, Served, SpecError, Step, Verdict, failed, major, waiting
 from ...plan.times import valid_time
 from . import allocations, contents, images, networks, pools, record, schemas
 from .databases import restore_run
@@ -182,6 +183,8 @@ def _restoring(
     # A volume that is filled is never filled again: its server writes to it by then.
     jobs = {part: job_steps(ctx, _LABELS[part], runs[part], rest[part], (*before, claims)) for part in runs}
     recorded = record.step(ctx, stored)
+    unfinished = [f"{_LABELS[part]} {name}" for part in rest for name in rest[part]]
+    late = _late(ctx, stored, [*unfinished, *(f"Pool {name}" for name in pools_rest)])
     if any(rest.values()):
         # A server must not start on a volume that a run without a known result may still fill.
         later = record.stages(("Secrets", "Pools", "Resources"), waiting("waits for the volumes"))
@@ -204,7 +207,7 @@ def _restoring(
         claims,
         Group("Databases", [*jobs["databases"], *jobs["networks"]]),
         Group("Images", jobs["images"] or record.stages(["No images"], READY)),
-        Group("Record", [recorded]),
+        Group("Record", [recorded, *late]),
         *later,
         *([Group("Record", end)] if end else []),
         # No watch tells of what the cloud's own resources report.
@@ -240,10 +243,20 @@ def _restoring_schemas(
         *record.stages(("Reader",), READY),
         backup.step,
         Group("Databases", [server, *jobs]),
-        Group("Record", [recorded, *end]),
+        Group("Record", [recorded, *_late(ctx, stored, [f"Schemas {name}" for name in unfinished]), *end]),
         wake=ctx.now + _RETRY,
         details=_details(ctx, stored, None),
     )
+
+
+def _late(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], unfinished: Sequence[str]) -> tuple[Step, ...]:
+    """Return a step that fails once the restore takes longer than its deadline; none in time."""
+    began = valid_time(stored["began"])
+    if began is None or ctx.now < began + seconds(ctx.spec.deadline):
+        return ()
+    text = f"not done within {ctx.spec.deadline}: {', '.join(unfinished) or 'resources of the cloud, as each one says'}"
+    advice = "the restore goes on, and spec.deadline can be raised; delete the OpenStackRestore to end it"
+    return (Step(name="Deadline", verdict=failed(f"{text}; {advice}", "TooLate")),)
 
 
 def _marks(
