@@ -47,3 +47,9 @@ def ready_again(cluster: Kubernetes, cloud: Cloud, timeout: float = 240) -> None
         return all(looks[-_STEADY:]) and len(looks) >= _STEADY
 
     until(f"{cloud.name} to be Ready again", steady, timeout, 1)
+
+
+def sql(cluster: Kubernetes, namespace: str, statement: str) -> str:
+    """Return what the first server of MariaDB answers to root, at its socket: a line for each row."""
+    program = 'MYSQL_PWD=$(cat /etc/mysql/credentials/root) exec mariadb -u root -S /run/mysqld/mysqld.sock -N -e "$0"'
+    return cluster.kubectl("exec", "-n", namespace, "mariadb-server-0", "--", "sh", "-ec", program, statement)

@@ -18,7 +18,7 @@ from tools.cloud.view import conditions, ready
 from tools.localcluster.kubernetes import KubeError, Kubernetes, ours
 
 from ..conftest import Report
-from ..facts import passwords
+from ..facts import passwords, sql
 from ..s3 import S3Server
 from ..waiting import until
 from .conftest import BUCKET
@@ -147,12 +147,6 @@ def in_glance(cluster: Kubernetes, cloud: Cloud, *command: str) -> str:
     return cluster.kubectl("exec", "-n", cloud.namespace, "deploy/glance-api", "--", *command)
 
 
-def sql(cluster: Kubernetes, cloud: Cloud, statement: str) -> str:
-    """Return what the server answers to root, at its socket."""
-    program = 'MYSQL_PWD=$(cat /etc/mysql/credentials/root) exec mariadb -u root -S /run/mysqld/mysqld.sock -N -e "$0"'
-    return cluster.kubectl("exec", "-n", cloud.namespace, "mariadb-server-0", "--", "sh", "-ec", program, statement)
-
-
 def mebibytes(size: str) -> int:
     return int(size.removesuffix("Mi"))
 
@@ -195,7 +189,7 @@ def test_a_second_backup_stores_no_image_twice(
 ) -> None:
     """This one has an image without data, a file without a row, and an allocation without a server."""
     for statement in _ORPHANED_ALLOCATION:
-        sql(cluster, cloud, statement)
+        sql(cluster, cloud.namespace, statement)
     lost = upload(conn, "lost", tmp_path).id
     in_glance(cluster, cloud, "rm", f"/var/lib/glance/images/{lost}")
     in_glance(cluster, cloud, "sh", "-c", f"echo 1 > /var/lib/glance/images/{_ORPHAN}")
@@ -307,7 +301,7 @@ def test_commands_of_the_report_remove_what_does_not_fit(cluster: Kubernetes, cl
     # Its status says that it deleted something (nova-manage(1)).
     with pytest.raises(KubeError, match="exit code 4"):
         cluster.kubectl(*words)
-    assert sql(cluster, cloud, f"SELECT 1 FROM placement.allocations WHERE consumer_id = '{_GONE}'") == ""
+    assert sql(cluster, cloud.namespace, f"SELECT 1 FROM placement.allocations WHERE consumer_id = '{_GONE}'") == ""
     api: Any = proof.connect(cluster, cloud.namespace)
     api.image.delete_image(_before["lost"])
     assert _before["lost"] not in {image.id for image in api.image.images()}

@@ -15,10 +15,11 @@ from tools.cloud.view import conditions
 from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..conftest import Report
+from ..facts import sql
 from ..s3 import S3Server
 from ..waiting import until
 from .conftest import BUCKET
-from .test_backup import completed, repository, resource, secrets, sql
+from .test_backup import completed, repository, resource, secrets
 from .test_point_in_time import moments, stamp
 
 pytestmark = pytest.mark.security
@@ -151,13 +152,15 @@ def test_a_schema_of_another_revision_is_refused(
     cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report
 ) -> None:
     # Keystone has one for each of its two branches.
-    revision, *_ = sql(cluster, cloud, "SELECT version_num FROM keystone.alembic_version").split()
+    revision, *_ = sql(cluster, cloud.namespace, "SELECT version_num FROM keystone.alembic_version").split()
     change = "UPDATE keystone.alembic_version SET version_num = '{}' WHERE version_num = '{}'"
-    sql(cluster, cloud, change.format("a-later-one", revision))
+    sql(cluster, cloud.namespace, change.format("a-later-one", revision))
     spec = {"only": ["keystone"], "confirm": cloud.namespace}
     try:
         with refused(cluster, s3, cloud.namespace, r"revision \S*a-later-one\S* in the cloud", report, **spec):
             pass
     finally:
-        sql(cluster, cloud, change.format(revision, "a-later-one"))
-    assert not [name for name in sql(cluster, cloud, "SHOW DATABASES").split() if name.startswith("keystone_staged")]
+        sql(cluster, cloud.namespace, change.format(revision, "a-later-one"))
+    assert not [
+        name for name in sql(cluster, cloud.namespace, "SHOW DATABASES").split() if name.startswith("keystone_staged")
+    ]
