@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
 from tests.unit.agents import test_backup_real as real
 from tests.unit.agents.test_backup_real import Pod
@@ -20,7 +21,8 @@ from tests.unit.polling import until
 pytestmark = pytest.mark.seconds
 
 FOUND = {"users": 3, "projects": 2, "credentials": 1}
-KEYS = {"keystone-credential-keys": {"0": "a", "1": "b"}}
+KEK = Fernet.generate_key().decode()
+KEYS = {"keystone-credential-keys": {"0": "a", "1": "b"}, "barbican-kek": {"kek.1": KEK}}
 OVSDB = b"OVSDB JSON 2 bf21a9e8fbc5a3846fb05b4fa0859e0917b2202f\n{}"
 
 
@@ -31,8 +33,12 @@ def _pod() -> Generator[Pod]:
 
 @pytest.fixture(name="database", scope="module")
 def _database(pod: Pod) -> dict[str, Any]:
-    """The entry of a database in a manifest, with a table of Keystone's."""
+    """The entry of a database in a manifest, with a table of Keystone's and one of Barbican's."""
+    sealed = Fernet(KEK).encrypt(b"key of a project").decode()
     pod.execute(
+        "CREATE DATABASE barbican",
+        "CREATE TABLE barbican.kek_data (plugin_name TEXT, plugin_meta TEXT, deleted INT)",
+        f"INSERT INTO barbican.kek_data VALUES ('a.SimpleCryptoPlugin', '{sealed}', 0), ('vault', 'no token', 0)",
         "CREATE DATABASE keystone",
         "CREATE TABLE keystone.local_user (id INT)",
         "CREATE TABLE keystone.alembic_version (version_num VARCHAR(32))",
@@ -114,6 +120,7 @@ def test_a_backup_is_restored_and_used(pod: Pod, database: Mapping[str, Any]) ->
     assert {name: result.get(name) for name in FOUND} == FOUND, result
     assert result["objects"] == len(KEYS)
     assert result["revisions"] == {"keystone": "99de,c88c"}
+    assert result["decrypted"] == 1
     assert asked["schema"] == "keystone"
     files = asked["files"]
     assert (files["credential/0"], files["credential/1"]) == ("a", "b")
@@ -130,11 +137,13 @@ def test_keystone_cannot_use_what_was_restored(pod: Pod, database: Mapping[str, 
     assert "Keystone cannot use the restored database and keys: CredentialEncryptionError" in result["error"]
 
 
-@pytest.mark.parametrize("keys", [{}, {"keystone-credential-keys": {"note": "x"}}])
+@pytest.mark.parametrize(
+    "keys", [{}, {"keystone-credential-keys": {"note": "x"}}, {name: KEYS[name] for name in KEYS if "kek" not in name}]
+)
 def test_a_backup_without_keys_is_refused(pod: Pod, database: Mapping[str, Any], keys: Mapping[str, Any]) -> None:
-    run = backed_up(pod, f"without-{len(keys)}", database, keys)
+    run = backed_up(pod, f"without-{len(str(keys))}", database, keys)
     with keystone(pod, FOUND):
-        assert "keys" in pod.run("verify", run)["error"]
+        assert "key" in pod.run("verify", run)["error"]
 
 
 def test_an_empty_database_is_refused(pod: Pod, database: Mapping[str, Any]) -> None:

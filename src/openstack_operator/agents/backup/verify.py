@@ -23,6 +23,7 @@ from .repository import MIB, Repository, open_repository
 from .restore import ask_server, gtid_of, refuse_older_server, served, unpack_stream
 from .run import RunError, main, run_child, say, settings
 from .schemas import REVISION_TABLE, revision, schemas_with
+from .sealed_rows import count_decrypted
 
 _REQUEST_FILE, _ANSWER_FILE, _END_FILE = "identity.json", "identity.answer", "ended"
 _ANSWER_SECONDS = 600.0
@@ -39,9 +40,9 @@ _READ_BYTES = 4 << 30
 
 def verify(config: Path) -> dict[str, Any]:
     """Restore the backup that run.json names, and use it. Return `seconds` that it took, `bytes` of databases,
-    `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`, and with images in
-    the backup of `images` and those `hashed`, with pools that of `rbd` images. Raise RunError with the first part that
-    cannot be used.
+    `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`, of rows `decrypted`
+    of Barbican and Heat, and with images in the backup of `images` and those `hashed`, with pools that of `rbd` images.
+    Raise RunError with the first part that cannot be used.
     """
     run, began = settings(config), time.monotonic()
     folder = Path(run["folder"])
@@ -60,15 +61,16 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
     body = json.loads(gzip.decompress(backup.body))
     manifest, objects = body["manifest"], body["contents"]["objects"]
     keys = write_keys(objects, folder / "keys") if run["identity"] else False
-    result: dict[str, Any] = {"objects": len(objects), "bytes": 0, "revisions": {}}
+    result: dict[str, Any] = {"objects": len(objects), "bytes": 0, "revisions": {}, "decrypted": 0}
     snapshots = [snapshot for entry in manifest.get("images", ()) for snapshot in entry["snapshots"]]
     stored = stored_images(repository, snapshots)
     for entry in manifest["databases"]:
-        size, facts, rows = use_database(repository, entry, folder, asks_identity=keys)
+        size, facts, rows = use_database(repository, entry, objects, folder, asks_identity=keys)
         if rows and manifest.get("images"):
             result |= check_images(repository, rows, stored, run["backup"])
         result["bytes"] += size
         result["revisions"] |= facts.pop("revisions")
+        facts["decrypted"] += result["decrypted"]
         result |= facts
     if keys and "users" not in result:
         raise RunError("no restored database has the tables of Keystone; the backup is of an empty database")
@@ -131,9 +133,16 @@ def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:
 
 
 def use_database(
-    repository: Repository, entry: Mapping[str, Any], folder: Path, *, asks_identity: bool
+    repository: Repository,
+    entry: Mapping[str, Any],
+    objects: Sequence[Mapping[str, Any]],
+    folder: Path,
+    *,
+    asks_identity: bool,
 ) -> tuple[int, dict[str, Any], ImageRows | None]:
-    """Return the bytes of a database, what its server and Keystone say, and its rows of images. Raise RunError."""
+    """Return the bytes of a database, what its server and Keystone say, and its rows of images. Raise RunError, also
+    for rows that no key in the objects of the backup decrypts.
+    """
     data = repository.work / "data"
     data.mkdir()
     refuse_older_server(entry["server"], run_child("mariadbd", "--version"))
@@ -145,6 +154,7 @@ def use_database(
         facts: dict[str, Any] = {"revisions": revisions(socket)}
         if broken := ask_server(socket, _BROKEN).split():
             raise RunError(f"tables of {entry['name']} cannot be read: {', '.join(broken[:10])}")
+        facts["decrypted"] = count_decrypted(partial(ask_server, socket), objects)
         schemas = schemas_with(partial(ask_server, socket), "local_user")
         if asks_identity and schemas:
             facts |= ask_identity(folder, schemas[0], socket)

@@ -29,7 +29,7 @@ _ALSO: Mapping[str, Sequence[str]] = {
     "pool_restore": ("rbd_stream", "rbd_door"),
     "rbd": ("rbd_stream", "rbd_door"),
     "restore": _RESTORE_MODULES,
-    "verify": ("dual_stack", "contents", *_RESTORE_MODULES, "restore"),
+    "verify": ("dual_stack", "contents", *_RESTORE_MODULES, "restore", "sealed_rows"),
     "archive": (*_ARCHIVE_MODULES, "archive_status", "database", "dual_stack", "stream"),
     "retention": ("sealed", "binlog", "objects", "chain", "compaction"),
     "replay": (*_ARCHIVE_MODULES, *_RESTORE_MODULES, "restore"),
