@@ -45,6 +45,7 @@ _ORPHANED_ALLOCATION = (
         " JOIN placement.resource_classes c ON c.id = i.resource_class_id WHERE c.name = 'VCPU'"
     ),
 )
+_NBCTL = ("ovn-nbctl", "--db=unix:/run/ovn/ovnnb_db.sock")
 _before: dict[str, Any] = {}
 
 
@@ -187,12 +188,13 @@ def test_a_cloud_is_backed_up_while_it_serves(
 def test_a_second_backup_stores_no_image_twice(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, report: Report, tmp_path: Path
 ) -> None:
-    """This one has an image without data, a file without a row, and an allocation without a server."""
+    """This one has an image without data, and without a row a file, an allocation and a switch of OVN."""
     for statement in _ORPHANED_ALLOCATION:
         sql(cluster, cloud.namespace, statement)
     lost = upload(conn, "lost", tmp_path).id
     in_glance(cluster, cloud, "rm", f"/var/lib/glance/images/{lost}")
     in_glance(cluster, cloud, "sh", "-c", f"echo 1 > /var/lib/glance/images/{_ORPHAN}")
+    cluster.kubectl("exec", "-n", cloud.namespace, "ovn-nb-0", "--", *_NBCTL, "ls-add", f"neutron-{_GONE}")
     _before["lost"], _before["objects"] = lost, described(conn)
     spec = {"repository": repository(s3)}
     cluster.apply(resource("OpenStackBackup", LATER_BACKUP, cloud.namespace, spec))
@@ -235,6 +237,9 @@ def test_the_cloud_is_made_again_by_one_resource(
     allocations = status["allocations"]
     assert allocations["withoutServer"]["servers"] == [_GONE]
     _before["audit"] = allocations["withoutServer"]["command"]
+    # Neutron has removed it: see the test of OVN's rows.
+    assert status["networks"]["withoutRow"] == {"count": 1, "names": [f"network-{_GONE}"]}
+    assert "withoutOVN" not in status["networks"]
 
 
 def remove(cluster: Kubernetes, namespace: str) -> None:

@@ -63,7 +63,7 @@ def test_no_report_stops_a_restore() -> None:
             raise RunError("Unknown column 'image_ref' in 'SELECT'")
         return "" if "REGEXP '^[A-Za-z0-9_]+$'" in statement and "image_locations" in statement else ask(statement)
 
-    assert read_rows(["nova_cell1"], older) == Proof(["nova_cell1"], None, {}, None)
+    assert read_rows(["nova_cell1"], older) == Proof(["nova_cell1"], None, {}, None, None)
 
 
 def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

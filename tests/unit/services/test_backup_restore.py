@@ -149,6 +149,7 @@ def test_after_its_end_a_restore_makes_nothing_again(release: Release) -> None:
         "restored": [{"name": "mariadb", "gtid": None, "changes": None}],
         "schemas": [],
         "allocations": None,
+        "networks": None,
         "images": None,
         "pools": [],
         "duration": "1m5s",
@@ -309,6 +310,21 @@ def test_servers_whose_resources_do_not_fit_are_named(release: Release) -> None:
         "servers": 2,
         "withoutServer": {"count": 7, "servers": ["5a"], "command": command},
         "withoutAllocation": None,
+    }
+
+
+def test_rows_that_neutron_and_ovn_do_not_both_have_are_named(release: Release) -> None:
+    (job,) = [obj for (kind, _), obj in objects(planned(release, facts=FACTS)).items() if kind == "Job"]
+    report = {
+        "rows": 12,
+        "withoutRow": {"count": 2, "images": ["router-5a", "a text of somebody else"]},
+        "withoutOVN": {"count": 0, "images": []},
+    }
+    made = planned(release, facts=FACTS, pods=[ended(job, {"schemas": [], "networks": report})])
+    assert made.outcome.details["networks"] == {
+        "rows": 12,
+        "withoutRow": {"count": 2, "names": ["router-5a"]},
+        "withoutOVN": None,
     }
 
 

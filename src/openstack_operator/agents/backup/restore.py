@@ -18,6 +18,7 @@ from typing import Any
 
 from .allocation_rows import allocation_report
 from .image_data import ImageRows, image_report, image_rows, stored_images
+from .ovn_rows import network_report, network_rows
 from .rbd_connections import renew_connections
 from .rbd_rows import Row, rbd_reports, rbd_rows
 from .repository import Repository, open_repository
@@ -55,13 +56,15 @@ class Proof:
     """Rows about RBD images, by their use."""
     allocations: Mapping[str, Any] | None
     """Report about Placement and Nova, if both are there."""
+    networks: frozenset[str] | None
+    """Rows of a Neutron that OVN has, too."""
 
 
 def restore(config: Path) -> dict[str, Any]:
     """Restore one database. Return `schemas` (at most 50), `bytes` of the stream, `seconds`, `gtid` of the last change,
-    and the reports of `images` and `pools` if there are any; what an earlier run of the same restore returned, without
-    a change, if it filled the directory. Raise RunError: the directory has the mark then, and the next run begins
-    again.
+    and the reports of `images`, `pools`, `allocations` and `networks` if there are any; what an earlier run of the same
+    restore returned, without a change, if it filled the directory. Raise RunError: the directory has the mark then, and
+    the next run begins again.
     """
     run = settings(config)
     return once(run, lambda: fill(config, partial(prove, run.get("pools", ()))))
@@ -105,6 +108,9 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
             raise RunError(f"the data end at change {gtid!r}, the backup at {run['gtid']!r}; restore another backup")
         proof = finish(data, repository.work)
         pools = rbd_reports(proof.rbd, repository, run.get("pools", ()))
+        networks: Mapping[str, Any] | None = None
+        with missing():
+            networks = network_report(proof.networks or frozenset(), repository, run.get("networks", ()))
     return {
         "schemas": list(proof.schemas[:_MAX_SCHEMAS]),
         "bytes": size,
@@ -113,6 +119,7 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
         **({"images": image_report(proof.images, images)} if proof.images else {}),
         **({"pools": pools} if pools else {}),
         **({"allocations": proof.allocations} if proof.allocations else {}),
+        **({"networks": networks} if networks and proof.networks is not None else {}),
     }
 
 
@@ -224,7 +231,10 @@ def read_rows(schemas: Sequence[str], ask: Callable[[str], str]) -> Proof:
         rbd = rbd_rows(ask)
     with missing():
         allocations = allocation_report(ask)
-    return Proof(schemas, images, rbd, allocations)
+    networks: frozenset[str] | None = None
+    with missing():
+        networks = network_rows(ask)
+    return Proof(schemas, images, rbd, allocations, networks)
 
 
 @contextmanager

@@ -99,12 +99,11 @@ def restore_run(
     settings: PodSettings,
     archive: Mapping[str, str],
     restore: str,
-    image_snapshots: Sequence[str] = (),
-    pools: Sequence[Mapping[str, Any]] = (),
+    compared: Mapping[str, Sequence[Any]],
 ) -> Run:
     """Return the run that fills the volume of a database from its entry in a manifest, and with `archive` from the
-    changes since. `restore` is the uid of the restore: a later run of it changes nothing. The run compares rows about
-    images with the data in `image_snapshots`, and those about RBD images with `pools`.
+    changes since. `restore` is the uid of the restore: a later run of it changes nothing. The run compares rows with
+    the data in snapshots of `images`, in `pools` and in northbound databases (`networks`).
     """
     name = entry["name"]
     claim = {"persistentVolumeClaim": {"claimName": entry["claim"]["metadata"]["name"]}}
@@ -119,8 +118,7 @@ def restore_run(
             "datadir": DATA_FOLDER,
             "server": entry["server"],
             "gtid": entry["gtid"],
-            "images": list(image_snapshots),
-            "pools": list(pools),
+            **compared,
         },
         image=image,
         settings=settings,

@@ -12,6 +12,7 @@ from ... import kube
 from ...api import PodSettings
 from ...plan import Context, Object
 from .pods import Image, Program, Run
+from .report import names, number
 
 KIND = "OVNNetwork"
 _MEMBER = "nb"
@@ -151,6 +152,25 @@ def restore_run(ctx: Context[Any], entry: Mapping[str, Any], settings: PodSettin
         before=Program(name="fetch", entry=ctx.release["mariadb"], mounts=shared, uses_repository=True),
         uses_repository=False,
     )
+
+
+def stored_files(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return where the repository has the northbound databases of a manifest."""
+    return [{"snapshot": entry["snapshot"], "file": _file(entry["name"])} for entry in entries]
+
+
+def restored_status(stored: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the status of a restore says of Neutron and OVN; None if no database, or several, have a Neutron."""
+    databases: Mapping[str, Mapping[str, Any]] = stored.get("databases", {})
+    reports = [report for each in databases.values() if isinstance(report := each.get("networks"), dict)]
+    if len(reports) != 1:
+        return None
+    [report] = reports
+    return {
+        "rows": number(report.get("rows")),
+        "withoutRow": names(report.get("withoutRow"), "names"),
+        "withoutOVN": names(report.get("withoutOVN"), "names"),
+    }
 
 
 def mark(entry: Mapping[str, Any], result: Mapping[str, Any]) -> Object:

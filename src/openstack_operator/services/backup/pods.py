@@ -20,7 +20,15 @@ _MODULES = ("run",)
 _REPOSITORY_MODULES = (*_MODULES, "bucket", "repository")
 """Modules that programs of the repository import, those that others import first."""
 _ARCHIVE_MODULES = ("sql", "sealed", "binlog", "objects", "chain")
-_RESTORE_MODULES = ("schemas", "image_data", "allocation_rows", "rbd_stream", "rbd_connections", "rbd_rows")
+_RESTORE_MODULES = (
+    "schemas",
+    "image_data",
+    "allocation_rows",
+    "ovn_rows",
+    "rbd_stream",
+    "rbd_connections",
+    "rbd_rows",
+)
 _ALSO: Mapping[str, Sequence[str]] = {
     "contents": ("dual_stack",),
     "images": ("schemas", "image_data"),

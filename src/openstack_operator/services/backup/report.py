@@ -15,12 +15,18 @@ def listed(value: Any, command: Callable[[Sequence[str]], str], field: str = "im
     """Return a list that a program of a restore told, its names in a field of the status, with the command about what
     it names; None for an empty one.
     """
+    if not (result := names(value, field)):
+        return None
+    return {**result, "command": command(result[field]) if result[field] else None}
+
+
+def names(value: Any, field: str) -> dict[str, Any] | None:
+    """Return a list as `listed` does, without a command."""
     result: Mapping[str, Any] = value if isinstance(value, dict) else {}
     if not (count := number(result.get("count"))):
         return None
-    names = [name for name in result.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
-    names = names[:_MAX_NAMES]
-    return {"count": count, field: names, "command": command(names) if names else None}
+    plain_names = [name for name in result.get("images") or () if isinstance(name, str) and _NAME.fullmatch(name)]
+    return {"count": count, field: plain_names[:_MAX_NAMES]}
 
 
 def number(value: Any) -> int:

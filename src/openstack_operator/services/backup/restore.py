@@ -272,10 +272,13 @@ def _marks(
 def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: str) -> dict[str, dict[str, Run]]:
     """Return the runs that fill volumes, by the list of the manifest and the name in it. Raises SpecError."""
     settings = kube.settings(ctx.spec)
-    snapshots = [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]]
-    pool_indexes = pools.indexes(ctx, manifest["pools"])
+    compared = {
+        "images": [snapshot for entry in manifest["images"] for snapshot in entry["snapshots"]],
+        "pools": pools.indexes(ctx, manifest["pools"]),
+        "networks": networks.stored_files(manifest["networks"]),
+    }
     return {
-        "databases": {entry["name"]: _run(ctx, entry, snapshots, pool_indexes, uid) for entry in manifest["databases"]},
+        "databases": {entry["name"]: _run(ctx, entry, compared, uid) for entry in manifest["databases"]},
         "networks": {entry["name"]: networks.restore_run(ctx, entry, settings) for entry in manifest["networks"]},
         "images": {entry["name"]: images.restore_run(ctx, entry, settings) for entry in manifest["images"]},
     }
@@ -284,13 +287,12 @@ def _runs(ctx: Context[OpenStackRestoreSpec], manifest: Mapping[str, Any], uid: 
 def _run(
     ctx: Context[OpenStackRestoreSpec],
     entry: Mapping[str, Any],
-    image_snapshots: Sequence[str],
-    pool_indexes: Sequence[Mapping[str, Any]],
+    compared: Mapping[str, Sequence[Any]],
     uid: str,
 ) -> Run:
     """Return the run that fills the volume of a database. Raises SpecError if this operator has no server for it."""
     image, archive = _image(ctx, entry), _archive(ctx, entry)
-    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, image_snapshots, pool_indexes)
+    return restore_run(entry, image, kube.settings(ctx.spec), archive, uid, compared)
 
 
 def _image(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Image:
@@ -347,5 +349,6 @@ def _details(ctx: Context[OpenStackRestoreSpec], stored: Mapping[str, Any], ende
         "images": images.restored_status(ctx.namespace, stored),
         "pools": pools.restored_rows(ctx.namespace, stored),
         "allocations": allocations.restored_status(ctx.namespace, stored),
+        "networks": networks.restored_status(stored),
         "duration": record.duration(stored["began"], completed) if completed else None,
     }

@@ -171,6 +171,29 @@ class RestoredAllocations(Model):
     """Servers on a node for which Placement has no allocation: their resources are given away twice."""
 
 
+class NetworkList(Model):
+    """Networks, routers and ports of which Neutron and OVN do not both know."""
+
+    count: int
+    """Number of all of them."""
+    names: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=5)] = []
+    """The first ones: `network-`, `router-` or `port-`, with the ID."""
+
+
+class RestoredNetworks(Model):
+    """Rows of Neutron, compared with OVN's northbound database in the backup. Neutron writes the differences into OVN
+    before its API starts.
+    """
+
+    rows: int
+    """Number of networks, routers and ports of Neutron."""
+    without_row: NetworkList | None = None
+    """Those that OVN has, and Neutron has no row of. Neutron removes them from OVN."""
+    without_ovn: Annotated[NetworkList | None, Field(alias="withoutOVN")] = None
+    """Those that Neutron has, and OVN does not, as after a restore to a second after the backup. Neutron adds them to
+    OVN."""
+
+
 class OpenStackRestoreStatus(Model):
     """Status of an OpenStackRestore besides its conditions."""
 
@@ -190,5 +213,7 @@ class OpenStackRestoreStatus(Model):
     """Pools of Ceph that were restored."""
     allocations: RestoredAllocations | None = None
     """Resources of nodes, as Placement and Nova know them."""
+    networks: RestoredNetworks | None = None
+    """Networks, routers and ports, as Neutron and OVN know them."""
     duration: Annotated[str, Field(max_length=32)] | None = None
     """Time from the moment at which the operator had read the backup to the Ready cloud: 45m12s."""
