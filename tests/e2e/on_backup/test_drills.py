@@ -65,7 +65,7 @@ def test_a_missing_key_is_named_within_a_period(cluster: Kubernetes, cloud: Clou
     api: Any = proof.connect(cluster, cloud.namespace)
     blob = json.dumps({"access": uuid.uuid4().hex, "secret": uuid.uuid4().hex})
     user = api.current_user_id
-    credential = api.identity.create_credential(type="ec2", blob=blob, user=user, project_id=api.current_project_id)
+    credential = api.identity.create_credential(type="ec2", blob=blob, user_id=user, project_id=api.current_project_id)
     [row] = sql(cluster, cloud.namespace, f"SELECT encrypted_blob FROM keystone.credential WHERE id = '{credential.id}'"
                 ).splitlines()  # fmt: skip
     began = time.time()
