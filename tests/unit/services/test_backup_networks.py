@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 
@@ -146,6 +147,22 @@ def test_neutron_writes_what_a_restored_database_lacks(release: Release) -> None
     assert network_plan.outcome.published["northboundRebuilt"] == CLUSTER
     # It stays as long as the database.
     assert ("Secret", "ovn-nb-restored") in objects(network_plan)
+
+
+def test_the_first_nodes_of_a_restored_network_wait_for_northd(release: Release) -> None:
+    """Before, the southbound database is empty: a controller would remove the flows of guests that ran on."""
+    mark = {"metadata": {"name": "ovn-nb-restored"}, "data": {"cluster": base64.b64encode(CLUSTER.encode()).decode()}}
+
+    def needed(children: dict[tuple[str, str], Any]) -> set[str]:
+        ctx = context(OVN.resource, {}, release=release, owner="ovn", children=children)
+        [chassis] = [step for step in OVN.plan(ctx) if ("DaemonSet", "ovn-chassis") in map(key, step.objects)]
+        return restores.needs(chassis)
+
+    assert "Northd" not in needed({})
+    assert "Northd" in needed({("Secret", "ovn-nb-restored"): mark})
+    # Programs that run on nodes change without it.
+    running: Object = {"kind": "DaemonSet", "metadata": {"name": "ovn-chassis"}, "spec": {}, "status": {}}
+    assert "Northd" not in needed({("Secret", "ovn-nb-restored"): mark, ("DaemonSet", "ovn-chassis"): running})
 
 
 @pytest.mark.security

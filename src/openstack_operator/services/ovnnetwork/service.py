@@ -40,10 +40,12 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
     is_changing = any(record.is_recovering or record.is_switching_to_tls for record in records)
     overrides = node_overrides(ctx) if neutron else None
     endpoints = entries(ctx, tls, neutron) if neutron else Entries()
-    # In an upgrade they come first, with the databases that run.
-    controllers = chassis(ctx, nodes, tls.nodes, overrides, after=() if upgrade else (sb.members_step, *relays))
     schemas = {NORTHBOUND.schema: northbound, SOUTHBOUND.schema: southbound}
     schema = (upgrade.schema(ctx, tls, schemas, (nb.members_step, sb.members_step)),) if upgrade else ()
+    northd = _northd(ctx, nb, sb, tls, schema)
+    # In an upgrade they come first, with the databases that run.
+    before_nodes = () if upgrade else (sb.members_step, *relays, *_before_first_nodes(ctx, nb, northd))
+    controllers = chassis(ctx, nodes, tls.nodes, overrides, after=before_nodes)
     return Plan(
         *parts.policies(ctx, *_ingress_rules(ctx, tls)),
         *tls.steps,
@@ -52,7 +54,7 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
         sb,
         *endpoints.steps,
         *schema,
-        _northd(ctx, nb, sb, tls, schema),
+        northd,
         *relays,
         controllers,
         *remote.remote_chassis(ctx, tls.nodes, controllers, tuple(relays)),
@@ -69,6 +71,14 @@ def plan(ctx: Context[OVNNetworkSpec], neutron: Integration | None = None) -> Pl
         members=[member for record in records for member in record.members],
         wake=ctx.now + recovery.SOON if is_changing else None,
     )
+
+
+def _before_first_nodes(ctx: Context[OVNNetworkSpec], nb: DatabaseGroup, northd: Step) -> tuple[Step, ...]:
+    """Return the step that the first programs on nodes wait for once a northbound database was restored: a switch and
+    a controller that find an empty southbound database forget the flows of guests that ran on.
+    """
+    has_nodes = any(kind == "DaemonSet" for kind, _ in ctx.children)
+    return (northd,) if nb.restored_id and not has_nodes else ()
 
 
 def _refuse_unsupported(ctx: Context[OVNNetworkSpec]) -> None:
