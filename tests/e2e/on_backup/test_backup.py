@@ -46,6 +46,10 @@ _ORPHANED_ALLOCATION = (
     ),
 )
 _NBCTL = ("ovn-nbctl", "--db=unix:/run/ovn/ovnnb_db.sock")
+_ORPHANED_SWITCH = (
+    *("--", "ls-add", f"neutron-{_GONE}"),
+    *("--", "set", "Logical_Switch", f"neutron-{_GONE}", "external_ids:neutron\\:network_name=gone"),
+)
 _before: dict[str, Any] = {}
 
 
@@ -194,7 +198,7 @@ def test_a_second_backup_stores_no_image_twice(
     lost = upload(conn, "lost", tmp_path).id
     in_glance(cluster, cloud, "rm", f"/var/lib/glance/images/{lost}")
     in_glance(cluster, cloud, "sh", "-c", f"echo 1 > /var/lib/glance/images/{_ORPHAN}")
-    cluster.kubectl("exec", "-n", cloud.namespace, "ovn-nb-0", "--", *_NBCTL, "ls-add", f"neutron-{_GONE}")
+    cluster.kubectl("exec", "-n", cloud.namespace, "ovn-nb-0", "--", *_NBCTL, *_ORPHANED_SWITCH)
     _before["lost"], _before["objects"] = lost, described(conn)
     spec = {"repository": repository(s3)}
     cluster.apply(resource("OpenStackBackup", LATER_BACKUP, cloud.namespace, spec))

@@ -38,6 +38,7 @@ def _database(pod: Pod) -> dict[str, Any]:
     pod.execute(
         "CREATE DATABASE barbican",
         "CREATE TABLE barbican.kek_data (plugin_name TEXT, plugin_meta TEXT, deleted INT)",
+        "CREATE TABLE barbican.secret_store_metadata (id INT)",
         f"INSERT INTO barbican.kek_data VALUES ('a.SimpleCryptoPlugin', '{sealed}', 0), ('vault', 'no token', 0)",
         "CREATE DATABASE keystone",
         "CREATE TABLE keystone.local_user (id INT)",

@@ -147,8 +147,8 @@ def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
     assert done.outcome.details["size"] == "4Mi"
 
 
-def test_a_restore_fills_the_volume_of_one_member_alone(release: Release) -> None:
-    """The others get all data from it once, by Galera itself."""
+def test_a_backup_names_the_volume_of_the_first_member_alone(release: Release) -> None:
+    """A restore fills this one; the others get all data from it once, by Galera itself."""
     claims = [{"metadata": {"name": f"data-mariadb-server-{number}"}} for number in (2, 0, 1)]
     first = planned(release, facts=facts(database(claims=claims)))
     pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]

@@ -108,6 +108,17 @@ def test_data_come_before_secrets_and_these_before_resources(release: Release) -
     }
 
 
+def test_the_volume_of_one_member_is_filled_by_one_job(release: Release) -> None:
+    """The other members get all data from it once, by Galera itself."""
+    made = objects(planned(release, facts=FACTS))
+    claims = [name for kind, name in made if kind == "PersistentVolumeClaim"]
+    assert claims == [CLAIM["metadata"]["name"]]
+    (job,) = [obj for (kind, _), obj in made.items() if kind == "Job"]
+    volumes = job["spec"]["template"]["spec"]["volumes"]
+    mounted = {each["persistentVolumeClaim"]["claimName"] for each in volumes if "persistentVolumeClaim" in each}
+    assert mounted == {"backups", *claims}
+
+
 def test_restored_objects_belong_to_the_cloud(release: Release) -> None:
     made = objects(restored(release, facts=FACTS))
     for obj in (CLAIM, SECRET, CLOUD):
@@ -282,6 +293,9 @@ def test_a_restore_to_the_backup_reads_no_archive(release: Release) -> None:
     made = objects(planned(release, facts=FACTS | {"manifest": {**MANIFEST, "databases": [{**ENTRY, "gtid": ""}]}}))
     run = json.loads(secret_data(made["Secret", "fire-runs"])["restore-mariadb.json"])
     assert not {"cloud", "pointInTime"} & run.keys()
+    (job,) = [obj for (kind, _), obj in made.items() if kind == "Job"]
+    # A program without those of the archive.
+    assert "class Archive" not in str(job["spec"]["template"]["spec"]["containers"][0]["command"])
 
 
 @pytest.mark.parametrize(
@@ -345,3 +359,11 @@ def test_a_restore_that_does_not_end_says_what_is_not_done(release: Release) -> 
     (job,) = [obj for (kind, _), obj in later.items() if kind == "Job"]
     (message,) = verdicts(timedelta(hours=2), pods=[ended(job, {"schemas": ["keystone"]})])
     assert "not done within 2h: resources of the cloud" in message
+
+
+def test_a_backup_that_cannot_be_read_in_time_is_named(release: Release) -> None:
+    first = objects(planned(release))
+    children = {("ConfigMap", "fire-record"): owned(first["ConfigMap", "fire-record"])}
+    made = planned(release, children=children, now=NOW + timedelta(days=1))
+    messages = [step.verdict.message for step in made if step.name == "Deadline" and step.verdict]
+    assert ["not done within 24h: Contents" in message for message in messages] == [True]

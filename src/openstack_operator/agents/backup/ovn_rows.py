@@ -14,20 +14,22 @@ from .schemas import schemas_with
 
 _REVISIONS_TABLE = "ovn_revision_numbers"
 _MAX_NORTHBOUND = 16 << 20
-"""Bytes of a northbound database from which on there is no report: to read it would take the memory of the pod."""
+"""Bytes of a northbound database from which on there is no report, since it would take the memory of the pod."""
 _OVSDB_HEADER = re.compile(rb"OVSDB JSON (\d+) [0-9a-f]{40}\n")
 _IDENTITY = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-# How Neutron names its rows in OVN (neutron.common.ovn.utils); other rows of these tables are not Neutron's.
+# How Neutron names its rows in OVN, and the key by which it knows them again: it leaves all others alone
+# (neutron/plugins/ml2/drivers/ovn/mech_driver/ovsdb/impl_idl_ovn.py).
 _OVN_NAMES = {
-    "network": ("Logical_Switch", re.compile(f"neutron-({_IDENTITY})")),
-    "router": ("Logical_Router", re.compile(f"neutron-({_IDENTITY})")),
-    "port": ("Logical_Switch_Port", re.compile(f"({_IDENTITY})")),
+    "network": ("Logical_Switch", re.compile(f"neutron-({_IDENTITY})"), "neutron:network_name"),
+    "router": ("Logical_Router", re.compile(f"neutron-({_IDENTITY})"), "neutron:router_name"),
+    "port": ("Logical_Switch_Port", re.compile(f"({_IDENTITY})"), "neutron:port_name"),
 }
 _NEUTRON_ROWS = {
     "network": "SELECT id FROM {schema}.networks",
-    "router": "SELECT id FROM {schema}.routers",
+    # A flavor of the user's has another program.
+    "router": "SELECT id FROM {schema}.routers WHERE flavor_id IS NULL",
     # A floating IP has a port for its address alone.
-    "port": "SELECT id FROM {schema}.ports WHERE device_owner NOT LIKE 'network:floatingip%'",
+    "port": "SELECT id FROM {schema}.ports WHERE device_owner <> 'network:floatingip'",
 }
 
 
@@ -51,7 +53,7 @@ def network_report(
 ) -> dict[str, Any] | None:
     """Return what does not fit: `withoutRow`, which OVN has and Neutron does not, and `withoutOVN`, each with its
     `count` and the first few, and the number of `rows` of Neutron. None if the backup has several northbound
-    databases. Raise RunError or ValueError if the database cannot be read, or is too large.
+    databases. Raise RunError if the database cannot be read, or is too large.
     """
     if len(networks) != 1:
         return None
@@ -65,21 +67,39 @@ def network_report(
 
 
 def stored_names(database: bytes) -> frozenset[str]:
-    """Return what a stored northbound database has, named as `network_rows` names it. Raise RunError for other data."""
-    tables: dict[str, dict[str, Any]] = {table: {} for table, _ in _OVN_NAMES.values()}
+    """Return what Neutron has put into a stored northbound database, named as `network_rows` names it. Raise RunError
+    for other data.
+    """
+    try:
+        tables = _rows_by_table(database)
+        return frozenset(
+            f"{kind}-{name[1]}"
+            for kind, (table, pattern, mark) in _OVN_NAMES.items()
+            for row in tables[table].values()
+            if (name := pattern.fullmatch(str(row.get("name", "")))) and mark in _keys_of(row)
+        )
+    # It may be anybody's who can write the repository.
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise RunError(f"the stored northbound database cannot be read: {type(error).__name__}") from None
+
+
+def _rows_by_table(database: bytes) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the rows of tables by their identities, after all records of the file (ovsdb(5))."""
+    tables: dict[str, dict[str, dict[str, Any]]] = {table: {} for table, _, _ in _OVN_NAMES.values()}
     position = 0
     while position < len(database):
         header = _OVSDB_HEADER.match(database, position)
         if not header:
-            raise RunError("the stored northbound database has a record that is none")
+            raise ValueError(position)
         position = header.end() + int(header[1])
         record = json.loads(database[header.end() : position])
         for table, rows in tables.items():
             for identity, row in record.get(table, {}).items():
-                rows[identity] = {**rows.get(identity, {}), **(row or {"name": ""})}
-    return frozenset(
-        f"{kind}-{name[1]}"
-        for kind, (table, pattern) in _OVN_NAMES.items()
-        for row in tables[table].values()
-        if (name := pattern.fullmatch(str(row.get("name", ""))))
-    )
+                rows[identity] = {**rows.get(identity, {}), **row} if row else {}
+    return tables
+
+
+def _keys_of(row: Mapping[str, Any]) -> set[str]:
+    """Return the keys of the column `external_ids`, which OVSDB writes as ["map", [[key, value], ...]]."""
+    _, pairs = row.get("external_ids", ("map", ()))
+    return {str(key) for key, _ in pairs}

@@ -57,7 +57,7 @@ class Proof:
     allocations: Mapping[str, Any] | None
     """Report about Placement and Nova, if both are there."""
     networks: frozenset[str] | None
-    """Rows of a Neutron that OVN has, too."""
+    """Networks, routers and ports of the one Neutron that uses OVN."""
 
 
 def restore(config: Path) -> dict[str, Any]:
@@ -109,8 +109,9 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
         proof = finish(data, repository.work)
         pools = rbd_reports(proof.rbd, repository, run.get("pools", ()))
         networks: Mapping[str, Any] | None = None
-        with missing():
-            networks = network_report(proof.networks or frozenset(), repository, run.get("networks", ()))
+        if proof.networks is not None:
+            with missing():
+                networks = network_report(proof.networks, repository, run.get("networks", ()))
     return {
         "schemas": list(proof.schemas[:_MAX_SCHEMAS]),
         "bytes": size,
@@ -119,7 +120,7 @@ def fill(config: Path, finish: Callable[[Path, Path], Proof]) -> dict[str, Any]:
         **({"images": image_report(proof.images, images)} if proof.images else {}),
         **({"pools": pools} if pools else {}),
         **({"allocations": proof.allocations} if proof.allocations else {}),
-        **({"networks": networks} if networks and proof.networks is not None else {}),
+        **({"networks": networks} if networks else {}),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from .run import RunError
 from .schemas import schemas_with
 
+_MAX_KEYS = 100
 _HEAT_KEY_LENGTH = 32
 """Characters of a key that Heat uses (heat.common.crypt)."""
 
@@ -22,12 +24,14 @@ class Sealing:
     """Rows that a service encrypts, and the keys for them."""
 
     service: str
-    table: str
-    """Table that the schema of this service alone has."""
+    tables: tuple[str, str]
+    """Two tables that the schema of this service alone has."""
     rows: str
     """Statement that returns encrypted values of `{schema}`."""
+    secret: str
+    """End of the name of the Secret with the keys."""
     entry: re.Pattern[str]
-    """Names of the entries of Secrets that have the keys."""
+    """Names of its entries that are keys."""
     key: Callable[[bytes], bytes]
     """Function from an entry to a key of Fernet."""
 
@@ -35,20 +39,23 @@ class Sealing:
 SEALINGS = (
     Sealing(
         "Barbican",
-        "kek_data",
+        ("kek_data", "secret_store_metadata"),
         # Other plug-ins have their keys in a Vault or a module.
         "SELECT plugin_meta FROM {schema}.kek_data WHERE deleted = 0 AND plugin_name LIKE '%SimpleCrypto%'"
         " AND plugin_meta IS NOT NULL",
+        "-kek",
         re.compile(r"kek\.\d+"),
         bytes.strip,
     ),
     Sealing(
         "Heat",
-        "user_creds",
+        ("user_creds", "raw_template"),
         "SELECT COALESCE(trust_id, password) FROM {schema}.user_creds"
         " WHERE decrypt_method = 'cryptography_decrypt_v1' AND COALESCE(trust_id, password) IS NOT NULL",
+        "-encryption",
         re.compile("auth_encryption_key"),
-        lambda entry: base64.b64encode(entry.strip()[:_HEAT_KEY_LENGTH]),
+        # Heat doubles a shorter one.
+        lambda entry: base64.b64encode((entry.strip() * 2)[:_HEAT_KEY_LENGTH]),
     ),
 )
 
@@ -58,17 +65,23 @@ def count_decrypted(ask: Callable[[str], str], objects: Sequence[Mapping[str, An
     statement to the server's lines. Raise RunError if a row needs another key.
     """
     return sum(
-        _decrypt(sealing, ask, schema, objects) for sealing in SEALINGS for schema in schemas_with(ask, sealing.table)
+        _decrypt(sealing, ask, schema, objects)
+        for sealing in SEALINGS
+        for schema in set.intersection(*(set(schemas_with(ask, table)) for table in sealing.tables))
     )
 
 
 def _decrypt(sealing: Sealing, ask: Callable[[str], str], schema: str, objects: Sequence[Mapping[str, Any]]) -> int:
     rows = ask(sealing.rows.format(schema=schema)).split()
+    if not rows:
+        return 0
     keys = _keys(sealing, objects)
-    if rows and not keys:
+    if not keys:
         raise RunError(f"{sealing.service} encrypts rows of {schema}, and the backup has no Secret with its key")
-    unread = sum(not _opens(keys, row) for row in rows)
-    if unread:
+    if len(keys) > _MAX_KEYS:
+        raise RunError(f"the backup has {len(keys)} keys of {sealing.service}, and at most {_MAX_KEYS} are tried")
+    ring = MultiFernet(keys)
+    if unread := sum(not _opens(ring, row) for row in rows):
         raise RunError(
             f"{sealing.service} cannot read {unread} of {len(rows)} rows of {schema} with the keys of the backup"
         )
@@ -76,27 +89,25 @@ def _decrypt(sealing: Sealing, ask: Callable[[str], str], schema: str, objects: 
 
 
 def _keys(sealing: Sealing, objects: Sequence[Mapping[str, Any]]) -> list[Fernet]:
-    entries: list[tuple[str, str]] = [
-        (str(name), str(text))
+    """Return the keys in the Secrets that the service will have: those of others are not read after a restore."""
+    texts: set[str] = {
+        str(text)
         for obj in objects
-        if obj["kind"] == "Secret"
+        if obj["kind"] == "Secret" and str(obj["metadata"]["name"]).endswith(sealing.secret)
         for name, text in (obj.get("data") or {}).items()
-    ]
+        if sealing.entry.fullmatch(str(name))
+    }
     keys: list[Fernet] = []
-    for name, text in entries:
-        if not sealing.entry.fullmatch(name):
-            continue
-        try:
+    for text in sorted(texts):
+        # What is no key may be another Secret's with such a name.
+        with suppress(ValueError):
             keys.append(Fernet(sealing.key(base64.b64decode(text))))
-        except ValueError:
-            # An entry of that name may be of somebody else.
-            continue
     return keys
 
 
-def _opens(keys: Sequence[Fernet], row: str) -> bool:
+def _opens(keys: MultiFernet, row: str) -> bool:
     try:
-        MultiFernet(keys).decrypt(row.encode())
+        keys.decrypt(row.encode())
     except InvalidToken:
         return False
     return True

@@ -122,8 +122,9 @@ class OpenStackBackupSpec(Model):
     include: Include = Include()
     """Data in the backup besides databases, Secrets and resources. A backup that has begun does not change."""
     verify: bool = False
-    """Restore the backup once it is complete, on the disk of a node, log in with the restored Keystone, and compare
-    images with their rows. Nothing of it reaches the cloud. The node needs free disk space for the largest database."""
+    """Restore the backup once it is complete, on the disk of a node, log in with the restored Keystone, decrypt rows of
+    Barbican and Heat, and compare images with their rows. Nothing of it reaches the cloud. The node needs free disk
+    space for the largest database."""
 
 
 BACKUP = Resource(
@@ -202,8 +203,8 @@ class OpenStackRestoreSpec(RunSpec):
     confirm: Name | None = None
     """Name of this namespace, which confirms that `only` may change its cloud."""
     deadline: Annotated[str, DURATION, lasts("1m", "60d")] = "24h"
-    """Time after which a restore that has not ended is not Ready with the reason TooLate, and names what is not done.
-    It goes on all the same; delete this resource to end it."""
+    """Time after which a restore that has not ended fails with the reason TooLate, and names what is not done. It goes
+    on all the same; delete this resource to end it."""
 
 
 RESTORE = Resource(

@@ -54,10 +54,11 @@ def plan(ctx: Context[OpenStackRestoreSpec]) -> Plan:
         return Plan(*before, Group("Record", steps), details=_details(ctx, stored, ended))
     if ctx.spec.only:
         schemas.require_confirmation(ctx)
+    stored = {"began": record.stamp(ctx.now), **stored}
     storage = repository(ctx)
     backup = _backup(ctx)
     if backup is None:
-        return _reading(ctx, storage)
+        return _reading(ctx, storage, stored)
     uid = _uid(ctx)
     if not uid:
         later = record.stages((*_stages(ctx), "Record"), waiting("waits for the contents"))
@@ -109,7 +110,7 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
     return _Backup(manifest=manifest, objects=objects, step=Step(name="Contents", objects=(secret,), guarded=True))
 
 
-def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step) -> Plan:
+def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step, stored: Mapping[str, Any]) -> Plan:
     """Return the steps of a pod that serves the backup to the operator."""
     channel = _channel(ctx)
     run = _reader(ctx)
@@ -117,8 +118,15 @@ def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step) -> Plan:
     policies = parts.policies(ctx)
     service = kube.service(ctx, ctx.name(_COMPONENT), {"https": _PORT}, kube.selector(ctx, _COMPONENT), headless=True)
     job = Step(name="Reader", objects=(service, run.job(ctx)), after=(channel, storage, inputs, *policies))
-    rest = record.stages(("Contents", *_stages(ctx), "Record"), waiting("waits for the reader"))
-    return Plan(Group("Config", [channel, storage, inputs, *policies]), job, *rest, wake=ctx.now + _RETRY)
+    later = waiting("waits for the reader")
+    recorded = [record.step(ctx, stored), Step(name="End", verdict=later), *_late(ctx, stored, ["Contents"])]
+    return Plan(
+        Group("Config", [channel, storage, inputs, *policies]),
+        job,
+        *record.stages(("Contents", *_stages(ctx)), later),
+        Group("Record", recorded),
+        wake=ctx.now + _RETRY,
+    )
 
 
 def _reader(ctx: Context[OpenStackRestoreSpec]) -> Run:
@@ -228,7 +236,8 @@ def _restoring_schemas(
     if isinstance(place, Verdict):
         steps = [Step(name=stage, verdict=place) for stage in schemas.STAGES]
         before = (*record.stages(("Reader",), READY), backup.step)
-        return Plan(Group("Config", [storage]), *before, *steps, record.step(ctx, stored), wake=ctx.now + _RETRY)
+        last = Group("Record", [record.step(ctx, stored), *_late(ctx, stored, [f"Schemas {entry['name']}"])])
+        return Plan(Group("Config", [storage]), *before, *steps, last, wake=ctx.now + _RETRY)
     runs = {entry["name"]: schemas.run(ctx, entry, image, archive, uid, place)}
     stored, unfinished = with_results(ctx, stored, runs)
     inputs = parameters(ctx, [*unfinished.values()])

@@ -181,8 +181,8 @@ class NetworkList(Model):
 
 
 class RestoredNetworks(Model):
-    """Rows of Neutron, compared with OVN's northbound database in the backup. Neutron writes the differences into OVN
-    before its API starts.
+    """Rows of Neutron, compared with OVN's northbound database in the backup. Neutron makes OVN follow them before its
+    API starts.
     """
 
     rows: int
