@@ -17,6 +17,7 @@ from typing import Any
 import pymysql
 
 from openstack_operator import agents
+from openstack_operator.agents.mariadb.role import READER
 from openstack_operator.services.backup.pods import modules
 from tests.unit.agents.test_backup_real import HOST, PASSWORD, REPOSITORY, USER, Pod, children, restoration
 from tests.unit.image_root import inside
@@ -157,7 +158,7 @@ def replica(pod: Pod, data: str, address: str, position: str) -> Generator[Calla
 
 def settings(pod: Pod, port: int) -> dict[str, Any]:
     """Return the settings of an archiver."""
-    login = {"host": HOST, "port": pod.port, "user": "root", "tls": True, "members": []}
+    login = {"host": HOST, "port": pod.port, "user": READER, "tls": True, "members": []}
     return {"cloud": "openstack", "database": "mariadb", **login, "seconds": 1, "port_of_status": port}
 
 

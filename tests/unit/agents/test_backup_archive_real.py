@@ -33,6 +33,7 @@ from tests.unit.agents.archive_programs import (
 )
 from tests.unit.agents.test_backup_real import (
     AUTHORITY,
+    BACKUP_PASSWORD,
     HOST,
     NOW,
     PASSWORD,
@@ -125,7 +126,8 @@ def _pod() -> Generator[Pod]:
         for name, text in {"tls.crt": certificate.cert, "tls.key": certificate.key}.items():
             pod.write(f"/etc/mysql/tls/{name}", text)
         pod.write("/etc/hosts", f"127.0.0.1 localhost {HOST}\n")
-        pod.write("/etc/backup/credentials/root", PASSWORD)
+        pod.write("/etc/mysql/credentials/root", PASSWORD)
+        pod.write("/etc/backup/credentials/password", BACKUP_PASSWORD)
         pod.write("/etc/backup/repository/password", "password of the repository")
         pod.write("/etc/backup/trust/ca.crt", AUTHORITY.cert)
         folder(pod, "backup")
