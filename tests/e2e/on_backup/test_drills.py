@@ -78,7 +78,7 @@ def test_a_missing_key_is_named_within_a_period(cluster: Kubernetes, cloud: Clou
     finally:
         sql(cluster, cloud.namespace, update.format(row, where))
     report.add(drill_without_a_key=said, drill_without_a_key_seconds=seconds)
-    assert "Keystone cannot use the restored database and keys" in said
+    assert "stored credentials are encrypted with a key that the backup does not have" in said
     assert seconds <= PERIOD + _SLACK
     verdict(cluster, cloud, "True", time.time())
 

@@ -84,10 +84,14 @@ def identity(question: Mapping[str, str], folder: Path) -> dict[str, Any]:
     assignments = [each for each in roles if each.get("user_id") and each.get("project_id")]
     if not any(logs_in(providers, each["user_id"], each["project_id"]) for each in assignments):
         raise RunError("no enabled user of the database has a role in a project")
+    try:
+        credentials = providers.credential_api.list_credentials()
+    except exception.CredentialEncryptionError:
+        raise RunError("stored credentials are encrypted with a key that the backup does not have") from None
     return {
         "users": len(providers.identity_api.list_users(domain_scope="default")),
         "projects": len(providers.resource_api.list_projects()),
-        "credentials": len(providers.credential_api.list_credentials()),
+        "credentials": len(credentials),
     }
 
 
