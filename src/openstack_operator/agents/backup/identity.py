@@ -46,8 +46,10 @@ def check(config: Path) -> dict[str, Any]:
     answer: Mapping[str, Any] = {"error": "its program failed; see the log of the container 'identity'"}
     try:
         answer = identity(question, folder)
+    except RunError as error:
+        answer = {"error": str(error)}
     # Keystone ends its program over keys that are missing.
-    except (exception.Error, DBError, RunError, SystemExit) as error:
+    except (exception.Error, DBError, SystemExit) as error:
         answer = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
     finally:
         fresh = folder / f"{_ANSWER_FILE}.new"
