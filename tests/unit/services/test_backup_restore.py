@@ -21,7 +21,7 @@ OURS = "openstack.k8s.io/v1alpha1"
 CLOUD = {"apiVersion": OURS, "kind": "OpenStackControlPlane", "metadata": {"name": "cloud"}, "spec": {}}
 SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keystone-fernet"}, "data": {"0": "a2V5"}}
 SIZE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "8Gi"}}}
-CLAIM = {
+CLAIM: Object = {
     "apiVersion": "v1",
     "kind": "PersistentVolumeClaim",
     "metadata": {"name": "data-mariadb-server-0"},
