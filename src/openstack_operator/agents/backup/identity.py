@@ -89,7 +89,8 @@ def identity(question: Mapping[str, str], folder: Path) -> dict[str, Any]:
     try:
         credentials = providers.credential_api.list_credentials()
     except exception.CredentialEncryptionError:
-        raise RunError("stored credentials are encrypted with a key that the backup does not have") from None
+        text = "stored credentials are encrypted with a key that the backup does not have"
+        raise RunError(f"{text}; put it back into the Secret whose name ends in -credential-keys") from None
     return {
         "users": len(providers.identity_api.list_users(domain_scope="default")),
         "projects": len(providers.resource_api.list_projects()),

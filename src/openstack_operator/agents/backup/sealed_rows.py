@@ -77,14 +77,16 @@ def _decrypt(sealing: Sealing, ask: Callable[[str], str], schema: str, objects: 
         return 0
     keys = _keys(sealing, objects)
     if not keys:
-        raise RunError(f"{sealing.service} encrypts rows of {schema}, and the backup has no Secret with its key")
+        text = f"{sealing.service} encrypts rows of {schema}, and the backup has no Secret with its key"
+        raise RunError(f"{text}; see that the cloud has one whose name ends in {sealing.secret}, and back up again")
     if len(keys) > _MAX_KEYS:
-        raise RunError(f"the backup has {len(keys)} keys of {sealing.service}, and at most {_MAX_KEYS} are tried")
+        raise RunError(
+            f"the backup has {len(keys)} keys of {sealing.service}, and at most {_MAX_KEYS} are tried; remove old ones"
+        )
     ring = MultiFernet(keys)
     if unread := sum(not _opens(ring, row) for row in rows):
-        raise RunError(
-            f"{sealing.service} cannot read {unread} of {len(rows)} rows of {schema} with the keys of the backup"
-        )
+        text = f"{sealing.service} cannot read {unread} of {len(rows)} rows of {schema} with the keys of the backup"
+        raise RunError(f"{text}; put its key back into the Secret whose name ends in {sealing.secret}")
     return len(rows)
 
 
