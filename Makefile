@@ -228,6 +228,11 @@ e2e-backup: venv ## A cloud in a bucket: backed up, deleted with all of its data
 	$(PY) -m tools.localcluster build --only s3
 	$(E2E) tests/e2e/on_backup tests/e2e/on_backup_ceph
 
+.PHONY: e2e-backup-members
+e2e-backup-members: venv ## What users notice of backups of a database of three members, and twenty seconds of an archive that went on through faults
+	$(PY) -m tools.localcluster build --only s3
+	$(E2E) tests/e2e/on_backup_members
+
 .PHONY: e2e-per-service
 e2e-per-service: venv ## The cloud of controlplane_per_service.yaml: a RabbitMQ for each service, notifications, locks in etcd, images that are pulled before
 	$(E2E) tests/e2e/on_per_service

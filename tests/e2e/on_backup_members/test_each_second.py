@@ -8,9 +8,10 @@ import json
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any
 
 import pytest
@@ -25,9 +26,14 @@ from ..on_backup.test_backup import repository, resource, secrets
 from ..on_backup.test_point_in_time import SCHEDULE, active, recoverable, stamp
 from ..s3 import S3Server
 from ..waiting import until
+from .lag import Lag, p99
 from .replays import Replay
 
 SECONDS = 20
+CALM = 60.0
+"""Seconds before members are disturbed."""
+MOST_BEHIND, MOST_BEHIND_IN_FAULTS = 5.0, 15.0
+"""Seconds between now and the last second to which a restore can go, in 99 of 100 moments."""
 PAUSE = 0.3
 _ROLE = "openstack.k8s.io/role"
 
@@ -105,19 +111,35 @@ def test_changes_are_archived_while_members_come_and_go(
     threads = [threading.Thread(target=writer.run, args=[stop]) for writer in writers]
     for thread in threads:
         thread.start()
-    try:
-        _disturb(cluster, cloud)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(120)
+    began = time.time()
+    with Lag(cluster, cloud, f"{SCHEDULE}-archive-mariadb") as lag:
+        try:
+            time.sleep(CALM)
+            disturbed = time.time()
+            _disturb(cluster, cloud)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(120)
     ended = time.time()
     until("the archive of all", lambda: recoverable(cluster, cloud) > stamp(ended), 240, 1)
     seen_after = time.time() - ended
     _ledger.extend(entry for writer in writers for entry in writer.ledger)
     acknowledged = sum(entry.end is not None for entry in _ledger)
-    report.add(rows=len(_ledger), acknowledged=acknowledged, archive_seen_after=seen_after)
+    calm, faults = lag.seconds(began, disturbed), lag.seconds(disturbed, ended)
+    report.add(
+        rows=len(_ledger),
+        acknowledged=acknowledged,
+        archive_seen_after=seen_after,
+        seconds_behind={"calm": _spread(calm), "faults": _spread(faults)},
+    )
     assert acknowledged > 100
+    assert p99(calm) <= MOST_BEHIND
+    assert p99(faults) <= MOST_BEHIND_IN_FAULTS
+
+
+def _spread(seconds: Sequence[float]) -> dict[str, float]:
+    return {"median": round(median(seconds), 1), "p99": round(p99(seconds), 1), "most": round(seconds[-1], 1)}
 
 
 def _disturb(cluster: Kubernetes, cloud: Cloud) -> None:
