@@ -39,12 +39,13 @@ def network(length: int) -> dict[str, Any]:
 
 
 class Stack:
-    """A stack of the administrator's project."""
+    """A stack of the administrator's project: a new one, or without a template that of the name."""
 
-    def __init__(self, conn: Connection, name: str, content: dict[str, Any]) -> None:
+    def __init__(self, conn: Connection, name: str, content: dict[str, Any] | None = None) -> None:
         self._api: Any = conn.orchestration
         self._name = name
-        self._api.create_stack(name=name, template=content, timeout_mins=10)
+        if content:
+            self._api.create_stack(name=name, template=content, timeout_mins=10)
 
     def look(self) -> Any:
         return self._api.find_stack(self._name, ignore_missing=True, resolve_outputs=True)

@@ -34,12 +34,13 @@ for _ in range(20):
 
 
 class Balancer:
-    """A load balancer of the administrator's project, with a floating IP."""
+    """A load balancer of the administrator's project, with a floating IP; the one that there is, or a new one."""
 
     def __init__(self, conn: Connection, subnet: Any) -> None:
         self._api: Any = conn.load_balancer
         self._subnet = subnet.id
-        self.balancer = self._api.create_load_balancer(name=NAME, vip_subnet_id=subnet.id)
+        existing = self._api.find_load_balancer(NAME, ignore_missing=True)
+        self.balancer = existing or self._api.create_load_balancer(name=NAME, vip_subnet_id=subnet.id)
         self.settles()
 
     def settles(self) -> None:

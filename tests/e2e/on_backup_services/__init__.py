@@ -1,0 +1,1 @@
+"""A cloud with the services that are off by default, which is backed up and made again."""
