@@ -27,7 +27,7 @@ from tests.unit.image_root import image_root, inside
 from tests.unit.polling import TIMEOUT, until
 
 T = TypeVar("T")
-PASSWORD, BACKUP_PASSWORD, USER = "root password", "it's \\ of backups", 999
+PASSWORD, BACKUP_PASSWORD, USER = 'root # \\"password"', "it's \\ of backups", 999
 _CLIENTS = "192.0.2.254"
 _CLONE_NEWNET = 0x40000000
 

@@ -3,11 +3,10 @@
 # BACKUP_PASSWORD_FILE, with BACKUP_TLS (SSL or NONE), and with no right to data but to those of BACKUP_SCHEMA. Members
 # of a cluster replicate it, so that the primary alone makes it: others may have an earlier password. Passwords reach
 # the client by its input: other users can read command lines and environments. Statements that are logged have a hash.
+# Needs root_options.sh.
 backup_client() {
     mariadb --defaults-extra-file=/dev/fd/3 --batch --skip-column-names 3<<OPTIONS
-[client]
-user=root
-password="$(sed 's/[\\"]/\\&/g' "$MARIADB_ROOT_PASSWORD_FILE")"
+$(root_options)
 OPTIONS
 }
 

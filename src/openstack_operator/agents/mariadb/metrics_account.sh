@@ -1,10 +1,9 @@
 #!/bin/sh
 # Makes the account of the exporter, in the background, once the server takes writes. The server knows it by the user of
-# the exporter's process, METRICS_USER, at the end of the socket that both see: there is no password. The password of
-# root reaches the client by its standard input: other users can read command lines and environments.
+# the exporter's process, METRICS_USER, at the end of the socket that both see: there is no password. Needs
+# root_options.sh.
 metrics_account() {
-    printf '[client]\nuser=root\npassword=%s\n' "$(cat "$MARIADB_ROOT_PASSWORD_FILE")" |
-        mariadb --defaults-extra-file=/dev/stdin "$@" 2> /dev/null
+    root_options | mariadb --defaults-extra-file=/dev/stdin "$@" 2> /dev/null
 }
 
 make_metrics_account() {

@@ -1,13 +1,11 @@
 #!/bin/sh
 # Brings the system tables of a single server to its version, in the background, once it takes connections; as long as
 # that takes, there is the file UPGRADE_MARK. Ends if the data in DATA_FOLDER are of a later version, which the server
-# cannot read. The password of root reaches the client by its standard input: other users can read command lines and
-# environments.
+# cannot read. Needs root_options.sh.
 major_version() { sed -n 's/^[^0-9]*\([0-9][0-9]*\.[0-9][0-9]*\)\.[0-9].*/\1/p'; }
 
 upgrade_tables() {
-    printf '[client]\nuser=root\npassword=%s\n' "$(cat "$MARIADB_ROOT_PASSWORD_FILE")" |
-        mariadb-upgrade --defaults-extra-file=/dev/stdin --silent >&2 && rm "$UPGRADE_MARK"
+    root_options | mariadb-upgrade --defaults-extra-file=/dev/stdin --silent >&2 && rm "$UPGRADE_MARK"
 }
 
 # MariaDB notes there to which version it has brought them.

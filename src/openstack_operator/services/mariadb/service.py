@@ -167,7 +167,7 @@ def _with_programs(
     is_single: bool,
 ) -> kube.Container:
     """Return the container of a server with what it does besides."""
-    programs = [PROGRAM]
+    programs = ["mariadb/root_options.sh", PROGRAM]
     env: dict[str, Any] = account.env
     if is_single:
         # A member of a cluster does that itself.
