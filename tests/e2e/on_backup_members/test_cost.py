@@ -132,15 +132,15 @@ def load(stood: tuple[Any, Cloud]) -> Iterator[Load]:
 
 def fill(cluster: Kubernetes, cloud: Cloud) -> None:
     """Give the database rows that no compression makes smaller."""
-    statement = f"INSERT INTO ballast.bytes (data) SELECT RANDOM_BYTES(1024) FROM seq_1_to_{_ROWS};"
-    begin = "CREATE DATABASE ballast; CREATE TABLE ballast.bytes (id INT AUTO_INCREMENT PRIMARY KEY, data BLOB);"
+    statement = f"INSERT INTO bytes (data) SELECT RANDOM_BYTES(1024) FROM seq_1_to_{_ROWS};"
+    begin = "CREATE DATABASE ballast; USE ballast; CREATE TABLE bytes (id INT AUTO_INCREMENT PRIMARY KEY, data BLOB);"
     at_primary(cluster, cloud, begin + statement * (_MEBIBYTES * 1024 // _ROWS))
 
 
 def at_primary(cluster: Kubernetes, cloud: Cloud, statements: str) -> None:
     pod = with_role(cluster, cloud, primary=True)
     ask = "MYSQL_PWD=$(cat /etc/mysql/credentials/root) mariadb -u root -S /run/mysqld/mysqld.sock"
-    words = ("exec", "-i", "-n", cloud.namespace, pod, "-c", "mariadb", "--", "sh", "-c", ask)
+    words = ("exec", "-i", "-n", cloud.namespace, pod, "-c", "main", "--", "sh", "-c", ask)
     cluster.kubectl(*words, stdin=statements, timeout=300)
 
 

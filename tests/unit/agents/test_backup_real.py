@@ -370,8 +370,8 @@ def serve_newest(pod: Pod, contents: Any, database: str) -> None:
     for name, text in {"tls.crt": pair.cert, "tls.key": pair.key, "token": "token"}.items():
         pod.write(f"/etc/backup/channel/{name}", text)
     pod.configure({"backup": "", "cloud": "openstack"})
-    port, modules = free_port(), [f"backup/{module}.py" for module in ("run", "bucket", "repository", "contents")]
-    [python, option, program] = agents.python(*modules)
+    port = free_port()
+    [python, option, program] = agents.python(*modules("contents"))
     command = [python, option, program.replace("PORT = 8443", f"PORT = {port}")]
     trust = ssl.create_default_context(cadata=AUTHORITY.cert)
     env = {"TERMINATION_LOG": "/tmp/message", "RESTIC_CACHE_DIR": "/tmp/cache"}

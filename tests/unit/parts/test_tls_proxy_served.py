@@ -25,6 +25,7 @@ from tools.localcluster.ports import free_port
 
 USER = 42454
 POD = "127.0.0.2"
+_HOST = "keystone-api.openstack.svc.cluster.local"
 
 
 @dataclass
@@ -83,7 +84,7 @@ def ask(port: int, path: str = SERVES) -> int:
 def config_of(release: Release, root: Path, port: int) -> str:
     """The configuration of a proxy of an API with one worker, and its files in the root of the image."""
     authority = pki.authority("a", "a", NOW)
-    pair = pki.issue(authority, pki.Request(common="", names=frozenset({"api"})), "api", NOW)
+    pair = pki.issue(authority, pki.Request(common="api", names=frozenset({_HOST})), "api", NOW)
     secrets = {"api-tls": {"tls.crt": pair.cert, "tls.key": pair.key, "ca.crt": authority.cert}}
     ctx = context(KEYSTONE, {"tls": {"secretRef": {"name": "api-tls"}}}, release=release, secrets=secrets)
     queue = Queue(health="/healthcheck", concurrency=1, slowest=600)
@@ -91,7 +92,7 @@ def config_of(release: Release, root: Path, port: int) -> str:
     folder = root / "etc/openstack-front"
     folder.mkdir()
     (folder / "tls.crt").write_text(pair.cert)
-    (folder / "tls.crt.key").write_text(pair.key)
+    (folder / "tls.key").write_text(pair.key)
     (root / "run/front").mkdir()
     (root / "run/front").chmod(0o777)
     text = proxy.env["CONFIG"]

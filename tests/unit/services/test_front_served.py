@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
@@ -50,7 +50,7 @@ def proxy(haproxy: list[str], release: Release, folder: Path, api: int, **spec: 
     [config] = [each["value"] for each in env if each["name"] == "CONFIG"]
     config = config.replace("/run/front", str(folder)).replace("/etc/openstack-front", str(folder))
     port = free_port()
-    config = config.replace(f"${{POD_IP}}:{PORT}", f"127.0.0.1:{port}").replace(f":{PORT}\n", f":{api}\n")
+    config = config.replace(f"${{POD_IP}}:{PORT}", f"127.0.0.1:{port}").replace(f"127.0.0.1:{PORT}", f"127.0.0.1:{api}")
     pair = pki.authority("seed", "test", datetime.now(UTC))
     (folder / "tls.crt").write_text(pair.cert + pair.key, encoding="utf-8")
     (folder / "haproxy.cfg").write_text(config, encoding="utf-8")
@@ -75,18 +75,25 @@ def ask(port: int) -> tuple[http.client.HTTPResponse, dict[str, Any]]:
 
 @contextmanager
 def ends_connections() -> Generator[int]:
-    """An API that ends each connection after the request, as a process that is killed: its port."""
+    """An API that ends each connection after the request, as a process that is killed, and is healthy: its port."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
 
         def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                connection.recv(4096)
+            # Shut down, the socket accepts no more.
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        if b"GET /healthcheck" in connection.recv(4096):
+                            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 
         thread = Thread(target=serve)
         thread.start()
-        yield server.getsockname()[1]
-        thread.join(TIMEOUT)
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(TIMEOUT)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
