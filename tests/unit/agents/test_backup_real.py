@@ -22,7 +22,7 @@ import pytest
 from openstack_operator import agents, pki
 from openstack_operator.agents.mariadb.role import READER
 from openstack_operator.services.backup.pods import modules
-from openstack_operator.services.mariadb.backup_account import PROGRAM, SCHEMA
+from openstack_operator.services.mariadb.backup_account import PROGRAMS, SCHEMA
 from tests.unit.image_root import image_root, inside, listens
 from tests.unit.polling import TIMEOUT, until
 from tools.localcluster.ports import free_port
@@ -115,7 +115,7 @@ class Pod:
             "BACKUP_TLS": "SSL",
         }
         words = ["mariadb-start"] if is_first else ["mariadbd"]
-        command = agents.shell(PROGRAM, "mariadb/run.sh", words=words, options="-c")
+        command = agents.shell(*PROGRAMS, "mariadb/run.sh", words=words, options="-c")
         with inside(self.root, USER, *command, *options, "--log-bin=binlog", "--server-id=1", env=env) as process:
             until("a server", lambda: process.poll() is not None or self.answers())
             assert process.poll() is None

@@ -12,7 +12,7 @@ from .model import MariaDBSpec
 
 SCHEMA = "openstack_operator"
 """The one schema in which the account may write."""
-PROGRAM = "mariadb/backup_account.sh"
+PROGRAMS = ("mariadb/root_options.sh", "mariadb/backup_account.sh")
 _FOLDER, _KEY = "/etc/mysql/backup-account", "password"
 
 

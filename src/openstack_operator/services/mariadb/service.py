@@ -11,7 +11,7 @@ from ... import agents, kube, parts
 from ...parts.members import volume
 from ...plan import Context, Group, Plan, Step, UnsupportedError
 from . import exporter, roles
-from .backup_account import PROGRAM, BackupAccount, backup_account
+from .backup_account import PROGRAMS, BackupAccount, backup_account
 from .binary_log import ANNOTATION, binary_log
 from .config import PORT, TLS, TLS_ONLY, TLS_OR_PLAIN, my_cnf, pool_size
 from .galera import REPLICATION, Galera, container, files, observed
@@ -167,7 +167,7 @@ def _with_programs(
     is_single: bool,
 ) -> kube.Container:
     """Return the container of a server with what it does besides."""
-    programs = ["mariadb/root_options.sh", PROGRAM]
+    programs = [*PROGRAMS]
     env: dict[str, Any] = account.env
     if is_single:
         # A member of a cluster does that itself.
