@@ -35,6 +35,7 @@ from tests.unit.agents.test_backup_real import (
     AUTHORITY,
     BACKUP_PASSWORD,
     HOST,
+    IMAGES,
     NOW,
     PASSWORD,
     Pod,
@@ -116,9 +117,9 @@ class Recorded:
         return error
 
 
-@pytest.fixture(name="pod", scope="module")
-def _pod() -> Generator[Pod]:
-    with image_root("mariadb") as root:
+@pytest.fixture(name="pod", scope="module", params=IMAGES)
+def _pod(request: pytest.FixtureRequest) -> Generator[Pod]:
+    with image_root(request.param) as root:
         if not (root / "usr/bin/restic").exists():
             pytest.skip("the image has no restic yet; python -m images build mariadb")
         pod = Pod(root)

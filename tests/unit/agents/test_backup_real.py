@@ -32,6 +32,7 @@ pytestmark = pytest.mark.seconds
 USER, PASSWORD, HOST = 999, 'root "password" \\ of #1', "mariadb.openstack.svc"
 BACKUP_PASSWORD = """backup's "password" \\ of #2"""
 NOW = datetime.now(UTC)
+IMAGES = ("mariadb", "mariadb-10.11")
 AUTHORITY, OTHER = pki.authority("ours", "pki", NOW), pki.authority("theirs", "pki", NOW)
 REPOSITORY = {"url": "/backup/cloud", "pathStyle": False, "region": "", "uploadKiB": 0, "downloadKiB": 0}
 SLOW = 2048
@@ -147,14 +148,14 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-@pytest.fixture(name="pod", scope="module")
-def _pod() -> Generator[Pod]:
-    yield from with_server()
+@pytest.fixture(name="pod", scope="module", params=IMAGES)
+def _pod(request: pytest.FixtureRequest) -> Generator[Pod]:
+    yield from with_server(request.param)
 
 
-def with_server() -> Generator[Pod]:
+def with_server(image: str = IMAGES[0]) -> Generator[Pod]:
     """Yield a pod whose server has some data."""
-    with image_root("mariadb") as root:
+    with image_root(image) as root:
         if not (root / "usr/bin/restic").exists():
             pytest.skip("the image has no restic yet; python -m images build mariadb")
         pod = Pod(root)
