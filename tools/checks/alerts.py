@@ -56,9 +56,10 @@ _IS_READY = f"openstack_operator_resource_ready{{{_RESOURCE}}}"
 _STALLED = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Stalled", status="True"}}'
 _CHANGING = f'openstack_operator_resource_condition{{{_RESOURCE}, type="Progressing", status="True"}}'
 _OF_SCHEDULE = {"namespace": NAMESPACE, "kind": "OpenStackBackupSchedule", "name": "nightly"}
-_LATE = (
-    f'openstack_operator_resource_condition{{namespace="{NAMESPACE}", kind="OpenStackBackupSchedule", name="nightly",'
-    ' type="BackupsReady", status="False"}'
+_SCHEDULE = f'namespace="{NAMESPACE}", kind="OpenStackBackupSchedule", name="nightly"'
+_LATE, _BEHIND, _UNPROVEN = (
+    f'openstack_operator_resource_condition{{{_SCHEDULE}, type="{each}", status="False"}}'
+    for each in ("BackupsReady", "ArchiveReady", "RestoreVerified")
 )
 _EXPIRY = f"openstack_operator_certificate_expiry_timestamp_seconds{{{_CERTIFICATE}}}"
 _START = f"openstack_operator_certificate_start_timestamp_seconds{{{_CERTIFICATE}}}"
@@ -272,6 +273,18 @@ FAULTS = (
         {_LATE: f"1x{LENGTH}"},
         _OF_SCHEDULE,
         "the newest backup of schedule nightly fails, or is older than it should be",
+    ),
+    Fault(
+        "OpenStackArchiveLate",
+        {_BEHIND: f"1x{LENGTH}"},
+        _OF_SCHEDULE,
+        "the archive of schedule nightly is behind: later changes would be lost with the cloud",
+    ),
+    Fault(
+        "OpenStackBackupNotVerified",
+        {_UNPROVEN: f"1x{LENGTH}"},
+        _OF_SCHEDULE,
+        "the newest backup of schedule nightly cannot be restored, or was not verified",
     ),
     Fault(
         "OpenStackCertificateExpires",

@@ -25,7 +25,9 @@ def add_backup(commands: Any) -> None:
         "name", nargs="?", type=object_name, metavar="NAME", help="name of the OpenStackBackup (default: of the time)"
     )
     sources = run.add_mutually_exclusive_group()
-    sources.add_argument("--schedule", type=object_name, metavar="SCHEDULE", help="schedule whose repository to use")
+    sources.add_argument(
+        "--schedule", type=object_name, metavar="SCHEDULE", help="schedule whose repository and include to use"
+    )
     _repository_options(sources)
     run.add_argument("--verify", action="store_true", help="restore the backup as a test once it is complete")
     _create_options(run)

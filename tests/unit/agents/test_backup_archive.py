@@ -231,9 +231,11 @@ def test_a_replay_ends_with_the_last_change_of_the_second(chain: Chain) -> None:
 
 
 def test_only_a_later_change_proves_that_a_second_is_whole(chain: Chain) -> None:
-    assert f"ends with change 0-7-20, and cannot prove that nothing of {stamp(9)} is missing" in refusal(
-        chain, "0-7-6", 9
-    )
+    text = refusal(chain, "0-7-6", 9)
+    assert f"ends with change 0-7-20, and cannot prove that nothing of {stamp(9)} is missing" in text
+    # The second that it names can be restored.
+    assert f"choose {stamp(8)} or an earlier time" in text
+    assert goal(chain, "0-7-6", 8).end == "0-7-18"
 
 
 def stamp(offset: int) -> str:

@@ -308,10 +308,12 @@ def test_a_certificate_that_is_not_trusted_is_named_at_once(tmp_path: Path) -> N
     with s3(trust) as (url, _):
         address = f"{url.replace('http', 'https').replace('127.0.0.1', 'localhost')}/bucket"
         bucket(address, authority=tmp_path / "ours").check_certificate()
-        with pytest.raises(RunError, match=f"certificate of {address} is not trusted: .*; put the certificate of its"):
+        with pytest.raises(RunError, match=f"certificate of {address} is not trusted: .*; write the certificate of"):
             bucket(address, authority=tmp_path / "theirs").check_certificate()
+        with pytest.raises(RunError, match=r"in caRef of s3, in a new resource"):
+            bucket(address).check_certificate()
     (tmp_path / "empty").write_text("no certificate")
-    with pytest.raises(RunError, match=r"ca\.crt of the repository has no certificate"):
+    with pytest.raises(RunError, match=r"ca\.crt of the Secret that caRef of s3 names has no cert"):
         bucket(address, authority=tmp_path / "empty").check_certificate()
     # A server that is away is left to restic, which tries again.
     bucket(address, authority=tmp_path / "ours").check_certificate()

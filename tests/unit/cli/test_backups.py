@@ -124,6 +124,19 @@ def test_a_backup_has_the_repository_of_the_schedule(api: BackupApi, backup: Any
     assert api.managers == {"openstack-operator-cli"}
 
 
+def test_a_backup_holds_what_those_of_the_schedule_hold(api: BackupApi, backup: Any) -> None:
+    include = {"volumes": True, "disks": True}
+    api.schedule(include=include)
+    api.schedule("hourly")
+    assert backup("run", "monday", "--schedule", "nightly").status == 0
+    assert api.writes[0]["spec"] == {"repository": REPOSITORY, "include": include}
+    code, _, err = backup("run", "tuesday")
+    assert code == 2
+    assert "differ in `include`; name the one" in err
+    # A restore takes what a backup holds.
+    assert "include" not in backup("restore", "again", "--dry-run", "-n", "new", "--cloud", "openstack").out
+
+
 def test_the_one_repository_of_all_schedules_needs_no_option(api: BackupApi, backup: Any) -> None:
     assert backup("run", "monday").status == 2
     api.schedule()

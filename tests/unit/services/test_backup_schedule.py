@@ -410,9 +410,11 @@ def test_a_clock_that_was_put_back_stops_no_schedule(cluster: Cluster) -> None:
 
 def test_a_schedule_says_whether_its_backups_can_be_restored(release: Release) -> None:
     cluster = Cluster(release, spec={"verify": True})
-    cluster.at(BEGIN)
-    assert not verdict(cluster.at(at("02 01:00")), "RestoreVerified").ready
+    # Before there is a backup, the schedule is Ready.
+    assert "RestoreVerified" not in {step.name for step in cluster.at(BEGIN)}
+    cluster.at(at("02 01:00"))
     cluster.report(FIRST, completed="2026-01-02T01:04:00Z")
+    assert not verdict(cluster.at(at("02 01:05")), "RestoreVerified").ready
     cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
     answer = verdict(cluster.at(at("02 01:07")), "RestoreVerified")
     assert (answer.ready, answer.message) == (True, f"{FIRST} was restored and used at 2026-01-02 01:06 UTC")
@@ -452,6 +454,9 @@ def test_a_backup_is_verified_although_no_resource_is_to_stay(cluster: Cluster) 
     cluster.children["OpenStackBackup", FIRST]["status"]["verified"] = "2026-01-02T01:06:00Z"
     cluster.at(at("02 01:07"))
     assert cluster.backups == []
+    # The record knows it.
+    answer = verdict(cluster.at(at("02 01:08")), "RestoreVerified")
+    assert (answer.ready, answer.message) == (True, f"{FIRST} was restored and used at 2026-01-02 01:06 UTC")
 
 
 def test_a_backup_without_a_verification_goes_all_the_same(cluster: Cluster) -> None:

@@ -187,8 +187,11 @@ class Bucket:
             with socket.create_connection((parts.hostname, parts.port or 443), _TIMEOUT) as connection:
                 trust.wrap_socket(connection, server_hostname=parts.hostname).close()
         except ssl.SSLCertVerificationError as error:
-            advice = "put the certificate of its authority into ca.crt of the repository's Secret"
-            raise RunError(f"the certificate of {self.url} is not trusted: {error.verify_message}; {advice}") from None
+            fault = f"the certificate of {self.url} is not trusted: {error.verify_message}"
+            advice = "name a Secret with the certificate of its authority (ca.crt) in caRef of s3, in a new resource"
+            if self.authority:
+                advice = "write the certificate of its authority into ca.crt of the Secret that caRef of s3 names"
+            raise RunError(f"{fault}; {advice}") from None
         except OSError:
             pass
 
@@ -196,7 +199,7 @@ class Bucket:
         try:
             return ssl.create_default_context(cafile=self.authority)
         except ssl.SSLError as error:
-            raise RunError(f"ca.crt of the repository has no certificate: {error.reason}") from None
+            raise RunError(f"ca.crt of the Secret that caRef of s3 names has no certificate: {error.reason}") from None
 
     def address(self, name: str) -> str:
         """Return the URL of a file."""

@@ -66,12 +66,21 @@ async def _run(client: Client, options: NewBackup) -> int:
         raise LookupError(f"NAME {options.name}: {text}; choose another name")
     repository = await find_repository(client, options.namespace, options.repository_of, options.file)
     name = options.name or new_name("backup")
-    spec = {"repository": repository.spec, **({"verify": True} if options.verify else {})}
+    spec = {"repository": repository.spec, **_include(repository), **({"verify": True} if options.verify else {})}
     if options.dry_run:
         print_manifest(manifest(BACKUP, options.namespace, name, spec))
         return READY
     live = await create(client, BACKUP, options.namespace, name, spec, repository)
     return await _follow_backup(client, live, options)
+
+
+def _include(repository: Repository) -> Object:
+    """Return what the backup holds, as the spec of others says. Raises LookupError if these differ."""
+    include = next(iter(repository.includes), {})
+    if any(each != include for each in repository.includes):
+        text = f"{repository.origin} differ in `include`"
+        raise LookupError(f"{text}; name the one whose backups to make with --schedule or --repository-of")
+    return {"include": include} if include else {}
 
 
 async def _verify(client: Client, options: Options) -> int:

@@ -24,6 +24,8 @@ class Repository:
     """`Kind/name`, or the file."""
     schedules: Sequence[Object] = ()
     """Schedules of the cluster that use it."""
+    includes: Sequence[Object] = ()
+    """`spec.include` of the resources that have it: which images, volumes and disks a backup holds."""
 
     @property
     def place(self) -> str:
@@ -71,7 +73,7 @@ async def repository_of(client: Client, live: Object) -> Repository:
     spec: Object = live["spec"]["repository"]
     schedules = await list_objects(client, SCHEDULE.as_kind(), live["metadata"]["namespace"], {}, [])
     same = [each for each in schedules if each["spec"].get("repository") == spec]
-    return Repository(spec=spec, origin=subject(live), schedules=same)
+    return Repository(spec=spec, origin=subject(live), schedules=same, includes=[live["spec"].get("include") or {}])
 
 
 async def _of_schedules(client: Client, namespace: str) -> Repository:
@@ -85,7 +87,9 @@ async def _of_schedules(client: Client, namespace: str) -> Repository:
     if any(each["spec"]["repository"] != spec for each in schedules):
         names = ", ".join(sorted(each["metadata"]["name"] for each in schedules))
         raise LookupError(f"schedules have several repositories; name one of {names} with --repository-of")
-    return Repository(spec=spec, origin=", ".join(sorted(map(subject, schedules))), schedules=schedules)
+    origin = ", ".join(sorted(map(subject, schedules)))
+    includes = [each["spec"].get("include") or {} for each in schedules]
+    return Repository(spec=spec, origin=origin, schedules=schedules, includes=includes)
 
 
 def _of_file(file: str) -> Repository:
@@ -97,9 +101,10 @@ def _of_file(file: str) -> Repository:
         raise LookupError(f"-f {unreadable[0]}")
     kinds = {each.kind for each in (BACKUP, SCHEDULE, RESTORE)}
     specs: list[Any] = [each.value.get("spec") for each in documents if each.value.get("kind") in kinds]
-    repositories = [each["repository"] for each in specs if isinstance(each, dict) and "repository" in each]
+    specs = [each for each in specs if isinstance(each, dict) and "repository" in each]
+    repositories = [each["repository"] for each in specs]
     if not repositories or not isinstance(repositories[0], dict):
         raise LookupError(f"-f {file}: there is no {', '.join(sorted(kinds))} with spec.repository; add one")
     if any(each != repositories[0] for each in repositories):
         raise LookupError(f"-f {file}: its resources have several repositories; write the right one into a file")
-    return Repository(spec=repositories[0], origin=file)
+    return Repository(spec=repositories[0], origin=file, includes=[each.get("include") or {} for each in specs])

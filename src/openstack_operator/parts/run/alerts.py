@@ -245,6 +245,23 @@ def _resources(cloud: str) -> Iterator[Alert]:
         summary="the newest backup of schedule {{ $labels.name }} fails, or is older than it should be",
         severity="warning",
     )
+    of_schedule = f'{cloud}, kind="OpenStackBackupSchedule"'
+    behind = f'openstack_operator_resource_condition{{{of_schedule}, type="ArchiveReady", status="False"}}'
+    yield Alert(
+        name="OpenStackArchiveLate",
+        expression=f"max by ({resource}) ({behind}) > 0",
+        minutes=10,
+        summary="the archive of schedule {{ $labels.name }} is behind: later changes would be lost with the cloud",
+        severity="warning",
+    )
+    unproven = f'openstack_operator_resource_condition{{{of_schedule}, type="RestoreVerified", status="False"}}'
+    yield Alert(
+        name="OpenStackBackupNotVerified",
+        expression=f"max by ({resource}) ({unproven}) > 0",
+        minutes=30,
+        summary="the newest backup of schedule {{ $labels.name }} cannot be restored, or was not verified",
+        severity="warning",
+    )
     key = "namespace, kind, name, secret, key"
     end, start = (
         f"max by ({key}) (openstack_operator_certificate_{which}_timestamp_seconds{{{cloud}}})"

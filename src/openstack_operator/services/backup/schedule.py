@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
@@ -19,7 +19,7 @@ from .repository import repository
 from .schedule_record import Backup, History, backup_name, backups, history
 from .verification import STAGE as VERIFIED
 
-_ARCHIVES, _FIRST = "archives", "firstRecoverable"
+_ARCHIVES, _FIRST, _VERIFIED = "archives", "firstRecoverable", "lastVerified"
 """Fields of the record."""
 PASSWORD = "PasswordKeptOutside"  # noqa: S105  (a condition)
 
@@ -35,16 +35,17 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     existing, past = backups(ctx), history(ctx)
     active = next((each for each in existing if not each.is_over(ctx.now)), None)
     past, new = _begin(ctx, past, active, zone)
-    is_usable = not spec.verify or any(
-        past.success and each.name == past.success.name and each.verified for each in existing
-    )
+    verified = _newest_verified(existing, past)
+    is_usable = not spec.verify or bool(past.success and verified.get("name") == past.success.name)
     retention = schedule_retention.removal(ctx, past, is_usable=is_usable)
     past = retention.history
     resources = [_resource(ctx, name, None) for name in new]
     resources += [_resource(ctx, each.name, each.live) for each in _remaining(ctx, existing)]
     archived = _archived(ctx, past)
     first_recoverable = _first_recoverable(past, archived, retention.first_recoverable or retention.oldest)
-    past = replace(past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first_recoverable})
+    past = replace(
+        past, stored={**past.stored, _ARCHIVES: archived.state, _FIRST: first_recoverable, _VERIFIED: verified}
+    )
     runs = [*retention.runs, *archived.runs]
     logins = [repository(ctx), *schedule_retention.login(ctx)]
     config = [*logins, parameters(ctx, runs), *archived.doors, *parts.policies(ctx)]
@@ -59,11 +60,13 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     programs = programs or [Step(name="Archive", verdict=waiting("waits for a MariaDB"))]
     following = None if spec.suspend else next_time(spec.schedule, past.last, zone)
     active_names = new or ([active.name] if active else [])
+    # Before its first backup, a new schedule has nothing to verify, and is Ready.
+    is_verifier = spec.verify and (bool(past.success) or any(each.completed for each in existing))
     return Plan(
         Group("Config", config),
         steps,
         *([Group("Archive", programs)] if spec.archive else []),
-        *([Step(name=VERIFIED, verdict=_verified(existing))] if spec.verify else []),
+        *([Step(name=VERIFIED, verdict=_verified(existing, verified))] if is_verifier else []),
         remover,
         # A backup whose time is on record was created.
         record.step(ctx, past.dump(), after=(steps,)),
@@ -183,14 +186,27 @@ def _verdict(
     return Verdict(State.READY, past.left_out)
 
 
-def _verified(existing: Sequence[Backup]) -> Verdict:
-    """Return the verdict on the newest backup that was verified, or that could not be."""
+def _newest_verified(existing: Sequence[Backup], past: History) -> Mapping[str, Any]:
+    """Return `name` and time (`at`) of the newest backup that was verified, also if its resource is gone; empty before
+    there was one.
+    """
     for backup in existing:
         if backup.verified:
-            return Verdict(State.READY, f"{backup.name} was restored and used at {_text(backup.verified)}")
-        if backup.completed and backup.has_stalled:
+            return {"name": backup.name, "at": record.stamp(backup.verified)}
+    stored = past.stored.get(_VERIFIED)
+    return stored if isinstance(stored, dict) else {}
+
+
+def _verified(existing: Sequence[Backup], verified: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on the newest backup that was verified, or that could not be."""
+    for backup in existing:
+        if backup.completed and backup.has_stalled and not backup.verified:
             text = f"the newest backup cannot be restored: {backup.verdict.message}"
             return failed(text, "NotVerified", serves=False)
+        if backup.verified:
+            break
+    if at := valid_time(verified.get("at")):
+        return Verdict(State.READY, f"{verified.get('name')} was restored and used at {_text(at)}")
     return waiting("waits for a backup that is complete")
 
 

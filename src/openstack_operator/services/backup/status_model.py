@@ -123,7 +123,8 @@ class RestoredImages(Model):
     size: Size | None = None
     """Size of these files."""
     elsewhere: int | None = None
-    """Number of images in Ceph, Swift or S3. The backup has no data of them, and their rows were not compared."""
+    """Number of images in Ceph, Swift or S3. Their rows were not compared with files. `pools` has those in Ceph; of the
+    others the backup has no data."""
     without_data: ImageList | None = None
     """Images that have a row and no data, or not all data: users see them, and cannot use them. Upload them again, or
     remove them with the command."""
