@@ -22,7 +22,8 @@ def _change(spec: dict[str, Any]) -> None:
 @pytest.fixture(scope="package")
 def stood() -> Iterator[tuple[Session, Cloud]]:
     """The cloud, Ready."""
-    with stands(MINIMAL, _change) as made:
+    # Two members are on no node together.
+    with stands(MINIMAL, _change, nodes=3) as made:
         yield made
 
 
