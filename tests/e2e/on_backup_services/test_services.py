@@ -41,7 +41,10 @@ def of_services(conn: Any) -> dict[str, list[Any]]:
         "pools": conn.load_balancer.pools(),
     }
     rows = {kind: [without_times(each.to_dict()) for each in entries] for kind, entries in lists.items()}
-    # A stack tells by which address it was asked; Designate gives a zone a new serial when it writes it again.
+    # A stack and a secret tell by which address they were asked, whose port is new; Designate gives a zone a new serial
+    # when it writes it again.
+    for row in rows["secrets"]:
+        row["id"] = str(row.pop("secret_ref")).rpartition("/")[2]
     for row in (*rows["zones"], *rows["stacks"]):
         row.pop("serial", None)
         row.pop("links", None)
@@ -130,5 +133,6 @@ def test_a_load_balancer_is_changed_and_deleted(conn: Connection) -> None:
     balancer = Balancer(conn, api.network.find_subnet(proof.NAME))
     assert balancer.balancer.vip_address == _before["address"]
     [pool] = api.load_balancer.pools()
-    balancer.make("member", pool.id, address="10.99.0.10", protocol_port=80)
+    subnet = api.network.find_subnet(proof.NAME)
+    balancer.make("member", pool.id, address="10.99.0.10", protocol_port=80, subnet_id=subnet.id)
     balancer.delete()
