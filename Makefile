@@ -143,14 +143,13 @@ test-seeds: venv ## Manifests that were written before this operator, applied as
 
 # A line in docs/evidence/suites.md for each run.
 RECORD = $(PY) -m tests.suites run $@ --
-# In order: the tests of a file share servers, and what was written to them.
-PROGRAMS = $(RECORD) $(PY) -m pytest -q -n 2 --dist loadfile -p no:randomly --durations=15
 # In order, in one process; openstacksdk's warnings are its own affair.
 E2E = $(RECORD) $(PY) -m pytest -v --durations=15 -W default -p no:randomly -p no:xdist
 
 .PHONY: test-programs
 test-programs: venv ## OpenStack's programs, MariaDB, RabbitMQ and OVN of the images that are built, with the operator's configuration
-	$(PROGRAMS) tests/unit/*_served.py tests/unit/*/*_served.py tests/unit/*/*_real.py
+	@# In order: the tests of a file share servers, and what was written to them.
+	$(RECORD) $(PY) -m pytest -q -n 2 --dist loadfile -p no:randomly --durations=15 tests/unit/*_served.py tests/unit/*/*_served.py tests/unit/*/*_real.py
 
 .PHONY: test-crash-points
 test-crash-points: venv ## The operator killed again and again, and at four writes of two clouds, of an upgrade and of a restore; make chaos tries each write

@@ -171,7 +171,7 @@ def test_mariadb_makes_the_account_of_its_exporter_once_it_takes_writes(machine:
     made = "".join(machine.calls("mariadb"))
     assert made.count("CREATE USER IF NOT EXISTS 'metrics'@localhost IDENTIFIED VIA unix_socket") == 2
     assert "secret" not in made
-    assert (machine.home / "passwords").read_text(encoding="utf-8").count("password=secret") == 5
+    assert (machine.home / "passwords").read_text(encoding="utf-8").count('password="secret"') == 5
     assert machine.has_become("mariadb-start")
 
 
@@ -195,7 +195,7 @@ def test_mariadb_is_ordered_to_read_its_new_certificate(machine: Machine, releas
     result = machine.run(server, MARIADB_ROOT_PASSWORD_FILE=machine.home / "password")
     assert result.stdout == "started\n"
     assert machine.calls("mariadb") == ["--defaults-extra-file=/dev/stdin -e FLUSH LOCAL SSL"] * 2
-    assert (machine.home / "order").read_text(encoding="utf-8") == "[client]\nuser=root\npassword=secret\n"
+    assert (machine.home / "order").read_text(encoding="utf-8") == '[client]\nuser=root\npassword="secret"\n'
 
 
 @pytest.fixture

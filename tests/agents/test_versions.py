@@ -57,7 +57,7 @@ def test_a_server_upgrades_older_system_tables_before_it_is_ready(server: Server
     assert server.run()[0] == 0
     assert (server.machine.state / "marked").exists()
     assert server.machine.calls("mariadb-upgrade") == ["--defaults-extra-file=/dev/stdin --silent"], "no password in it"
-    assert "password=secret" in (server.machine.state / "options").read_text()
+    assert 'password="secret"' in (server.machine.state / "options").read_text()
     assert not server.mark.exists()
 
 

@@ -60,13 +60,11 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     programs = programs or [Step(name="Archive", verdict=waiting("waits for a MariaDB"))]
     following = None if spec.suspend else next_time(spec.schedule, past.last, zone)
     active_names = new or ([active.name] if active else [])
-    # Before its first backup, a new schedule has nothing to verify, and is Ready.
-    is_verifier = spec.verify and (bool(past.success) or any(each.completed for each in existing))
     return Plan(
         Group("Config", config),
         steps,
         *([Group("Archive", programs)] if spec.archive else []),
-        *([Step(name=VERIFIED, verdict=_verified(existing, verified))] if is_verifier else []),
+        *([Step(name=VERIFIED, verdict=_verified(existing, past, verified))] if spec.verify else []),
         remover,
         # A backup whose time is on record was created.
         record.step(ctx, past.dump(), after=(steps,)),
@@ -197,8 +195,11 @@ def _newest_verified(existing: Sequence[Backup], past: History) -> Mapping[str, 
     return stored if isinstance(stored, dict) else {}
 
 
-def _verified(existing: Sequence[Backup], verified: Mapping[str, Any]) -> Verdict:
+def _verified(existing: Sequence[Backup], past: History, verified: Mapping[str, Any]) -> Verdict:
     """Return the verdict on the newest backup that was verified, or that could not be."""
+    if past.success is None:
+        # As for BackupsReady, a new schedule is not late.
+        return Verdict(State.READY, "there is no backup yet that could be verified")
     for backup in existing:
         if backup.completed and backup.has_stalled and not backup.verified:
             text = f"the newest backup cannot be restored: {backup.verdict.message}"
