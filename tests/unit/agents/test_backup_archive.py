@@ -236,6 +236,8 @@ def test_only_a_later_change_proves_that_a_second_is_whole(chain: Chain) -> None
     # The second that it names can be restored.
     assert f"choose {stamp(8)} or an earlier time" in text
     assert goal(chain, "0-7-6", 8).end == "0-7-18"
+    # The backup has a change of the last second, so that no earlier one can be restored from it.
+    assert refusal(chain, "0-7-19", 9).endswith("choose an earlier backup")
 
 
 def stamp(offset: int) -> str:

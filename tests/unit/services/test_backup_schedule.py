@@ -460,6 +460,19 @@ def test_a_backup_is_verified_although_no_resource_is_to_stay(cluster: Cluster) 
     assert (answer.ready, answer.message) == (True, f"{FIRST} was restored and used at 2026-01-02 01:06 UTC")
 
 
+def test_a_removed_resource_leaves_the_record_of_its_verification(cluster: Cluster) -> None:
+    cluster.spec = {"verify": True}
+    for day in ("02", "03"):
+        name = f"nightly-202601{day}0100"
+        cluster.at(at(f"{day} 01:00"))
+        cluster.report(name, completed=f"2026-01-{day}T01:04:00Z")
+        cluster.children["OpenStackBackup", name]["status"]["verified"] = f"2026-01-{day}T01:06:00Z"
+        cluster.at(at(f"{day} 01:07"))
+    del cluster.children["OpenStackBackup", "nightly-202601030100"]
+    answer = verdict(cluster.at(at("03 01:08")), "RestoreVerified")
+    assert answer.message == "nightly-202601030100 was restored and used at 2026-01-03 01:06 UTC"
+
+
 def test_a_backup_without_a_verification_goes_all_the_same(cluster: Cluster) -> None:
     """It began before the schedule asked for it."""
     cluster.spec = {"successfulBackupsHistoryLimit": 0}

@@ -112,10 +112,10 @@ def _plan_chain(archive: Archive, chain: str, base: str, until: int) -> Goal:
             " restore a backup that was made later"
         )
     goal = Goal(archive, chain, _ancestors(archive, link), base, until, base, 0)
-    changes, newest = walk(archive, chain, base), 0
+    changes, stored, newest = walk(archive, chain, base), 0, 0
     for each in changes:
         change = each.transaction
-        newest = max(newest, change.time)
+        stored, newest = max(stored, change.time if each.is_stored else 0), max(newest, change.time)
         if change.time > until and each.is_stored:
             raise RunError(
                 f"the backup has changes later than {_text(until)}; choose a later time or an earlier backup"
@@ -127,7 +127,8 @@ def _plan_chain(archive: Archive, chain: str, base: str, until: int) -> Goal:
             goal.end, goal.changes = change.gtid, goal.changes + 1
             goal.canaries |= {canary.number % SLOTS: canary for canary in change.canaries}
     # Only a later change proves that there are no more of a second.
-    advice = f"choose {_text(newest - 1)} or an earlier time" if newest else "choose an earlier time"
+    is_reached = stored <= newest - 1
+    advice = f"choose {_text(newest - 1)} or an earlier time" if is_reached else "choose an earlier backup"
     raise RunError(
         f"chain {chain} of the archive ends with change {goal.end}, and cannot prove that nothing of {_text(until)} is"
         f" missing; {advice}"

@@ -16,7 +16,7 @@ from . import archives, databases, record, schedule_retention, single_archive
 from .model import BACKUP, OpenStackBackupScheduleSpec
 from .pods import parameters
 from .repository import repository
-from .schedule_record import Backup, History, backup_name, backups, history
+from .schedule_record import Backup, History, backup_name, backups, history, newest_verified
 from .verification import STAGE as VERIFIED
 
 _ARCHIVES, _FIRST, _VERIFIED = "archives", "firstRecoverable", "lastVerified"
@@ -35,7 +35,7 @@ def plan(ctx: Context[OpenStackBackupScheduleSpec]) -> Plan:
     existing, past = backups(ctx), history(ctx)
     active = next((each for each in existing if not each.is_over(ctx.now)), None)
     past, new = _begin(ctx, past, active, zone)
-    verified = _newest_verified(existing, past)
+    verified = newest_verified(ctx, past.stored.get(_VERIFIED))
     is_usable = not spec.verify or bool(past.success and verified.get("name") == past.success.name)
     retention = schedule_retention.removal(ctx, past, is_usable=is_usable)
     past = retention.history
@@ -182,17 +182,6 @@ def _verdict(
     if spec.suspend:
         return Verdict(State.READY, f"spec.suspend is true: no backup is started; {age}")
     return Verdict(State.READY, past.left_out)
-
-
-def _newest_verified(existing: Sequence[Backup], past: History) -> Mapping[str, Any]:
-    """Return `name` and time (`at`) of the newest backup that was verified, also if its resource is gone; empty before
-    there was one.
-    """
-    for backup in existing:
-        if backup.verified:
-            return {"name": backup.name, "at": record.stamp(backup.verified)}
-    stored = past.stored.get(_VERIFIED)
-    return stored if isinstance(stored, dict) else {}
 
 
 def _verified(existing: Sequence[Backup], past: History, verified: Mapping[str, Any]) -> Verdict:

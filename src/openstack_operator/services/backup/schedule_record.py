@@ -176,3 +176,16 @@ def history(ctx: Context[OpenStackBackupScheduleSpec]) -> History:
         success=success,
         stored=stored,
     )
+
+
+def newest_verified(ctx: Context[OpenStackBackupScheduleSpec], stored: object) -> Mapping[str, Any]:
+    """Return `name` and time (`at`) of the backup that was verified last, also if its resource is gone; empty before
+    there was one. `stored` is what this has returned before.
+    """
+    entries = [
+        {"name": each.name, "at": record.stamp(each.verified)} for each in backups(ctx) if each.verified is not None
+    ]
+    if isinstance(stored, dict) and isinstance(stored.get("name"), str):
+        entries.append(stored)
+    times = [(at, entry) for entry in entries if (at := valid_time(entry.get("at"))) and at <= ctx.now + _SKEW]
+    return max(times, key=lambda pair: pair[0])[1] if times else {}
