@@ -314,6 +314,19 @@ def _korc(live: Object) -> Verdict:
     return READY if at_work["status"] == "False" and available.get("status") == "True" else progressing(text)
 
 
+def _physical_backup(live: Object) -> Verdict:
+    """Return READY once mariadb-operator has copied the data. Complete is True of a copy that failed, too."""
+    subject, complete = f"PhysicalBackup/{_name(live)}", conditions(live).get("Complete")
+    if complete is None:
+        return progressing(f"{subject}: mariadb-operator has not reported yet; check that it runs")
+    if complete["status"] == "True" and complete.get("reason") == "JobComplete":
+        return READY
+    if complete.get("reason") == "JobFailed":
+        text = f"{subject}: mariadb-operator could not copy the data; see the logs of its Job's pods"
+        return failed(text, "CopyFailed")
+    return progressing(f"{subject}: {complete.get('message') or complete.get('reason') or 'not complete yet'}")
+
+
 # mariadb-operator does not say which generation it speaks of.
 _mariadb, _topology = _reported("Ready", silent=True), _reported("Ready")
 
@@ -330,6 +343,7 @@ RULES: Mapping[str, Rule] = {
     # Its schedule says what it means that one runs or failed; and a restored schedule is for its user to start.
     **{kind: lambda _: READY for kind in ("OpenStackBackup", "OpenStackBackupSchedule")},
     **{f"{kind}.k8s.mariadb.com": _mariadb for kind in ("MariaDB", "Database", "User", "Grant")},
+    "PhysicalBackup.k8s.mariadb.com": _physical_backup,
     # The first alone is True while the operator is still at work.
     "RabbitmqCluster.rabbitmq.com": _reported("AllReplicasReady", "ClusterAvailable", "ReconcileSuccess"),
     **{f"{kind}.rabbitmq.com": _topology for kind in ("Vhost", "User", "Permission", "Policy")},

@@ -14,6 +14,7 @@ from openstack_operator.services.backup.pods import modules
 
 _REPOSITORY = (
     "database",
+    "copied",
     "manifest",
     "contents",
     "restore",

@@ -486,6 +486,22 @@ def test_a_status_of_another_operator_version_is_outdated() -> None:
     assert not kube.outdated({**theirs, "status": told}, "1.1")
 
 
+@pytest.mark.parametrize(
+    ("conditions", "state"),
+    [
+        ({}, State.PROGRESSING),
+        (condition("Complete", "False", reason="JobRunning", message="Running"), State.PROGRESSING),
+        (condition("Complete", "True", reason="JobComplete", message="Success"), State.READY),
+        # It says of a failure that it is complete.
+        (condition("Complete", "True", reason="JobFailed", message="Failed"), State.FAILED),
+    ],
+)
+def test_a_copy_by_mariadb_operator_has_succeeded_by_its_reason(conditions: Object, state: State) -> None:
+    metadata = {"name": "monday-mariadb"}
+    copy = {"apiVersion": "k8s.mariadb.com/v1alpha1", "kind": "PhysicalBackup", "metadata": metadata}
+    assert kube.judge({**copy, "status": conditions}).state is state
+
+
 def test_kinds_without_a_rule_are_ready_when_they_exist() -> None:
     assert kube.judge({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}}).ready
 

@@ -56,6 +56,7 @@ def database(name: str = "mariadb", *pods: Object, updated: int = 3, **changes: 
         ],
         "pods": list(pods) or [member(f"{name}-server-0")],
         "claims": [claim],
+        "delegated": [],
         "published": {"backupSecret": f"{name}-backup", "host": f"{name}.openstack.svc.cluster.local"},
     } | changes
 
@@ -201,7 +202,7 @@ def test_a_complete_backup_keeps_nothing_but_its_record(release: Release) -> Non
     ("seen", "text"),
     [
         ({}, "there is no cloud in this namespace"),
-        (facts(database(workloads=[])), "there is no MariaDB in this namespace that this operator runs"),
+        (facts(database(workloads=[])), "there is no MariaDB in this namespace that this operator or"),
         (facts(database("mariadb", member("m-0", ready=False))), "waiting for a ready member of MariaDB/mariadb"),
         # A pod of an earlier version, which makes no account.
         (facts(database(updated=2)), "waiting for a ready member of"),
@@ -219,6 +220,73 @@ def test_a_database_that_others_run_is_named_as_not_included(release: Release) -
     made = planned(release, facts=facts(database(), database("other", workloads=[])))
     content = secret_data(objects(made)["Secret", "monday-contents"])
     assert content["missing"].splitlines()[0] == "MariaDB/other: this operator does not run its server"
+
+
+def delegated(**changes: Any) -> dict[str, Any]:
+    """A MariaDB that mariadb-operator runs."""
+    spec = {
+        "image": "mariadb:11.8",
+        "replicas": 1,
+        "storage": {"size": "2Gi", "storageClassName": "fast"},
+        "nodeSelector": {"tier": "control"},
+        "tolerations": [{"key": "control"}],
+    }
+    live = {
+        "apiVersion": "k8s.mariadb.com/v1alpha1",
+        "kind": "MariaDB",
+        "metadata": {"name": "mariadb"},
+        "spec": spec | changes,
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    return database(workloads=[], pods=[], claims=[], delegated=[live])
+
+
+def test_mariadb_operator_copies_its_database_before_it_is_stored(release: Release) -> None:
+    made = planned(release, facts=facts(delegated()))
+    claim = objects(made)["PersistentVolumeClaim", "monday-copy-mariadb"]
+    assert claim["spec"]["resources"] == {"requests": {"storage": "2Gi"}}
+    assert claim["spec"]["storageClassName"] == "fast"
+    copy = objects(made)["PhysicalBackup.k8s.mariadb.com", "monday-mariadb"]
+    assert copy["spec"]["mariaDbRef"] == {"name": "mariadb"}
+    assert copy["spec"]["storage"] == {"volume": {"persistentVolumeClaim": {"claimName": "monday-copy-mariadb"}}}
+    assert copy["spec"]["tolerations"] == [{"key": "control"}]
+    job = jobs(made)["monday-database-mariadb"]
+    (step,) = [step for step in made if job in step.objects]
+    assert "Copy mariadb" in {each.name for each in step.after}
+    pod = job["spec"]["template"]["spec"]
+    assert pod["containers"][0]["image"] == "mariadb:11.8"
+    # Files of mariadb-operator are those of this user.
+    assert pod["containers"][0]["securityContext"]["runAsUser"] == 999
+
+
+def test_a_stored_copy_is_removed(release: Release) -> None:
+    first = planned(release, facts=facts(delegated()))
+    children = kept(first, "monday-contents")
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT | {"gtid": ""})]
+    later = planned(release, children=children, pods=pods)
+    assert not {"PhysicalBackup.k8s.mariadb.com", "PersistentVolumeClaim"} & {kind for kind, _ in objects(later)}
+    run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
+    (entry,) = run["manifest"]["databases"]
+    assert (entry["operator"], entry["folder"]) == ("mariadb-operator", "")
+    assert entry["claim"]["metadata"] == {"name": "storage-mariadb-0"}
+
+
+def test_members_of_mariadb_operator_have_a_folder_in_their_volume(release: Release) -> None:
+    galera = {"enabled": True, "config": {"reuseStorageVolume": True}}
+    first = planned(release, facts=facts(delegated(galera=galera)))
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
+    later = planned(release, children=kept(first, "monday-contents"), pods=pods)
+    run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
+    assert run["manifest"]["databases"][0]["folder"] == "storage"
+
+
+def test_a_database_that_mariadb_operator_has_not_started_is_waited_for(release: Release) -> None:
+    fact = delegated()
+    fact["delegated"][0]["status"] = {}
+    made = planned(release, facts=facts(fact))
+    (verdict,) = [step.verdict for step in made if step.name == "Contents"]
+    assert verdict is not None
+    assert "waiting for a ready member of MariaDB/mariadb" in verdict.message
 
 
 def test_a_record_that_somebody_wrote_is_no_record(release: Release) -> None:

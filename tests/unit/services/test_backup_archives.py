@@ -37,8 +37,8 @@ def archived(
     release: Release, report: Any, stored: Any = None, *pods: Any, later: timedelta = timedelta(0)
 ) -> Archives:
     ctx = ctx_of(release, later=later)
-    sources, _ = databases.observed(ctx, [backups.database("mariadb", *pods)])
-    return archives.archives(ctx, sources, {POD: report}, stored or {})
+    source = databases.own_database(ctx, backups.database("mariadb", *pods))
+    return archives.archives(ctx, [source], {POD: report}, stored or {})
 
 
 def report(seconds: int, **fields: Any) -> dict[str, Any]:
@@ -139,6 +139,20 @@ def scheduled(release: Release, now: str, children: Any = None, answer: Any = No
     fields: dict[str, Any] = {"owner": "nightly", "secrets": backups.SECRETS, "pods": [pod], "facts": facts}
     at = datetime.fromisoformat(f"2026-01-{now}").replace(tzinfo=UTC)
     return schedule.plan(context(SCHEDULE, spec, release=release, children=children or {}, now=at, **fields))
+
+
+def test_changes_in_mariadb_operators_database_are_not_archived(release: Release) -> None:
+    spec = backups.SPEC | {"schedule": "0 1 * * *", "archive": True}
+    facts = {"databases": [backups.database(), {**backups.delegated(), "name": "cells"}], "reports": {}}
+    fields: dict[str, Any] = {"owner": "nightly", "secrets": backups.SECRETS, "facts": facts}
+    made = schedule.plan(context(SCHEDULE, spec, release=release, **fields))
+    # The archive of the other one goes on.
+    assert ("Deployment", "nightly-archive-mariadb") in objects(made)
+    (step,) = [step for step in made if step.name == "Archive cells"]
+    assert step.verdict
+    assert step.verdict.reason == "NotSupported"
+    assert "set spec.archive to false" in step.verdict.message
+    assert made.outcome.details["lastRecoverableTime"] is None
 
 
 def test_a_restore_reaches_seconds_since_the_first_backup(release: Release) -> None:

@@ -204,6 +204,31 @@ def test_a_manifest_of_another_program_is_refused(release: Release, changes: dic
         planned(release, facts={**FACTS, "manifest": {**MANIFEST, **changes}})
 
 
+@pytest.mark.parametrize("folder", ["", "storage"])
+def test_a_volume_of_mariadb_operator_is_filled_as_its_user(release: Release, folder: str) -> None:
+    claim = {**CLAIM, "metadata": {"name": "storage-mariadb-0"}}
+    entry = {**ENTRY, "claim": claim, "gtid": "", "operator": "mariadb-operator", "folder": folder}
+    made = objects(planned(release, facts={**FACTS, "manifest": {**MANIFEST, "databases": [entry]}}))
+    (job,) = [obj for (kind, _), obj in made.items() if kind == "Job"]
+    pod = job["spec"]["template"]["spec"]
+    (mount,) = [each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == "/var/lib/mysql"]
+    assert mount.get("subPath", "") == folder
+    assert pod["containers"][0]["securityContext"]["runAsUser"] == 999
+    volumes = [each["persistentVolumeClaim"] for each in pod["volumes"] if "persistentVolumeClaim" in each]
+    assert {"claimName": "storage-mariadb-0"} in volumes
+    # With mariadb-operator's labels, it would take the volume for that of a broken cluster.
+    assert not made["PersistentVolumeClaim", "storage-mariadb-0"]["metadata"].get("labels")
+
+
+@pytest.mark.security
+@pytest.mark.parametrize(
+    "changes", [{"operator": "mariadb-operator", "folder": "../.."}, {"operator": "another", "folder": ""}]
+)
+def test_a_forged_folder_of_a_volume_is_refused(release: Release, changes: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="the operator cannot read the backup"):
+        planned(release, facts={**FACTS, "manifest": {**MANIFEST, "databases": [{**ENTRY, **changes}]}})
+
+
 def test_a_server_of_the_version_of_the_backup_restores_it(release: Release) -> None:
     older = {**MANIFEST, "databases": [{**ENTRY, "server": "10.11.19-MariaDB-deb12"}]}
     made = objects(planned(release, facts={**FACTS, "manifest": older}))

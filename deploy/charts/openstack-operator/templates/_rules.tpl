@@ -698,6 +698,14 @@
   - list
   - patch
   - watch
+- apiGroups:
+  - k8s.mariadb.com
+  resources:
+  - physicalbackups
+  verbs:
+  - get
+  - list
+  - watch
 {{- end }}
 {{- define "openstack-operator.rules.memcached-operator" -}}
 - apiGroups:

@@ -152,7 +152,9 @@ def _claim(live: Object) -> Object:
 
 
 def _server(world: World, kind: Kind, item: Cached) -> Object:
-    """Return a server with its StatefulSets, its Deployments, its pods, its volume claims and its contract."""
+    """Return a server with its StatefulSets, its Deployments, its pods, its volume claims and its contract, and in its
+    place the resource of another operator that runs it.
+    """
     namespace, name = item.meta.namespace, item.meta.name
     children = list(world.children(Request(kind.handle, namespace, name)))
     # Those that the operator enlarged are its own.
@@ -160,6 +162,7 @@ def _server(world: World, kind: Kind, item: Cached) -> Object:
     return {
         "name": name,
         "workloads": [child.decode() for each, child in children if each is STATEFUL_SET],
+        "delegated": [child.decode() for each, child in children if each.operator],
         "deployments": [child.decode() for each, child in children if each is DEPLOYMENT],
         "pods": [pod.decode() for pod in world.pods.owned(namespace, kind.role, name)],
         "claims": [_claim(claim.decode()) for claim in claims],

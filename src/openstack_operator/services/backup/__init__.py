@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...plan import CloudContents, CloudDatabases, Listens, ServedContents, Service
 from . import archives, images, networks, pools, restore, schedule
+from .delegated import PHYSICAL_BACKUP
 from .model import BACKUP, RESTORE, SCHEDULE
 from .service import LEFT_OUT, needs_contents, plan
 
@@ -22,6 +23,7 @@ SERVICE = Service(
         identities=("Keystone",),
         orders=_ORDERS,
     ),
+    kinds=(PHYSICAL_BACKUP,),
     has_release_images=False,
 )
 SCHEDULE_SERVICE = Service(

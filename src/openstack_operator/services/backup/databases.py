@@ -11,6 +11,8 @@ from ... import kube
 from ...agents.mariadb.role import PRIMARY, READER
 from ...api import PodSettings
 from ...plan import Context, Object
+from . import delegated
+from .delegated import DelegatedDatabase
 from .pods import DATA_FOLDER, Image, Run
 
 _ROLE = "openstack.k8s.io/role"
@@ -82,6 +84,10 @@ class Database:
             beside={"statefulset.kubernetes.io/pod-name": self.pod},
         )
 
+    def entry(self) -> dict[str, Any]:
+        """Return its entry in a manifest, without results."""
+        return {"name": self.name, "claim": self.claim, "image": self.image.dump()}
+
     def dump(self) -> dict[str, Any]:
         """Return JSON for `load`."""
         return {**vars(self), "image": self.image.dump()}
@@ -120,23 +126,38 @@ def restore_run(
             "gtid": entry["gtid"],
             **compared,
         },
-        image=image,
+        image=delegated.as_its_user(entry, image),
         settings=settings,
-        mounts=(kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=_FOLDER),),
+        mounts=(kube.Mount(name=_TEMPLATE, path=DATA_FOLDER, volume=claim, sub_path=entry["folder"] or None),),
         memory="384Mi",
     )
 
 
-def observed(ctx: Context[Any], facts: Sequence[Mapping[str, Any]]) -> tuple[list[Database], list[str]]:
-    """Return the databases that this operator runs, and names of those that others run."""
-    databases: list[Database] = []
+def observed(
+    ctx: Context[Any], facts: Sequence[Mapping[str, Any]]
+) -> tuple[list[Database | DelegatedDatabase], list[str]]:
+    """Return the databases that this operator or mariadb-operator runs, and names of others."""
+    databases: list[Database | DelegatedDatabase] = []
     foreign: list[str] = []
     for fact in facts:
-        if not fact["workloads"]:
+        if fact["workloads"]:
+            databases.append(own_database(ctx, fact))
+        elif live := delegated.resource_of(fact):
+            databases.append(delegated.observed(fact["name"], live))
+        else:
             foreign.append(f"MariaDB/{fact['name']}: this operator does not run its server")
-            continue
-        databases.append(_database(ctx, fact))
     return databases, foreign
+
+
+def server_image(facts: Sequence[Mapping[str, Any]]) -> Image | None:
+    """Return the image of the server of a database, which has restic; None before there is one."""
+    for fact in facts:
+        if fact["workloads"]:
+            return Image.of(fact["workloads"][0]["spec"]["template"]["spec"])
+        live = delegated.resource_of(fact)
+        if live and delegated.is_ready(live):
+            return delegated.image_of(live)
+    return None
 
 
 def is_published(fact: Mapping[str, Any]) -> bool:
@@ -147,13 +168,17 @@ def is_published(fact: Mapping[str, Any]) -> bool:
 def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield names of databases of which no member can be read from now."""
     for fact in facts:
-        if not fact["workloads"]:
-            continue
-        if not (_ready_pods(fact) and _have_account(fact) and fact["claims"]):
+        if fact["workloads"]:
+            is_ready = bool(_ready_pods(fact)) and _have_account(fact) and bool(fact["claims"])
+        else:
+            live = delegated.resource_of(fact)
+            is_ready = live is None or delegated.is_ready(live)
+        if not is_ready:
             yield f"MariaDB/{fact['name']}"
 
 
-def _database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
+def own_database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
+    """Return a database that this operator runs."""
     stateful_set: Object = fact["workloads"][0]
     pod, size = _source(fact), stateful_set["spec"].get("replicas") or 1
     service, name = stateful_set["spec"]["serviceName"], stateful_set["metadata"]["name"]
@@ -193,11 +218,11 @@ def _source(fact: Mapping[str, Any]) -> str:
     return str((non_primaries or pods)[0]["metadata"]["name"]) if pods else ""
 
 
-def dump(databases: Sequence[Database]) -> str:
+def dump(databases: Sequence[Database | DelegatedDatabase]) -> str:
     """Return JSON for `load`."""
     return json.dumps([database.dump() for database in databases], sort_keys=True)
 
 
-def load(text: str) -> list[Database]:
+def load(text: str) -> list[Database | DelegatedDatabase]:
     """Return what `dump` returned."""
-    return [Database.load(values) for values in json.loads(text)]
+    return [(DelegatedDatabase if "resource" in values else Database).load(values) for values in json.loads(text)]

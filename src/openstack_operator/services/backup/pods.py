@@ -31,6 +31,7 @@ _RESTORE_MODULES = (
 )
 _ALSO: Mapping[str, Sequence[str]] = {
     "contents": ("dual_stack",),
+    "copied": ("database",),
     "images": ("schemas", "image_data"),
     "images_restore": ("schemas", "image_data"),
     "pool": ("rbd_stream", "rbd_door"),
@@ -46,7 +47,8 @@ _ALSO: Mapping[str, Sequence[str]] = {
 """Further modules that a program imports."""
 _MAIN = "main"
 """Name of the container whose message is the result."""
-_SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
+SCHEDULING = ("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets")
+"""Fields of a pod that say where it may run."""
 
 
 def modules(program: str, *, uses_repository: bool = True) -> list[str]:
@@ -69,7 +71,7 @@ class Image:
         container: Object = pod_spec["containers"][0]
         security: Object = container.get("securityContext") or {}
         entry = ReleaseEntry(container["image"], security["runAsUser"], security["runAsGroup"])
-        return cls(entry=entry, scheduling={name: pod_spec[name] for name in _SCHEDULING if pod_spec.get(name)})
+        return cls(entry=entry, scheduling={name: pod_spec[name] for name in SCHEDULING if pod_spec.get(name)})
 
     def dump(self) -> dict[str, Any]:
         """Return JSON for `load`."""
@@ -79,7 +81,7 @@ class Image:
     def load(cls, values: Mapping[str, Any]) -> Image:
         """Return what `dump` returned. Raises KeyError for other values."""
         entry = ReleaseEntry(values["image"], values["uid"], values["gid"])
-        return cls(entry=entry, scheduling={name: values[name] for name in _SCHEDULING if values.get(name)})
+        return cls(entry=entry, scheduling={name: values[name] for name in SCHEDULING if values.get(name)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...plan import Context, Object, SpecError
 from ...plan.times import valid_time
-from . import pools
+from . import delegated, pools
 from .model import SCHEDULE, OpenStackRestoreSpec
 from .service import LEFT_OUT
 
@@ -52,12 +52,16 @@ def rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return {
         "backup": _text(manifest["backup"]),
         "taken": _time(manifest["taken"]),
-        "databases": [_rebuilt_entry(entry, "snapshot", "server", "gtid") for entry in manifest["databases"]],
+        "databases": [_rebuilt_database(entry) for entry in manifest["databases"]],
         # Backups of earlier operators have none.
         "networks": [_rebuilt_network(entry) for entry in manifest.get("networks", ())],
         "images": [_rebuilt_images(entry) for entry in manifest.get("images", ())],
         "pools": [_rebuilt_pool(entry) for entry in manifest.get("pools", ())],
     }
+
+
+def _rebuilt_database(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_rebuilt_entry(entry, "snapshot", "server", "gtid"), **delegated.rebuilt(entry)}
 
 
 def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:

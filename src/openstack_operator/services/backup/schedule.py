@@ -12,7 +12,7 @@ from ...api.units import seconds
 from ...parts.schedules import last_time, next_time, time_zone
 from ...plan import READY, Context, Group, Object, Plan, SpecError, State, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
-from . import archives, databases, record, schedule_retention, single_archive
+from . import archives, databases, delegated, record, schedule_retention, single_archive
 from .model import BACKUP, OpenStackBackupScheduleSpec
 from .pods import parameters
 from .repository import repository
@@ -127,10 +127,21 @@ def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archi
     if refusal := single_archive.refusal(ctx):
         # What it has archived before has no changes of meanwhile.
         return archives.Archives(steps=[Step(name="Archive", verdict=refusal)], wake=ctx.now + archives.SOON)
-    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"]]
-    sources, _ = databases.observed(ctx, [fact for fact in facts if databases.is_published(fact)])
+    everything = ctx.facts.get("databases", ())
+    facts = [fact for fact in everything if fact["workloads"]]
+    sources = [databases.own_database(ctx, fact) for fact in facts if databases.is_published(fact)]
     late = [fact["name"] for fact in facts if not databases.is_published(fact)]
-    return archives.archives(ctx, sources, ctx.facts.get("reports", {}), state, late)
+    archived = archives.archives(ctx, sources, ctx.facts.get("reports", {}), state, late)
+    copied = [fact["name"] for fact in everything if delegated.resource_of(fact)]
+    refusals = [Step(name=f"Archive {name}", verdict=_no_archive(name)) for name in copied]
+    return replace(archived, steps=[*archived.steps, *refusals], recoverable=None) if copied else archived
+
+
+def _no_archive(name: str) -> Verdict:
+    """Return the verdict on the archive of a MariaDB that mariadb-operator runs."""
+    text = f"{delegated.OPERATOR} runs MariaDB/{name}, so that its changes are not archived"
+    advice = "set spec.archive to false, and restore to a backup"
+    return failed(f"{text}; {advice}", "NotSupported", serves=False)
 
 
 def _first_recoverable(past: History, archived: archives.Archives, oldest: datetime | None) -> str | None:

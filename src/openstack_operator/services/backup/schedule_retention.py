@@ -12,6 +12,7 @@ from ...api import SecretKeyRef
 from ...plan import READY, Context, Object, State, Step, Verdict, failed, key, waiting
 from ...plan.times import valid_time
 from .archives import foreign_objects
+from .databases import server_image
 from .model import OpenStackBackupScheduleSpec
 from .pods import Image, Run, with_results
 from .repository import repository
@@ -135,11 +136,10 @@ def _current(past: History) -> str:
 
 
 def _image(ctx: Context[Any]) -> Image | None:
-    """Return the image of a database's server, which has restic; None if there is none. It is not on record, which
-    others may write: its pods may delete backups.
+    """Return the image of a database's server; None if there is none. It is not on record, which others may write: its
+    pods may delete backups.
     """
-    workloads = [each for fact in ctx.facts.get("databases", ()) for each in fact["workloads"]]
-    return Image.of(workloads[0]["spec"]["template"]["spec"]) if workloads else None
+    return server_image(ctx.facts.get("databases", ()))
 
 
 def _run(ctx: Context[OpenStackBackupScheduleSpec], newest: str, image: Image) -> Run:

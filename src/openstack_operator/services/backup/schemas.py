@@ -67,7 +67,7 @@ def target(ctx: Context[OpenStackRestoreSpec], name: str) -> Target | Verdict:
     verdict = waiting(f"waiting for a ready member of MariaDB/{name}")
     if not databases.is_published(fact) or _ADMIN_SECRET not in fact["published"]:
         return verdict
-    [database], _ = databases.observed(ctx, [fact])
+    database = databases.own_database(ctx, fact)
     is_ready = not [*databases.not_ready([fact])]
     admin_secret = fact["published"][_ADMIN_SECRET]
     return Target(database=database, admin_secret=admin_secret, verdict=READY if is_ready else verdict)

@@ -12,6 +12,7 @@ from ...plan import READY, Context, Group, Plan, SpecError, Step, Verdict, faile
 from ...plan.times import valid_time
 from . import contents, databases, images, networks, pools, record, verification
 from .databases import Database
+from .delegated import DelegatedDatabase
 from .images import Images
 from .model import OpenStackBackupSpec
 from .networks import Northbound
@@ -95,7 +96,12 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     # An image of which a row says that it is there was stored before, or is there afterwards, also if a user deletes
     # it meanwhile.
     earlier_images = [*jobs("Earlier images", images.BEFORE, ()), *jobs("Earlier pool", pools.BEFORE, ())]
-    database_jobs = [*jobs("Database", "databases", earlier_images), *jobs("Network", "networks", earlier_images)]
+    copies = [each.copy(ctx) for each in collected.copied if each.name in rest["databases"]]
+    database_jobs = [
+        *copies,
+        *jobs("Database", "databases", [*earlier_images, *copies]),
+        *jobs("Network", "networks", earlier_images),
+    ]
     later_images = [*jobs("Images", images.AFTER, database_jobs), *jobs("Pool", pools.AFTER, database_jobs)]
     last = record.stages([verification.STAGE], waiting("waits for the manifest")) if ctx.spec.verify else []
     end_step = Step(
@@ -122,12 +128,17 @@ class _Collected:
     """Parts of a backup, from the first look at the cloud on."""
 
     step: Step
-    databases: list[Database] = field(default_factory=list[Database])
+    databases: list[Database | DelegatedDatabase] = field(default_factory=list[Database | DelegatedDatabase])
     networks: list[Northbound] = field(default_factory=list[Northbound])
     images: list[Images] = field(default_factory=list[Images])
     pools: Pools = field(default_factory=Pools)
     data: bytes = b""
     missing: list[str] = field(default_factory=list[str])
+
+    @property
+    def copied(self) -> list[DelegatedDatabase]:
+        """Databases that mariadb-operator copies."""
+        return [each for each in self.databases if isinstance(each, DelegatedDatabase)]
 
 
 def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
@@ -164,7 +175,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     image_sources, left_out = images.observed(ctx.facts["images"], is_included=ctx.spec.include.images)
     pool_sources, pools_left_out = pools.observed(ctx.facts["storages"], included)
     if not sources:
-        return failed("there is no MariaDB in this namespace that this operator runs", "NoDatabase")
+        return failed("there is no MariaDB in this namespace that this operator or mariadb-operator runs", "NoDatabase")
     try:
         data = contents.dump(ctx.facts["objects"])
     except ValueError as error:
@@ -226,7 +237,7 @@ def _too_late(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> V
 def _doors(ctx: Context[OpenStackBackupSpec], collected: _Collected) -> tuple[Step, ...]:
     """Return the step of the NetworkPolicies: databases that are closed accept the pods of this backup."""
     pods = {"podSelector": {"matchLabels": kube.pods_of(ctx.kind, ctx.owner)}}
-    policies = [each.door(ctx) for each in collected.databases]
+    policies = [policy for each in collected.databases if (policy := each.door(ctx))]
     policies += [each.door(ctx, [pods]) for each in collected.networks]
     return (Step(name="Doors", objects=tuple(policies)), *pools.doors(ctx, collected.pools.pools))
 
@@ -236,10 +247,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     results: Mapping[str, Any] = stored["databases"]
     network_results: Mapping[str, Any] = stored["networks"]
     stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
-    entries = [
-        {**results[each.name], "name": each.name, "claim": each.claim, "image": each.image.dump()}
-        for each in collected.databases
-    ]
+    entries = [{**results[each.name], **each.entry()} for each in collected.databases]
     manifest = {
         "format": contents.FORMAT,
         "cloud": ctx.namespace,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import kube
-from ...plan import Context, Object, ReleaseEntry
+from ...plan import Context, ReleaseEntry
+from .databases import server_image
 from .model import OpenStackBackupSpec
 from .pods import Image, Program, Run
 
@@ -22,17 +23,12 @@ def images(ctx: Context[Any]) -> tuple[Image, Image | None] | None:
     """Return the images of a database's server and of the one Keystone of the namespace, if this operator runs one;
     None without a database.
     """
-    facts = [fact for fact in ctx.facts.get("databases", ()) if fact["workloads"]]
-    if not facts:
+    storage = server_image(ctx.facts.get("databases", ()))
+    if storage is None:
         return None
     deployments = [each for fact in ctx.facts["identities"] for each in fact["deployments"]]
     apis = [each for each in deployments if each["metadata"]["labels"].get(kube.COMPONENT) == "api"]
-    storage, identity = facts[0]["workloads"][0], apis[0] if len(apis) == 1 else None
-    return _image(storage), _image(identity) if identity else None
-
-
-def _image(workload: Object) -> Image:
-    return Image.of(workload["spec"]["template"]["spec"])
+    return storage, Image.of(apis[0]["spec"]["template"]["spec"]) if len(apis) == 1 else None
 
 
 def runs(ctx: Context[OpenStackBackupSpec], storage: Image, identity: Image | None) -> dict[str, Run]:
