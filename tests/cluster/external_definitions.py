@@ -13,7 +13,10 @@ from tools.operators import crds
 
 _HERE = Path(__file__).parent
 _PLURALS = {
-    ("mariadb-operator", "k8s.mariadb.com"): "mariadbs databases users grants externalmariadbs backups restores",
+    (
+        "mariadb-operator",
+        "k8s.mariadb.com",
+    ): "mariadbs databases users grants externalmariadbs backups restores physicalbackups",
     ("rabbitmq-cluster-operator", "rabbitmq.com"): "rabbitmqclusters",
     ("messaging-topology-operator", "rabbitmq.com"): "vhosts users permissions policies",
     ("memcached-operator", "memcached.c5c3.io"): "memcacheds",

@@ -12,6 +12,7 @@ from ..kube import Object
 from ..planned import Planned
 from ..registry import ACTUATORS, EXTERNAL_KINDS, RESOURCES, SERVICES
 from ..runtime.kubernetes.kinds import ACCESS_REVIEW, CHILDREN, LEASE, POD, TOKEN_REVIEW, Catalog, optional_role
+from ..services.backup import PHYSICAL_BACKUP
 
 METRICS_READER = f"{OPERATOR}-metrics-reader"
 """ClusterRole of who may read the operator's metrics."""
@@ -35,6 +36,8 @@ ENGINE: Mapping[tuple[str, str], Sequence[str]] = {
     # A schedule makes these at its times, which no rendered plan has. A restore creates schedules.
     ("openstack.k8s.io", "openstackbackups"): APPLY,
     ("openstack.k8s.io", "openstackbackupschedules"): ("create",),
+    # No rendered plan has the facts of a cloud that it backs up.
+    (PHYSICAL_BACKUP.group, PHYSICAL_BACKUP.plural): APPLY,
     # What is refused, not mounted or not healthy Kubernetes says in Warning Events alone; the operator adds its own.
     ("", "events"): ("create", "list", "watch"),
     # Whether an issuer is a public authority, which certifies no names inside the cluster.

@@ -318,11 +318,12 @@ def _physical_backup(live: Object) -> Verdict:
     """Return READY once mariadb-operator has copied the data. Complete is True of a copy that failed, too."""
     subject, complete = f"PhysicalBackup/{_name(live)}", conditions(live).get("Complete")
     if complete is None:
-        return progressing(f"{subject}: mariadb-operator has not reported yet; check that it runs")
+        text = "mariadb-operator has not begun; check that it runs, and neither changes nor suspends its MariaDB"
+        return progressing(f"{subject}: {text}")
     if complete["status"] == "True" and complete.get("reason") == "JobComplete":
         return READY
     if complete.get("reason") == "JobFailed":
-        text = f"{subject}: mariadb-operator could not copy the data; see the logs of its Job's pods"
+        text = f"{subject}: mariadb-operator could not copy the data, and has to try again; see the logs of its Job"
         return failed(text, "CopyFailed")
     return progressing(f"{subject}: {complete.get('message') or complete.get('reason') or 'not complete yet'}")
 

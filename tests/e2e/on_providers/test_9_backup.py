@@ -30,8 +30,9 @@ _before: dict[str, Any] = {}
 
 @pytest.fixture(scope="module")
 def cloud(cluster: Kubernetes) -> Iterator[Kubernetes]:
-    """The minimal cloud, whose providers nobody chose."""
+    """The minimal cloud, whose database mariadb-operator runs."""
     (plane,) = [each for each in documents(MINIMAL) if each["kind"] == "OpenStackControlPlane"]
+    plane["spec"]["mariadb"]["provider"] = "mariadb-operator"
     plane["spec"]["expose"] = {"type": "NodePort", "host": cluster.address()}
     with raised(cluster, NAMESPACE):
         cluster.apply(plane)

@@ -14,7 +14,7 @@ from openstack_operator.services.backup.pods import modules
 
 _REPOSITORY = (
     "database",
-    "copied",
+    "physical_backup",
     "manifest",
     "contents",
     "restore",

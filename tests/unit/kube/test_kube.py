@@ -491,6 +491,8 @@ def test_a_status_of_another_operator_version_is_outdated() -> None:
     [
         ({}, State.PROGRESSING),
         (condition("Complete", "False", reason="JobRunning", message="Running"), State.PROGRESSING),
+        (condition("Complete", "False", reason="JobNotComplete", message="Not complete"), State.PROGRESSING),
+        (condition("Complete", "False", reason="Failed", message="an error"), State.PROGRESSING),
         (condition("Complete", "True", reason="JobComplete", message="Success"), State.READY),
         # It says of a failure that it is complete.
         (condition("Complete", "True", reason="JobFailed", message="Failed"), State.FAILED),

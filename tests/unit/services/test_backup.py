@@ -127,8 +127,18 @@ def test_the_cloud_is_read_once_and_not_again(release: Release) -> None:
     later = planned(release, facts={}, children=children)
     assert jobs(later).keys() == {"monday-database-mariadb"}
     assert not needs_contents(context(BACKUP, SPEC, release=release, owner="monday", children=children))
+    assert stored_contents(children) == {"format": 1, "objects": [KEYSTONE]}
+
+
+def stored_contents(children: Mapping[Any, Object]) -> Any:
     content = contents.bytes_of(secret_data(children["Secret", "monday-contents"])["contents.json.gz"])
-    assert json.loads(gzip.decompress(content))["objects"] == [KEYSTONE]
+    return json.loads(gzip.decompress(content))
+
+
+def test_earlier_operators_refuse_a_database_of_mariadb_operator(release: Release) -> None:
+    """They read format 1, and would fill another folder of the volume."""
+    first = planned(release, facts=facts(delegated()))
+    assert stored_contents(kept(first, "monday-contents"))["format"] == 2
 
 
 def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
@@ -246,7 +256,7 @@ def test_mariadb_operator_copies_its_database_before_it_is_stored(release: Relea
     claim = objects(made)["PersistentVolumeClaim", "monday-copy-mariadb"]
     assert claim["spec"]["resources"] == {"requests": {"storage": "2Gi"}}
     assert claim["spec"]["storageClassName"] == "fast"
-    copy = objects(made)["PhysicalBackup.k8s.mariadb.com", "monday-mariadb"]
+    copy = objects(made)["PhysicalBackup.k8s.mariadb.com", "monday-copy-mariadb"]
     assert copy["spec"]["mariaDbRef"] == {"name": "mariadb"}
     assert copy["spec"]["storage"] == {"volume": {"persistentVolumeClaim": {"claimName": "monday-copy-mariadb"}}}
     assert copy["spec"]["tolerations"] == [{"key": "control"}]
@@ -268,7 +278,8 @@ def test_a_stored_copy_is_removed(release: Release) -> None:
     run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
     (entry,) = run["manifest"]["databases"]
     assert (entry["operator"], entry["folder"]) == ("mariadb-operator", "")
-    assert entry["claim"]["metadata"] == {"name": "storage-mariadb-0"}
+    # With its labels, mariadb-operator enlarges the volume of a single server.
+    assert entry["claim"]["metadata"]["labels"]["pvc.k8s.mariadb.com/role"] == "storage"
 
 
 def test_members_of_mariadb_operator_have_a_folder_in_their_volume(release: Release) -> None:
@@ -277,7 +288,50 @@ def test_members_of_mariadb_operator_have_a_folder_in_their_volume(release: Rele
     pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
     later = planned(release, children=kept(first, "monday-contents"), pods=pods)
     run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
-    assert run["manifest"]["databases"][0]["folder"] == "storage"
+    (entry,) = run["manifest"]["databases"]
+    assert entry["folder"] == "storage"
+    # With its labels, mariadb-operator would take the volume for that of a broken cluster.
+    assert entry["claim"]["metadata"] == {"name": "storage-mariadb-0"}
+
+
+def test_a_copy_that_failed_is_made_again_on_another_volume(release: Release) -> None:
+    first = planned(release, facts=facts(delegated()))
+    children = kept(first, "monday-contents", "monday-copy-mariadb")
+    failed = {"status": {"conditions": [{"type": "Complete", "status": "True", "reason": "JobFailed"}]}}
+    children["PhysicalBackup.k8s.mariadb.com", "monday-copy-mariadb"] |= failed
+    second = planned(release, children=children)
+    names = {
+        name for kind, name in objects(second) if kind in ("PhysicalBackup.k8s.mariadb.com", "PersistentVolumeClaim")
+    }
+    assert names == {"monday-copy-mariadb-1"}
+    job = jobs(second)["monday-database-mariadb"]["spec"]["template"]["spec"]
+    claims = [each["persistentVolumeClaim"]["claimName"] for each in job["volumes"] if "persistentVolumeClaim" in each]
+    assert "monday-copy-mariadb-1" in claims
+    # The number is on record, and the failed copy is gone.
+    later = planned(release, children=kept(first, "monday-contents") | kept(second, "monday-record"))
+    assert ("PhysicalBackup.k8s.mariadb.com", "monday-copy-mariadb-1") in objects(later)
+
+
+def test_databases_of_both_operators_are_in_one_backup(release: Release) -> None:
+    both = facts(database(), {**delegated(), "name": "cells"})
+    first = planned(release, facts=both)
+    assert jobs(first).keys() == {"monday-database-mariadb", "monday-database-cells"}
+    later = planned(release, children=kept(first, "monday-contents"))
+    assert jobs(later) == jobs(first)
+
+
+def test_a_deleted_resource_of_mariadb_operator_is_waited_for(release: Release) -> None:
+    gone = database("cells", workloads=[], pods=[], claims=[], published={"mariadbResource": "cells"})
+    made = planned(release, facts=facts(database(), gone))
+    (verdict,) = [step.verdict for step in made if step.name == "Contents"]
+    assert verdict is not None
+    assert "waiting for a ready member of MariaDB/cells" in verdict.message
+
+
+def test_names_of_copies_have_room_for_a_time(release: Release) -> None:
+    made = planned(release, facts=facts(delegated()), owner="nightly-of-the-whole-cloud-202612010300")
+    (name,) = [name for kind, name in objects(made) if kind == "PhysicalBackup.k8s.mariadb.com"]
+    assert len(name) <= 40
 
 
 def test_a_database_that_mariadb_operator_has_not_started_is_waited_for(release: Release) -> None:

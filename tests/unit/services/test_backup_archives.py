@@ -152,6 +152,7 @@ def test_changes_in_mariadb_operators_database_are_not_archived(release: Release
     assert step.verdict
     assert step.verdict.reason == "NotSupported"
     assert "set spec.archive to false" in step.verdict.message
+    assert made.outcome.details["firstRecoverableTime"] is None
     assert made.outcome.details["lastRecoverableTime"] is None
 
 

@@ -65,6 +65,12 @@ def needs(made: Plan, prefix: str) -> set[str]:
     return restores.needs(restores.step_of(made, job))
 
 
+def test_mariadb_operator_copies_after_images_that_rows_have(release: Release) -> None:
+    made = backed_up(release, facts=backups.facts(backups.delegated()) | {"images": [glance()]})
+    (step,) = [step for step in made if step.name == "Copy mariadb"]
+    assert "Earlier images glance" in restores.needs(step)
+
+
 def test_images_are_stored_before_and_after_the_databases(release: Release) -> None:
     made = backed_up(release, glance())
     assert needs(made, "monday-database-mariadb") >= {"Earlier images glance"}

@@ -184,8 +184,8 @@ def test_a_backup_with_other_kinds_of_objects_is_refused(release: Release, stran
 
 
 def test_a_backup_of_another_format_is_refused(release: Release) -> None:
-    with pytest.raises(SpecError, match="the backup has format 2; this operator reads format 1"):
-        planned(release, facts={**FACTS, "contents": {"format": 2, "objects": []}})
+    with pytest.raises(SpecError, match="the backup has format 3; this operator reads formats 1 and 2"):
+        planned(release, facts={**FACTS, "contents": {"format": 3, "objects": []}})
 
 
 @pytest.mark.security
@@ -216,8 +216,14 @@ def test_a_volume_of_mariadb_operator_is_filled_as_its_user(release: Release, fo
     assert pod["containers"][0]["securityContext"]["runAsUser"] == 999
     volumes = [each["persistentVolumeClaim"] for each in pod["volumes"] if "persistentVolumeClaim" in each]
     assert {"claimName": "storage-mariadb-0"} in volumes
-    # With mariadb-operator's labels, it would take the volume for that of a broken cluster.
-    assert not made["PersistentVolumeClaim", "storage-mariadb-0"]["metadata"].get("labels")
+    assert ("PersistentVolumeClaim", "storage-mariadb-0") in made
+
+
+def test_mariadb_operators_database_goes_to_no_second(release: Release) -> None:
+    entry = {**ENTRY, "operator": "mariadb-operator", "folder": ""}
+    facts = {**FACTS, "manifest": {**MANIFEST, "databases": [entry]}}
+    with pytest.raises(SpecError, match=r"spec\.pointInTime: mariadb-operator runs MariaDB/mariadb"):
+        planned(release, SPEC | {"pointInTime": "2026-01-01T00:00:00Z"}, facts=facts)
 
 
 @pytest.mark.security

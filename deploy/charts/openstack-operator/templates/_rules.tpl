@@ -690,6 +690,7 @@
   - databases
   - grants
   - mariadbs
+  - physicalbackups
   - users
   verbs:
   - create
@@ -697,14 +698,6 @@
   - get
   - list
   - patch
-  - watch
-- apiGroups:
-  - k8s.mariadb.com
-  resources:
-  - physicalbackups
-  verbs:
-  - get
-  - list
   - watch
 {{- end }}
 {{- define "openstack-operator.rules.memcached-operator" -}}

@@ -162,7 +162,11 @@ def _server(world: World, kind: Kind, item: Cached) -> Object:
     return {
         "name": name,
         "workloads": [child.decode() for each, child in children if each is STATEFUL_SET],
-        "delegated": [child.decode() for each, child in children if each.operator],
+        "delegated": [
+            child.decode()
+            for each, child in children
+            if each.operator and child.meta.controller and child.meta.controller.uid == item.meta.uid
+        ],
         "deployments": [child.decode() for each, child in children if each is DEPLOYMENT],
         "pods": [pod.decode() for pod in world.pods.owned(namespace, kind.role, name)],
         "claims": [_claim(claim.decode()) for claim in claims],

@@ -73,9 +73,13 @@ class Archives:
     """Last second that a restore of all databases reaches, as far as the status says it."""
     wake: datetime | None = None
     """Time of the next look."""
+    is_whole: bool = True
+    """False if a database of the cloud has no archive, so that no restore of the cloud reaches a second."""
 
     def since(self) -> datetime | None:
         """Return the time from which on all archives have all changes; None if one has none."""
+        if not self.is_whole:
+            return None
         times = [valid_time(each.get("since")) for each in self.state.values()]
         return max(filter(None, times), default=None) if times and all(times) else None
 

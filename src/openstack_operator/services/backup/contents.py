@@ -9,17 +9,18 @@ from typing import Any
 
 from ...plan import Object
 
-FORMAT = 1
+FORMAT, DELEGATED_FORMAT = 1, 2
+"""Formats of a backup: the second has a database of another operator, whose volume earlier versions fill wrongly."""
 _LARGEST = 900_000
 """Bytes that fit into a Secret."""
 
 
-def dump(objects: Sequence[Object]) -> bytes:
+def dump(objects: Sequence[Object], number: int = FORMAT) -> bytes:
     """Return the contents, compressed; the same for the same objects. Raises ValueError if they are too large for a
     Secret.
     """
     ordered = sorted(objects, key=lambda each: (each["apiVersion"], each["kind"], each["metadata"]["name"]))
-    text = json.dumps({"format": FORMAT, "objects": ordered}, sort_keys=True)
+    text = json.dumps({"format": number, "objects": ordered}, sort_keys=True)
     data = gzip.compress(text.encode(), mtime=0)
     if len(data) > _LARGEST:
         raise ValueError(f"resources and Secrets take {len(data)} bytes compressed, more than {_LARGEST}")
@@ -28,8 +29,9 @@ def dump(objects: Sequence[Object]) -> bytes:
 
 def load(contents: Mapping[str, Any]) -> list[Object]:
     """Return the objects. Raises ValueError for contents of another format."""
-    if contents.get("format") != FORMAT:
-        raise ValueError(f"the backup has format {contents.get('format')!r}; this operator reads format {FORMAT}")
+    if contents.get("format") not in (FORMAT, DELEGATED_FORMAT):
+        text = f"this operator reads formats {FORMAT} and {DELEGATED_FORMAT}"
+        raise ValueError(f"the backup has format {contents.get('format')!r}; {text}")
     return list(contents["objects"])
 
 

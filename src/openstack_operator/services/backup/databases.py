@@ -10,6 +10,7 @@ from typing import Any
 from ... import kube
 from ...agents.mariadb.role import PRIMARY, READER
 from ...api import PodSettings
+from ...parts.connect.remote import MARIADB
 from ...plan import Context, Object
 from . import delegated
 from .delegated import DelegatedDatabase
@@ -68,8 +69,9 @@ class Database:
         rule = {"from": [pods], "ports": [{"port": 3306, "protocol": "TCP"}]}
         return kube.network_policy(ctx, ctx.name("uses", self.name), kube.pods_of("MariaDB", self.name), [rule])
 
-    def run(self, ctx: Context[Any]) -> Run:
-        """Return the run that backs it up."""
+    def run(self, ctx: Context[Any], stored: Mapping[str, Any]) -> Run:
+        """Return the run that backs it up; it needs nothing of the record."""
+        del stored
         parameters = {**self.login(ctx, self.host), "backup": ctx.owner, "datadir": DATA_FOLDER}
         claim = {"persistentVolumeClaim": {"claimName": f"{_TEMPLATE}-{self.pod}", "readOnly": True}}
         return Run(
@@ -154,10 +156,8 @@ def server_image(facts: Sequence[Mapping[str, Any]]) -> Image | None:
     for fact in facts:
         if fact["workloads"]:
             return Image.of(fact["workloads"][0]["spec"]["template"]["spec"])
-        live = delegated.resource_of(fact)
-        if live and delegated.is_ready(live):
-            return delegated.image_of(live)
-    return None
+    lives = filter(None, map(delegated.resource_of, facts))
+    return next((delegated.image_of(live) for live in lives if live["spec"].get("image")), None)
 
 
 def is_published(fact: Mapping[str, Any]) -> bool:
@@ -172,7 +172,8 @@ def not_ready(facts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             is_ready = bool(_ready_pods(fact)) and _have_account(fact) and bool(fact["claims"])
         else:
             live = delegated.resource_of(fact)
-            is_ready = live is None or delegated.is_ready(live)
+            # Its resource may have been deleted by hand a moment ago.
+            is_ready = delegated.is_ready(live) if live else MARIADB not in fact["published"]
         if not is_ready:
             yield f"MariaDB/{fact['name']}"
 

@@ -37,15 +37,17 @@ class DelegatedDatabase:
     folder: str
     """Folder of the data in the volume."""
 
-    def copy(self, ctx: Context[Any]) -> Step:
-        """Return the step in which mariadb-operator copies the data to a volume of the same size."""
+    def copy(self, ctx: Context[Any], stored: Mapping[str, Any], after: Sequence[Step]) -> Step:
+        """Return the step in which mariadb-operator copies the data to a volume of the same size. One that failed is
+        made again, with another volume.
+        """
         spec = {**self.claim["spec"], "accessModes": ["ReadWriteOnce"]}
-        claim = kube.obj(ctx, "PersistentVolumeClaim", self._claim_name(ctx), spec=spec)
+        claim = kube.obj(ctx, "PersistentVolumeClaim", self._copy_name(ctx, stored), spec=spec)
         volume = {"persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
         physical_backup = kube.obj(
             ctx,
             PHYSICAL_BACKUP.kind,
-            fitting(ctx.name(self.name), _NAME_LIMIT),
+            self._copy_name(ctx, stored),
             PHYSICAL_BACKUP.api_version,
             spec={
                 "mariaDbRef": {"name": self.resource},
@@ -54,25 +56,40 @@ class DelegatedDatabase:
                 # restic finds what is equal in it, and compresses it.
                 "compression": "none",
                 "timeout": _DEADLINE,
-                "backoffLimit": 3,
+                "backoffLimit": 5,
+                "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}},
                 "restartPolicy": "Never",
                 **{name: value for name, value in self.image.scheduling.items() if name in _OF_PHYSICAL_BACKUP},
             },
         )
-        return Step(name=f"Copy {self.name}", objects=(claim, physical_backup))
+        return Step(name=f"Copy {self.name}", objects=(claim, physical_backup), after=tuple(after))
 
-    def _claim_name(self, ctx: Context[Any]) -> str:
-        return ctx.name("copy", self.name)
+    @property
+    def _attempts(self) -> str:
+        """Key in the record of the number of copies that failed."""
+        return f"copy-{self.name}"
+
+    def _copy_name(self, ctx: Context[Any], stored: Mapping[str, Any]) -> str:
+        number = stored.get("attempts", {}).get(self._attempts, 0)
+        return fitting(ctx.name("copy", self.name, *([str(number)] if number else [])), _NAME_LIMIT)
+
+    def attempted(self, ctx: Context[Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the record, with one more attempt if the present copy failed: mariadb-operator does not repeat one."""
+        live = ctx.children.get((PHYSICAL_BACKUP.handle, self._copy_name(ctx, stored)))
+        if live is None or kube.conditions(live).get("Complete", {}).get("reason") != "JobFailed":
+            return dict(stored)
+        attempts: Mapping[str, int] = stored.get("attempts", {})
+        return {**stored, "attempts": {**attempts, self._attempts: attempts.get(self._attempts, 0) + 1}}
 
     def door(self, ctx: Context[Any]) -> Object | None:
         """Return None: policies of this operator do not apply to its pods."""
 
-    def run(self, ctx: Context[Any]) -> Run:
+    def run(self, ctx: Context[Any], stored: Mapping[str, Any]) -> Run:
         """Return the run that stores the copy."""
-        volume = {"persistentVolumeClaim": {"claimName": self._claim_name(ctx), "readOnly": True}}
+        volume = {"persistentVolumeClaim": {"claimName": self._copy_name(ctx, stored), "readOnly": True}}
         return Run(
             component=f"database-{self.name}",
-            program="copied",
+            program="physical_backup",
             parameters={"cloud": ctx.namespace, "database": self.name, "backup": ctx.owner, "folder": _COPIES},
             image=self.image,
             mounts=(kube.Mount(name="copy", path=_COPIES, volume=volume, read_only=True),),
@@ -100,7 +117,7 @@ _OF_PHYSICAL_BACKUP = ("tolerations", "priorityClassName", "imagePullSecrets")
 
 def resource_of(fact: Mapping[str, Any]) -> Object | None:
     """Return the MariaDB of mariadb-operator that serves; None for another server."""
-    return next((live for live in fact["delegated"] if live["apiVersion"] == _API), None)
+    return next((live for live in fact["delegated"] if (live["apiVersion"], live["kind"]) == (_API, "MariaDB")), None)
 
 
 def is_ready(live: Object) -> bool:
@@ -122,11 +139,17 @@ def observed(name: str, live: Object) -> DelegatedDatabase:
     storage, galera = spec["storage"], spec.get("galera") or {}
     size = {"requests": {"storage": storage["size"]}}
     classes = {"storageClassName": storage["storageClassName"]} if storage.get("storageClassName") else {}
+    labels = {
+        "app.kubernetes.io/name": "mariadb",
+        "app.kubernetes.io/instance": resource,
+        "pvc.k8s.mariadb.com/role": "storage",
+    }
     claim = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        # Without its labels: with them, mariadb-operator takes the volume for that of a cluster that broke.
-        "metadata": {"name": f"storage-{resource}-0"},
+        # With its labels, it takes the volume of a member for that of a cluster that broke, and enlarges that of a
+        # single server.
+        "metadata": {"name": f"storage-{resource}-0", **({} if galera.get("enabled") else {"labels": labels})},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": size, **classes},
     }
     is_shared = galera.get("enabled") and (galera.get("config") or {}).get("reuseStorageVolume")
@@ -139,7 +162,7 @@ def observed(name: str, live: Object) -> DelegatedDatabase:
     )
 
 
-def rebuilt(entry: Mapping[str, Any]) -> dict[str, str]:
+def location_of(entry: Mapping[str, Any]) -> dict[str, str]:
     """Return who runs the server of an entry of a manifest, and the folder of its data. Raise ValueError for what no
     backup says.
     """
@@ -152,5 +175,5 @@ def rebuilt(entry: Mapping[str, Any]) -> dict[str, str]:
 
 
 def as_its_user(entry: Mapping[str, Any], image: Image) -> Image:
-    """Return an image as the user who owns the data of an entry that `rebuilt` returned."""
+    """Return an image as the user who owns the data of an entry with what `location_of` returned."""
     return replace(image, entry=ReleaseEntry(image.entry.image, _USER, _USER)) if entry["operator"] else image

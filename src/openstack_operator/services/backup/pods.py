@@ -31,7 +31,7 @@ _RESTORE_MODULES = (
 )
 _ALSO: Mapping[str, Sequence[str]] = {
     "contents": ("dual_stack",),
-    "copied": ("database",),
+    "physical_backup": ("database",),
     "images": ("schemas", "image_data"),
     "images_restore": ("schemas", "image_data"),
     "pool": ("rbd_stream", "rbd_door"),

@@ -61,7 +61,7 @@ def rebuilt_manifest(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _rebuilt_database(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_rebuilt_entry(entry, "snapshot", "server", "gtid"), **delegated.rebuilt(entry)}
+    return {**_rebuilt_entry(entry, "snapshot", "server", "gtid"), **delegated.location_of(entry)}
 
 
 def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -322,6 +322,9 @@ def _archive(ctx: Context[OpenStackRestoreSpec], entry: Mapping[str, Any]) -> Ma
         return {}
     if valid_time(ctx.spec.point_in_time) is None:
         raise SpecError("spec.pointInTime", f"there is no time {ctx.spec.point_in_time}")
+    if entry["operator"]:
+        text = f"{entry['operator']} runs MariaDB/{entry['name']}, whose changes are in no archive; remove pointInTime"
+        raise SpecError("spec.pointInTime", text)
     if not entry["gtid"]:
         text = f"the backup of MariaDB/{entry['name']} has no position in a binary log; remove pointInTime"
         raise SpecError("spec.pointInTime", text)

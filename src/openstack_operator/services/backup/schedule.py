@@ -132,9 +132,9 @@ def _archived(ctx: Context[OpenStackBackupScheduleSpec], past: History) -> archi
     sources = [databases.own_database(ctx, fact) for fact in facts if databases.is_published(fact)]
     late = [fact["name"] for fact in facts if not databases.is_published(fact)]
     archived = archives.archives(ctx, sources, ctx.facts.get("reports", {}), state, late)
-    copied = [fact["name"] for fact in everything if delegated.resource_of(fact)]
-    refusals = [Step(name=f"Archive {name}", verdict=_no_archive(name)) for name in copied]
-    return replace(archived, steps=[*archived.steps, *refusals], recoverable=None) if copied else archived
+    names = [fact["name"] for fact in everything if delegated.resource_of(fact)]
+    refusals = [Step(name=f"Archive {name}", verdict=_no_archive(name)) for name in names]
+    return replace(archived, steps=[*archived.steps, *refusals], is_whole=False) if names else archived
 
 
 def _no_archive(name: str) -> Verdict:

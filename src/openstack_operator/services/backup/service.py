@@ -66,11 +66,13 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
         verified = [verification.STAGE] if ctx.spec.verify else []
         later = record.stages((*_STAGES[2:], *verified, "Record"), waiting("waits for the contents"))
         return Plan(contents_step, Group("Config", [repository(ctx), *parts.policies(ctx)]), *later)
+    for database in collected.delegated:
+        stored = database.attempted(ctx, stored)
     storage_image = collected.databases[0].image
     runs = {
         images.BEFORE: {each.name: each.run(ctx, storage_image, is_last=False) for each in collected.images},
         pools.BEFORE: collected.pools.runs(ctx, storage_image, is_last=False),
-        "databases": {each.name: each.run(ctx) for each in collected.databases},
+        "databases": {each.name: each.run(ctx, stored) for each in collected.databases},
         "networks": {each.name: each.run(ctx, storage_image) for each in collected.networks},
         images.AFTER: {each.name: each.run(ctx, storage_image, is_last=True) for each in collected.images},
         pools.AFTER: collected.pools.runs(ctx, storage_image, is_last=True),
@@ -96,7 +98,8 @@ def plan(ctx: Context[OpenStackBackupSpec]) -> Plan:
     # An image of which a row says that it is there was stored before, or is there afterwards, also if a user deletes
     # it meanwhile.
     earlier_images = [*jobs("Earlier images", images.BEFORE, ()), *jobs("Earlier pool", pools.BEFORE, ())]
-    copies = [each.copy(ctx) for each in collected.copied if each.name in rest["databases"]]
+    delegated = [each for each in collected.delegated if each.name in rest["databases"]]
+    copies = [each.copy(ctx, stored, [*before, *earlier_images]) for each in delegated]
     database_jobs = [
         *copies,
         *jobs("Database", "databases", [*earlier_images, *copies]),
@@ -136,7 +139,7 @@ class _Collected:
     missing: list[str] = field(default_factory=list[str])
 
     @property
-    def copied(self) -> list[DelegatedDatabase]:
+    def delegated(self) -> list[DelegatedDatabase]:
         """Databases that mariadb-operator copies."""
         return [each for each in self.databases if isinstance(each, DelegatedDatabase)]
 
@@ -177,7 +180,9 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator or mariadb-operator runs", "NoDatabase")
     try:
-        data = contents.dump(ctx.facts["objects"])
+        is_delegated = any(isinstance(each, DelegatedDatabase) for each in sources)
+        number = contents.DELEGATED_FORMAT if is_delegated else contents.FORMAT
+        data = contents.dump(ctx.facts["objects"], number)
     except ValueError as error:
         raise SpecError("metadata.namespace", str(error)) from None
     missing = [*foreign, *foreign_networks, *left_out, *pools_left_out, *_NOT_INCLUDED]
@@ -249,7 +254,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
     entries = [{**results[each.name], **each.entry()} for each in collected.databases]
     manifest = {
-        "format": contents.FORMAT,
+        "format": contents.DELEGATED_FORMAT if collected.delegated else contents.FORMAT,
         "cloud": ctx.namespace,
         "backup": ctx.owner,
         "began": stored["began"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -13,14 +15,17 @@ from .run import RunError, main, settings
 
 _TARGET = "0-backup-target.txt"
 """File in which mariadb-operator says where the copy is in its pod (pkg/builder, batchBackupTargetFilePath)."""
-_ENDING = ".xb"
-"""Ending of the name of a copy that is not compressed."""
+_COPY = re.compile(r"physicalbackup-\d{14}\.xb")
+"""Name of a copy that is not compressed (internal/controller, getBackupFileName)."""
 _MAGIC = b"XBSTCK01"
-_PAYLOAD, _END, _REMOVAL, _RENAMING = b"P", b"E", b"R", b"N"
-"""Types of a chunk of such a stream (extra/mariabackup/xbstream.h)."""
+_PAYLOAD, _END = b"P", b"E"
+"""Types of a part of such a stream (extra/mariabackup/xbstream.h). Others have no data: they rename a file, remove
+it, or say where its next part goes."""
+_LONGEST_OTHER = 1 << 16
 _DESCRIPTIONS = ("mariadb_backup_info", "xtrabackup_info")
 _LONGEST_NAME, _LARGEST_INFO = 4096, 1 << 20
 _PIECE = 1 << 20
+_ADVICE = "create another OpenStackBackup"
 
 
 def store_copy(config: Path) -> dict[str, Any]:
@@ -29,7 +34,7 @@ def store_copy(config: Path) -> dict[str, Any]:
     """
     run, began = settings(config), time.monotonic()
     name = run["database"]
-    with open_repository(config) as repository, copy_in(Path(run["folder"])).open("rb") as stream:
+    with open_repository(config) as repository, open_copy(Path(run["folder"])) as stream:
         repository.create()
         repository.unlock()
         info = repository.work / "info"
@@ -51,25 +56,32 @@ def store_copy(config: Path) -> dict[str, Any]:
     }
 
 
-def copy_in(folder: Path) -> Path:
-    """Return the copy that mariadb-operator made last in a folder. Raise RunError if there is none."""
+def open_copy(folder: Path) -> BinaryIO:
+    """Return the copy that mariadb-operator made last in a folder. Raise RunError if there is none. Others may write to
+    the volume: nothing outside it is read, and no words of it are repeated.
+    """
     try:
-        # Another folder in its pod.
-        name = Path((folder / _TARGET).read_text(encoding="utf-8").strip()).name
+        with _open(folder / _TARGET) as file:
+            # A path in its pod.
+            name = Path(file.read(_LONGEST_NAME).decode(errors="replace").strip()).name
+        if _COPY.fullmatch(name):
+            return _open(folder / name)
     except OSError as error:
-        raise RunError(f"mariadb-operator left no copy: {error}") from None
-    if not name.endswith(_ENDING) or not (folder / name).is_file():
-        raise RunError(f"mariadb-operator left no copy {name!r}; remove the PhysicalBackup, and it makes another one")
-    return folder / name
+        raise RunError(f"the copy of mariadb-operator cannot be read ({error.strerror}); {_ADVICE}") from None
+    raise RunError(f"mariadb-operator left no copy without compression; {_ADVICE}")
+
+
+def _open(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
 
 
 def pieces(stream: BinaryIO, info: Path) -> Generator[bytes]:
-    """Yield the bytes of a stream, and write what mariadb-backup says of it into a folder. Raise RunError for a stream
-    that is not whole.
+    """Yield the bytes of a stream that can be sought in, and write what mariadb-backup says of it into a folder. Raise
+    RunError for a stream that is not whole.
     """
     while magic := stream.read(len(_MAGIC)):
         if magic != _MAGIC:
-            raise RunError("the copy is no stream of mariadb-backup; use an image with mariadb-backup of the server")
+            raise RunError(f"the copy is no stream of mariadb-backup; {_ADVICE}")
         head = _exactly(stream, 6)
         kind, name_length = head[1:2], int.from_bytes(head[2:], "little")
         name = _exactly(stream, min(name_length, _LONGEST_NAME))
@@ -78,11 +90,23 @@ def pieces(stream: BinaryIO, info: Path) -> Generator[bytes]:
             sizes = _exactly(stream, 20)
             yield sizes
             yield from _payload(stream, int.from_bytes(sizes[:8], "little"), _file(info, name))
-        elif kind == _RENAMING:
-            length = _exactly(stream, 4)
-            yield length + _exactly(stream, min(int.from_bytes(length, "little"), _LONGEST_NAME))
-        elif kind not in (_END, _REMOVAL):
-            raise RunError(f"the copy has a part of type {kind!r}, which this operator does not know")
+        elif kind != _END:
+            yield _until_next(stream)
+    _, server = position(info)
+    if not server:
+        # Before restic makes a snapshot.
+        raise RunError(f"the copy ends before its description; {_ADVICE}")
+
+
+def _until_next(stream: BinaryIO) -> bytes:
+    """Return the bytes before the next part. Raise RunError if there are many."""
+    begin, window = stream.tell(), stream.read(_LONGEST_OTHER)
+    size = window.find(_MAGIC)
+    if size < 0 and len(window) == _LONGEST_OTHER:
+        raise RunError(f"the copy has a part that no program of this operator knows; {_ADVICE}")
+    size = size if size >= 0 else len(window)
+    stream.seek(begin + size)
+    return window[:size]
 
 
 def _file(info: Path, name: bytes) -> Path | None:
@@ -105,7 +129,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
     """Return that many bytes. Raise RunError if the stream ends before."""
     data = stream.read(size)
     if len(data) < size:
-        raise RunError("the copy ends in the middle; remove the PhysicalBackup, and mariadb-operator makes another one")
+        raise RunError(f"the copy ends in the middle; {_ADVICE}")
     return data
 
 

@@ -42,7 +42,7 @@ def _copies(pod: Pod) -> Path:
 def test_a_copy_of_mariadb_operator_is_restored(pod: Pod, copies: Path) -> None:
     [[position]] = pod.execute("SELECT @@gtid_binlog_pos")
     checksum = pod.execute("CHECKSUM TABLE cloud.steady")
-    result = pod.run("copied", RUN)
+    result = pod.run("physical_backup", RUN)
     assert "error" not in result, result
     assert result["gtid"] == position
     assert result["server"].endswith("-MariaDB")
@@ -61,7 +61,7 @@ def test_a_copy_that_ends_in_the_middle_is_no_backup(pod: Pod, copies: Path, siz
     whole = (copies / NAME).read_bytes()
     (copies / NAME).write_bytes(whole[:-size])
     try:
-        result = pod.run("copied", RUN)
+        result = pod.run("physical_backup", RUN)
     finally:
         (copies / NAME).write_bytes(whole)
     assert "ends in the middle" in result["error"]

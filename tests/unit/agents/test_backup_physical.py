@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from openstack_operator.agents.backup.copied import copy_in, pieces
+from openstack_operator.agents.backup.physical_backup import open_copy, pieces
 from openstack_operator.agents.backup.run import RunError
 
 INFO = b"GTID of the last change '0-7-12'\nserver_version = 11.8.2-MariaDB"
@@ -36,38 +36,22 @@ def test_a_stream_passes_unchanged_and_tells_of_itself(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mariadb_backup_info"]
 
 
-def test_each_stream_that_ends_in_a_part_is_refused(tmp_path: Path) -> None:
-    whole = stream()
-    ends = {0, len(whole)}
+def test_each_stream_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    whole, enough = stream(), len(stream()) - len(part(b"E", b"mariadb_backup_info"))
     for size in range(len(whole)):
-        try:
-            b"".join(pieces(BytesIO(whole[:size]), tmp_path))
-        except RunError:
+        for path in tmp_path.iterdir():
+            path.unlink()
+        if size == enough:
             continue
-        ends.add(size)
-    # Those between two parts: mariadb-backup itself says that such a copy lacks files.
-    assert ends == {position for position in range(len(whole) + 1) if is_between_parts(whole, position)}
-
-
-def is_between_parts(whole: bytes, position: int) -> bool:
-    starts, at = {0}, 0
-    while at < len(whole):
-        name = int.from_bytes(whole[at + 10 : at + 14], "little")
-        kind, after = whole[at + 9 : at + 10], at + 14 + name
-        if kind == b"P":
-            after += 20 + int.from_bytes(whole[after : after + 8], "little")
-        elif kind == b"N":
-            after += 4 + int.from_bytes(whole[after : after + 4], "little")
-        at = after
-        starts.add(at)
-    return position in starts
+        with pytest.raises(RunError):
+            b"".join(pieces(BytesIO(whole[:size]), tmp_path))
 
 
 @pytest.mark.parametrize(
     ("data", "text"),
     [
         (b"\x1f\x8b\x08 compressed", "no stream of mariadb-backup"),
-        (part(b"Q", b"ibdata1"), "a part of type b'Q'"),
+        (part(b"Q", b"ibdata1") + bytes(1 << 17), "a part that no program of this operator knows"),
         (b"XBSTCK01\0P" + (1 << 31).to_bytes(4, "little"), "ends in the middle"),
     ],
 )
@@ -77,20 +61,32 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes, text: str) -> None
 
 
 def test_the_last_copy_is_taken(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="left no copy"):
-        copy_in(tmp_path)
-    (tmp_path / "0-backup-target.txt").write_text("/backup/physicalbackup-2.xb")
-    with pytest.raises(RunError, match=r"left no copy 'physicalbackup-2\.xb'"):
-        copy_in(tmp_path)
+    with pytest.raises(RunError, match="cannot be read"):
+        open_copy(tmp_path)
+    (tmp_path / "0-backup-target.txt").write_text("/backup/physicalbackup-20261201000002.xb")
+    with pytest.raises(RunError, match="cannot be read"):
+        open_copy(tmp_path)
     for number in (1, 2):
-        (tmp_path / f"physicalbackup-{number}.xb").write_bytes(b"")
-    assert copy_in(tmp_path).name == "physicalbackup-2.xb"
+        (tmp_path / f"physicalbackup-2026120100000{number}.xb").write_bytes(b"%d" % number)
+    with open_copy(tmp_path) as file:
+        assert file.read() == b"2"
 
 
 @pytest.mark.security
-def test_a_copy_outside_the_volume_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "secret.xb").write_bytes(b"")
-    (tmp_path / "volume").mkdir()
-    (tmp_path / "volume/0-backup-target.txt").write_text(f"{tmp_path}/secret.xb")
-    with pytest.raises(RunError, match="left no copy"):
-        copy_in(tmp_path / "volume")
+def test_nothing_outside_the_volume_is_read_or_repeated(tmp_path: Path) -> None:
+    secret, volume, name = tmp_path / "secret", tmp_path / "volume", "physicalbackup-20261201000001.xb"
+    secret.write_text("only-for-tests")
+    volume.mkdir()
+    target = volume / "0-backup-target.txt"
+    for text in (str(secret), f"/backup/{name}"):
+        target.write_text(text)
+        (volume / name).unlink(missing_ok=True)
+        (volume / name).symlink_to(secret)
+        with pytest.raises(RunError) as caught:
+            open_copy(volume)
+        assert "secret" not in str(caught.value)
+    target.unlink()
+    target.symlink_to(secret)
+    with pytest.raises(RunError) as caught:
+        open_copy(volume)
+    assert "only-for-tests" not in str(caught.value)
