@@ -97,8 +97,7 @@ def install(cluster: Kubernetes, replicas: int = 1, *, c5c3: bool = False, relea
         for share in [pool.submit(cluster.apply, *objs) for objs in shares]:
             share.result()
         cluster.apply(*objects.result())
-        names = [f"crd/{crd['metadata']['name']}" for crd in crds]
-        established = pool.submit(cluster.kubectl, "wait", "--for=condition=Established", "--timeout=60s", *names)
+        established = pool.submit(cluster.await_definitions, [crd["metadata"]["name"] for crd in crds], 60)
         _await_rollout(cluster)
         established.result()
 

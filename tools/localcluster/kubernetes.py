@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tools.localcluster.target import target
 from .registry_login import Login
 
 ROOT = Path(__file__).resolve().parents[2]
+_NO_CONDITIONS = ".status.conditions accessor error"
+"""What kubectl says of an object without conditions."""
 NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
 
 
@@ -105,6 +108,21 @@ class Kubernetes:
         """Apply whole objects, by server-side apply."""
         listed = {"apiVersion": "v1", "kind": "List", "items": list(documents)}
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(listed))
+
+    def await_definitions(self, names: Iterable[str], seconds: int) -> None:
+        """Wait until the API server serves the definitions of these names. Raises KubeError if it does not in time."""
+        resources = [f"crd/{name}" for name in names]
+        words, deadline = ("wait", "--for=condition=Established", f"--timeout={seconds}s"), time.monotonic() + seconds
+        while True:
+            try:
+                self.kubectl(*words, *resources, timeout=seconds + 10)
+            except KubeError as error:
+                # kubectl gives up at once for a definition of which nothing is said yet.
+                if _NO_CONDITIONS not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+            else:
+                return
 
     def exists(self, *arguments: str) -> bool:
         """Return True if `kubectl get` finds the object."""

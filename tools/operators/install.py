@@ -51,8 +51,7 @@ def _apply(cluster: Kubernetes, objects: Sequence[Object]) -> None:
     kinds = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
     if kinds:
         cluster.apply(*kinds)
-        names = [f"crd/{each['metadata']['name']}" for each in kinds]
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names, timeout=130)
+        cluster.await_definitions([each["metadata"]["name"] for each in kinds], 120)
     # Some are only images, which another operator starts.
     if resources := [each for each in objects if each["kind"] != "CustomResourceDefinition"]:
         cluster.apply(*resources)

@@ -11,7 +11,7 @@ import tarfile
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -404,3 +404,26 @@ def test_rook_starts_no_driver_and_takes_disks_that_are_files() -> None:
     assert isinstance(chart, Chart)
     assert chart.values["allowLoopDevices"] is True
     assert chart.values["csi"] == {"enableRbdDriver": False, "enableCephfsDriver": False, "disableCsiDriver": "true"}
+
+
+class ShyCluster(Kubernetes):
+    """A cluster that says nothing of a definition at first."""
+
+    errors: ClassVar[list[str]] = []
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
+        del stdin, timeout
+        assert arguments == ("wait", "--for=condition=Established", "--timeout=60s", "crd/novas.openstack.k8s.io")
+        if self.errors:
+            raise KubeError(self.errors.pop())
+        return ""
+
+
+def test_definitions_without_conditions_are_waited_for() -> None:
+    silent = "error: .status.conditions accessor error: <nil> is of the type <nil>, expected []interface{}"
+    ShyCluster.errors[:] = [silent, silent]
+    ShyCluster("existing", None).await_definitions(["novas.openstack.k8s.io"], 60)
+    assert ShyCluster.errors == []
+    ShyCluster.errors[:] = ["timed out waiting for the condition"]
+    with pytest.raises(KubeError, match="timed out"):
+        ShyCluster("existing", None).await_definitions(["novas.openstack.k8s.io"], 60)
