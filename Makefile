@@ -253,6 +253,7 @@ e2e-install: venv ## The chart, kustomize, OLM and Flux install the operator fro
 
 .PHONY: e2e-hypervisors
 e2e-hypervisors: venv ## A cloud whose hypervisors know it by two Secrets alone, as those of another cluster do
+	$(PY) -m tools.localcluster build --only s3
 	$(E2E) tests/e2e/on_hypervisors
 
 .PHONY: chaos

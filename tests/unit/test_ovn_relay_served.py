@@ -20,19 +20,23 @@ ROOT = 0
 SCRIPT = r"""
 ip link set lo up
 cd /tmp
+try() { name=$1; shift; said=$("$@" 2>&1); echo "$name $? $(echo "$said" | tail -n 1)"; }
 ovsdb-tool create sb.db /usr/share/ovn/ovn-sb.ovsschema
 ovsdb-tool create nb.db /usr/share/ovn/ovn-nb.ovsschema
 ovsdb-server sb.db --remote=punix:/tmp/sb.sock --remote=pssl:16643:127.0.0.1 --unixctl=/tmp/sb.ctl \
     -p member.key -c member.crt -C member-ca.crt > /dev/null 2>&1 &
 ovsdb-server nb.db --remote=punix:/tmp/nb.sock --unixctl=/tmp/nb.ctl > /dev/null 2>&1 &
-ovn-northd --ovnnb-db=unix:/tmp/nb.sock --ovnsb-db=unix:/tmp/sb.sock --unixctl=/tmp/northd.ctl > /dev/null 2>&1 &
 OVN_SB_DB=ssl:127.0.0.1:16643 OVN_PLAIN=no OVN_ROLE=ovn-controller ovn-relay-start > /dev/null 2>&1 &
+until ovsdb-client wait unix:/run/ovn/relay.sock OVN_Southbound connected > /dev/null 2>&1; do sleep 0.1; done
+try ready-empty ovn-relay-ready
+ovn-northd --ovnnb-db=unix:/tmp/nb.sock --ovnsb-db=unix:/tmp/sb.sock --unixctl=/tmp/northd.ctl > /dev/null 2>&1 &
 as_administrator() { ovn-sbctl --timeout=60 --db=unix:/tmp/sb.sock "$@"; }
 until as_administrator find RBAC_Role name=ovn-controller 2> /dev/null | grep -q permissions; do sleep 0.1; done
 as_one() { ovn-sbctl --no-leader-only --timeout=60 -p one.key -c one.crt -C member-ca.crt "$@"; }
 relay=ssl:127.0.0.1:16642
 until as_one --db=$relay show > /dev/null 2>&1; do sleep 0.1; done
-try() { name=$1; shift; said=$("$@" 2>&1); echo "$name $? $(echo "$said" | tail -n 1)"; }
+until ovn-relay-ready; do sleep 0.1; done
+try ready-written ovn-relay-ready
 encap() { echo "-- --id=@e create Encap chassis_name=$1 type=geneve ip=$2"; }
 chassis() { echo "$(encap "$1" "$2") -- create Chassis name=$1 encaps=@e hostname=$1"; }
 try create-own as_one --db=$relay $(chassis one 10.0.0.1)
@@ -91,6 +95,12 @@ def _results() -> dict[str, tuple[int, str]]:
                 results[name] = int(status), message
             process.stdout.close()
     return results
+
+
+def test_a_relay_is_ready_once_northd_has_written_the_database(results: dict[str, tuple[int, str]]) -> None:
+    """A controller that meets an empty database removes the flows of guests that run."""
+    assert results["ready-empty"][0]
+    assert not results["ready-written"][0]
 
 
 @pytest.mark.parametrize("name", ["create-own", "change-own", "create-private", "tell-private"])

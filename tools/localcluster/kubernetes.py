@@ -21,7 +21,7 @@ from .registry_login import Login
 
 ROOT = Path(__file__).resolve().parents[2]
 _NO_CONDITIONS = ".status.conditions accessor error"
-"""What kubectl says of an object without conditions."""
+"""The message of kubectl for an object without conditions."""
 NODE_LABELS = ("openstack-control-plane", "openstack-compute-node", "openvswitch", "openstack-gateway")
 
 

@@ -54,14 +54,19 @@ def _message(cluster: Kubernetes, resource: tuple[str, ...]) -> str:
     return conditions(cluster.get(*resource)).get("Ready", {}).get("message", "")
 
 
-def test_hypervisors_are_ready_once_their_secrets_are_copied(
-    cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
-) -> None:
+def carry(cluster: Kubernetes, cloud: Cloud) -> None:
+    """Copy the Secrets to the namespace of the hypervisors."""
     for name in CARRIED:
         until(f"Secret {name}", lambda: cluster.exists("secret", name, "-n", cloud.namespace), 60)  # noqa: B023
         data = cluster.get("secret", name, "-n", cloud.namespace)["data"]
         metadata = {"name": name, "namespace": NAMESPACE}
         cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data})
+
+
+def test_hypervisors_are_ready_once_their_secrets_are_copied(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
+) -> None:
+    carry(cluster, cloud)
     for resource in (OVN, HYPERVISORS):
         until(f"{resource[1]} to be Ready", lambda: ready(cluster.get(*resource)), 180)  # noqa: B023
     until("Nova to know the node", lambda: [each.name for each in conn.compute.hypervisors()] == [FAR], 90)
