@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from pathlib import Path
@@ -22,11 +21,10 @@ from ..facts import passwords, sql
 from ..s3 import S3Server
 from ..waiting import until
 from .conftest import BUCKET
+from .objects import described, differing, digest
 
 BACKUP, LATER_BACKUP, RESTORE = "monday", "tuesday", "after-the-fire"
 PASSWORD = "only for this test"
-_CHANGING = ("updated_at", "links", "last_active", "location")
-"""Fields that speak of the time at which a service was asked or started."""
 _MEBIBYTES = 24
 """Size of an image that nothing can make smaller."""
 _ORPHAN = "a-file-of-no-image"
@@ -51,32 +49,6 @@ _ORPHANED_SWITCH = (
     *("--", "set", "Logical_Switch", f"neutron-{_GONE}", "external_ids:neutron\\:network_name=gone"),
 )
 _before: dict[str, Any] = {}
-
-
-def described(conn: Connection) -> dict[str, list[Any]]:
-    """Return the objects of all APIs of a minimal cloud, by kind, in an order of their own."""
-    api: Any = conn
-    lists = {
-        "users": api.identity.users(),
-        "projects": api.identity.projects(),
-        "roles": api.identity.roles(),
-        "services": api.identity.services(),
-        "images": api.image.images(),
-        "networks": api.network.networks(),
-        "subnets": api.network.subnets(),
-        "routers": api.network.routers(),
-        "security_groups": api.network.security_groups(),
-        "flavors": api.compute.flavors(),
-        "keypairs": api.compute.keypairs(),
-    }
-    rows = {kind: [without_times(each.to_dict()) for each in entries] for kind, entries in lists.items()}
-    return {
-        kind: sorted(entries, key=lambda row: str(row.get("id") or row.get("name"))) for kind, entries in rows.items()
-    }
-
-
-def without_times(row: dict[str, Any]) -> dict[str, Any]:
-    return json.loads(json.dumps({name: value for name, value in row.items() if name not in _CHANGING}, default=str))
 
 
 def repository(server: S3Server) -> dict[str, Any]:
@@ -265,8 +237,7 @@ def test_the_apis_tell_what_they_told_before(cluster: Kubernetes, cloud: Cloud) 
     now = described(proof.connect(cluster, cloud.namespace))
     before = _before["objects"]
     assert {kind: len(rows) for kind, rows in now.items()} == {kind: len(rows) for kind, rows in before.items()}
-    differing = {kind: [row for row in rows if row not in before[kind]] for kind, rows in now.items()}
-    assert not {kind: rows for kind, rows in differing.items() if rows}
+    assert not differing(now, before)
     assert digest(now) == digest(before)
 
 
@@ -322,7 +293,3 @@ def test_a_server_boots_in_the_restored_cloud(stood: tuple[Session, Cloud], repo
     facts = session.prove(cloud)
     report.add(proof_after_restore=facts)
     assert facts["reply"]
-
-
-def digest(objects: dict[str, list[Any]]) -> str:
-    return hashlib.sha256(json.dumps(objects, sort_keys=True).encode()).hexdigest()

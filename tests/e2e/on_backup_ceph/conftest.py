@@ -1,8 +1,11 @@
-"""The cloud of this folder: the one on Ceph, on one node, and an S3 server outside of its cluster."""
+"""The cloud of this folder: the one on Ceph, on one node, with stacks and secrets, and an S3 server outside of its
+cluster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,10 +18,15 @@ from ..s3 import S3Server
 SAMPLE = SAMPLES / "controlplane_ceph.yaml"
 
 
+def _change(spec: dict[str, Any]) -> None:
+    enabled = {"enabled": True}
+    spec.update(ovn={**spec.get("ovn", {}), **CABLED}, barbican=enabled, heat=enabled)
+
+
 @pytest.fixture(scope="package")
 def stood() -> Iterator[tuple[Session, Cloud]]:
     """The cloud of the sample, Ready."""
-    with stands(SAMPLE, lambda spec: spec.update(ovn={**spec.get("ovn", {}), **CABLED})) as made:
+    with stands(SAMPLE, _change) as made:
         yield made
 
 

@@ -1,4 +1,6 @@
-"""Images, volumes, snapshots and disks of servers in a Ceph that is lost with the cloud, made again from a bucket."""
+"""Images, volumes, snapshots and disks of servers in a Ceph that is lost with the cloud, made again from a bucket, with
+users, networks, a server, a stack and a secret.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from keystoneauth1.identity.v3 import Password
+from keystoneauth1.session import Session
 from openstack.connection import Connection
 
 from tools.chaos.servers import Guest, only_guest
@@ -15,13 +19,19 @@ from tools.cloud.session import Cloud
 from tools.localcluster.kubernetes import Kubernetes, ours
 
 from ..conftest import Report
+from ..facts import passwords
+from ..on_backup.objects import Objects, described, differing, digest, of_servers, of_services
 from ..on_backup.test_backup import completed, remove, repository, resource, secrets, upload
 from ..on_ceph.volumes import Disks, attach, detach, images, rbd, status, storage, volume
+from ..on_services.stacks import Stack, network
+from ..on_services.test_barbican import Secrets
 from ..s3 import S3Server
 from ..waiting import until
 
 BACKUP, LATER_BACKUP, RESTORE = "monday", "tuesday", "after-the-fire"
 BLOCK = 7
+PAYLOAD = "a secret é世"
+STACK, LENGTH = "restored", 20
 POOLS = ("images", "vms", "volumes")
 _before: dict[str, Any] = {}
 
@@ -32,6 +42,14 @@ def rows(status_: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def names(cluster: Kubernetes) -> dict[str, list[str]]:
     return {pool: sorted(images(cluster, pool)) for pool in POOLS}
+
+
+def objects(conn: Connection) -> Objects:
+    return {
+        **described(conn),
+        **of_services(conn, "key_manager", "orchestration", "block_storage"),
+        **of_servers(conn),
+    }
 
 
 def test_pools_are_backed_up_while_they_are_used(
@@ -49,6 +67,17 @@ def test_pools_are_backed_up_while_they_are_used(
     clone = volume(conn, "clone", image_id=_before["image"])
     _before.update(guest=guest, disk=disk, data=data.id, snapshot=taken.id, clone=clone.id)
     _before["names"] = names(cluster)
+    api: Any = conn
+    project = api.identity.create_project(name="before")
+    api.identity.create_user(name="before", password="as before", default_project_id=project.id)
+    stack = Stack(conn, STACK, network(LENGTH))
+    assert stack.reaches("CREATE_COMPLETE")
+    _before.update(
+        secret=Secrets(conn).store("restored", PAYLOAD),
+        outputs=stack.outputs,
+        passwords=passwords(cluster, cloud.namespace),
+    )
+    _before["objects"] = objects(conn)
     cluster.apply(*secrets(s3, cloud.namespace))
     spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True}, "verify": True}
     cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, spec))
@@ -88,10 +117,36 @@ def test_the_cloud_and_its_ceph_are_made_again(
     spec = {"repository": repository(s3), "backup": LATER_BACKUP}
     cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
     found = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 900)
-    report.add(restore_of_ceph=found, restore_seconds=time.monotonic() - began)
+    report.add(restore_of_ceph=found, restore_seconds=time.monotonic() - began, new_cloud_seconds=cloud.seconds)
     restored = {use: (row["images"], row["existed"]) for use, row in rows(found).items()}
     assert restored == {use: (len(entries), 0) for use, entries in _before["names"].items()}
     assert names(cluster) == _before["names"]
+
+
+def test_the_apis_tell_what_they_told_before(conn: Connection) -> None:
+    now = objects(conn)
+    assert now["servers"]
+    assert not differing(now, _before["objects"])
+    assert digest(now) == digest(_before["objects"])
+
+
+def test_users_log_in_with_their_old_passwords(cluster: Kubernetes, cloud: Cloud, conn: Connection) -> None:
+    now = passwords(cluster, cloud.namespace)
+    assert now["keystone-admin"] == _before["passwords"]["keystone-admin"]
+    before = Password(conn.config.auth["auth_url"], username="before", password="as before", user_domain_id="default")
+    assert Session(auth=before, verify=conn.session.verify).get_token()
+
+
+def test_a_secret_comes_back_byte_for_byte(conn: Connection) -> None:
+    assert Secrets(conn).read(_before["secret"]) == PAYLOAD
+
+
+def test_a_stack_is_changed_and_deleted(conn: Connection) -> None:
+    stack = Stack(conn, STACK)
+    assert stack.outputs == _before["outputs"]
+    stack.update(network(LENGTH + 4))
+    assert stack.reaches("UPDATE_COMPLETE")
+    stack.delete()
 
 
 def test_an_image_has_its_data(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from tools.localcluster.layout import Cluster
 
 from ..conftest import Report
 from ..on_backup.conftest import BUCKET
-from ..on_backup.test_backup import completed, described, remove, repository, resource, secrets
+from ..on_backup.objects import described, differing
+from ..on_backup.test_backup import completed, remove, repository, resource, secrets
 from ..s3 import S3Server, host_of
 from ..waiting import until
 from .asked import raised, ready
@@ -92,9 +93,4 @@ def test_the_database_of_mariadb_operator_is_made_again(cloud: Kubernetes, s3: S
     conn = proof.connect(cloud, NAMESPACE)
     api: Any = conn
     assert api.identity.find_user("before")
-    now = described(conn)
-    differing = {kind: [row for row in rows if row not in _before["objects"][kind]] for kind, rows in now.items()}
-    assert not {kind: rows for kind, rows in differing.items() if rows}
-    assert {kind: len(rows) for kind, rows in now.items()} == {
-        kind: len(rows) for kind, rows in _before["objects"].items()
-    }
+    assert not differing(described(conn), _before["objects"])
