@@ -5,6 +5,7 @@ users, networks, a server, a stack and a secret.
 from __future__ import annotations
 
 import hashlib
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ BACKUP, LATER_BACKUP, RESTORE = "monday", "tuesday", "after-the-fire"
 BLOCK = 7
 PAYLOAD = "a secret é世"
 STACK, LENGTH = "restored", 20
+ORPHAN = "volume-5a0f7c52-8e0b-4c53-9a25-6d1f0c8a7e11"
+"""An RBD image of which Cinder has no row."""
 POOLS = ("images", "vms", "volumes")
 _before: dict[str, Any] = {}
 
@@ -66,7 +69,10 @@ def test_pools_are_backed_up_while_they_are_used(
     _before["digest"] = hashlib.sha256((tmp_path / "random").read_bytes()).hexdigest()
     clone = volume(conn, "clone", image_id=_before["image"])
     _before.update(guest=guest, disk=disk, data=data.id, snapshot=taken.id, clone=clone.id)
-    _before["names"] = names(cluster)
+    rbd(cluster, "volumes", "create", ORPHAN, "--size", "8")
+    lost = volume(conn, "lost")
+    rbd(cluster, "volumes", "rm", f"volume-{lost.id}")
+    _before.update(names=names(cluster), lost=lost.id)
     api: Any = conn
     project = api.identity.create_project(name="before")
     api.identity.create_user(name="before", password="as before", default_project_id=project.id)
@@ -121,6 +127,11 @@ def test_the_cloud_and_its_ceph_are_made_again(
     restored = {use: (row["images"], row["existed"]) for use, row in rows(found).items()}
     assert restored == {use: (len(entries), 0) for use, entries in _before["names"].items()}
     assert names(cluster) == _before["names"]
+    volumes = rows(found)["volumes"]
+    orphan, lost = volumes["withoutRow"], volumes["withoutData"]
+    assert (orphan["count"], orphan["images"]) == (1, [ORPHAN])
+    assert (lost["count"], lost["command"].split()[-1]) == (1, _before["lost"])
+    _before["removal"] = orphan["command"]
 
 
 def test_the_apis_tell_what_they_told_before(conn: Connection) -> None:
@@ -147,6 +158,15 @@ def test_a_stack_is_changed_and_deleted(conn: Connection) -> None:
     stack.update(network(LENGTH + 4))
     assert stack.reaches("UPDATE_COMPLETE")
     stack.delete()
+
+
+def test_commands_of_the_report_remove_what_does_not_fit(cluster: Kubernetes, conn: Connection) -> None:
+    program, *words = shlex.split(_before["removal"])
+    assert program == "kubectl"
+    cluster.kubectl(*words)
+    assert ORPHAN not in images(cluster, "volumes")
+    storage(conn).delete_volume(_before["lost"])
+    until("the volume to go", lambda: _before["lost"] not in {each.id for each in storage(conn).volumes()}, 120, 1)
 
 
 def test_an_image_has_its_data(cluster: Kubernetes, cloud: Cloud, tmp_path: Path) -> None:
