@@ -70,7 +70,8 @@ def run(root: str, words: list[str]) -> None:
     ceph = Ceph(Path(root))
     plain = [word for word in words if not word.startswith("--")]
     options = dict(word.removeprefix("--").split("=", 1) for word in words if word.startswith("--") and "=" in word)
-    (ceph.root / "calls").open("a", encoding="utf-8").write(f"{' '.join(words)}\n")
+    with (ceph.root / "calls").open("a", encoding="utf-8") as calls:
+        calls.write(f"{' '.join(words)}\n")
     try:
         command = _Command(ceph, options)
         verb = "_".join(plain[:2]) if plain[0] in ("snap", "image-meta") else plain[0]
@@ -167,6 +168,8 @@ class _Command:
     def export_diff(self, path: str, _stdout: str) -> None:
         pool, name, snapshot, _ = self._image(path)
         data = self.ceph.snapshots(pool, name)
+        if not {snapshot, self.options.get("from-snap", snapshot)} <= data.keys():
+            raise FileNotFoundError(path)
         whole = difference(data[snapshot].encode(), snapshot, self.options.get("from-snap", ""))
         fault = self.ceph.root / "fault"
         text = fault.read_text(encoding="utf-8") if fault.exists() else ""
@@ -185,6 +188,8 @@ class _Command:
         while (tag := source.read(1)) != b"e":
             if tag in (b"f", b"t"):
                 text = source.read(struct.unpack("<I", source.read(4))[0]).decode()
+                if tag == b"f" and text not in {each["name"] for each in image["snapshots"]}:
+                    raise ValueError(f"from snapshot {text} does not exist")
                 to = text if tag == b"t" else to
             elif tag == b"s":
                 source.read(8)

@@ -57,7 +57,7 @@ class Pod:
     def run(self, work: Any, *, use: str = "volumes", number: str = BACKUP_ID) -> dict[str, Any]:
         """Return the result of a program, beside the other one, which has ended, too, then."""
         fields = {"folder": str(self.folder), "id": number, "use": use, "pool": use, "user": f"client.{use}"}
-        self.programs.settings(**fields, backup="nightly", cloud="openstack", index="of-index")
+        self.programs.settings(**fields, backup="nightly", cloud="openstack", index="of-index", keeps=False)
         other = threading.Thread(target=serve, args=[self.programs.config])
         other.start()
         try:

@@ -120,6 +120,25 @@ def test_a_backup_keeps_all_parts_that_have_its_name() -> None:
     assert chosen([twice, whole(nightly(0))], counts={"last": 2}) == (set(), set())
 
 
+def streams(*bases: str) -> list[list[dict[str, Any]]]:
+    """Backups of the last days, the oldest first, each with a stream of an RBD image that goes on from this one."""
+    listed: list[list[dict[str, Any]]] = []
+    for days, base in zip(reversed(range(len(bases))), bases, strict=True):
+        listed.append(entries(nightly(days), "rbd", "manifest"))
+        listed[-1][0]["tags"] += [f"base={base}"] if base else []
+    return listed
+
+
+def test_a_stream_stays_while_a_later_one_goes_on_from_it() -> None:
+    first, second, third = (f"rbd-{nightly(days)}" for days in (3, 2, 1))
+    listed = streams("", first, second, third)
+    manifests = {f"manifest-{nightly(days)}" for days in (1, 2, 3)}
+    assert chosen(listed) == (manifests, set())
+    # The newest one was read whole.
+    assert chosen(streams("", first, second, "")) == (manifests, {first, second, third})
+    assert chosen(streams("", first, "", third)) == (manifests, {first, second})
+
+
 def test_snapshots_without_a_backup_are_not_ours() -> None:
     own = {"id": "x", "time": "2020-01-01T00:00:00Z", "hostname": "openstack"}
     listed = [[own, {**own, "tags": ["kind=database"]}, {**own, "tags": ["backup=x"]}], whole(nightly(0))]

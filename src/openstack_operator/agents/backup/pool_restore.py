@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .rbd_door import STAY, answer_of, ask_rbd
-from .rbd_stream import INDEX, MAX_INDEX, ImageHeader, read_difference
+from .rbd_stream import INDEX, MAX_INDEX, ImageHeader, chain_of, read_difference
 from .repository import Repository, open_repository
 from .run import RunError, main, say, settings
 
@@ -41,21 +41,30 @@ def restore_image(repository: Repository, folder: Path, entry: Mapping[str, Any]
     """Return True if an RBD image was restored, now or by an earlier run of this restore; False for one that existed
     before. Raise RunError.
     """
-    name = str(entry["name"])
-    with repository.dump(str(entry["snapshot"]), f"{name}.rbd") as source:
-        header = ImageHeader.read(source.stdout)
-        if header.name != name:
-            raise RunError(f"the data of the RBD image {name!r} are those of {header.name!r}; use another backup")
-        beginning = answer_of(folder, do="begin", header=vars(header))
-        if beginning["exists"]:
-            return bool(beginning["restored"])
-        say(f"restoring {name}")
-        for _ in header.differences:
-            with ask_rbd(folder, do="write", name=name) as connection:
-                connection.send(read_difference(source.stdout))
-                connection.hear()
-        repository.check(source)
-    answer_of(folder, do="finish", header=vars(header))
+    name, before = str(entry["name"]), None
+    for snapshot in chain_of(entry):
+        with repository.dump(snapshot, f"{name}.rbd") as source:
+            try:
+                header = ImageHeader.read(source.stdout)
+            except RunError:
+                repository.check_ended(source)
+                raise
+            if header.name != name:
+                raise RunError(f"the data of the RBD image {name!r} are those of {header.name!r}; use another backup")
+            header.require_after(before)
+            if before is None:
+                beginning = answer_of(folder, do="begin", header=vars(header))
+                if beginning["exists"]:
+                    return bool(beginning["restored"])
+                say(f"restoring {name}")
+            for _ in header.differences:
+                with ask_rbd(folder, do="write", name=name) as connection:
+                    connection.send(read_difference(source.stdout))
+                    connection.hear()
+            repository.check(source)
+            before = header
+    assert before, "an entry has a stream"
+    answer_of(folder, do="finish", header=vars(before))
     return True
 
 

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,10 @@ _OWN_ID = "0b5bac00"
 _OWN_SNAPSHOT = re.compile(rf"backup\.(?P<id>{_OWN_ID}{_UUID_END})\.snap\.(?P<time>\d+)")
 _CINDER_SNAPSHOT = re.compile(r"backup\.[-a-z0-9]+\.snap\..+")
 """Snapshots by which Cinder's backups go on. It deletes all snapshots of such names together with their volume."""
-_SNAPSHOT_LIFE = 2 * 86400
-"""Seconds after which a snapshot belongs to no backup that runs: these end within a day."""
+_SNAPSHOT_LIFE = 10 * 86400
+"""Seconds after which a snapshot belongs to no backup that runs, as these end within a day, and to no schedule that has
+another repository.
+"""
 _RESTORE = "openstack-restore"
 """Metadata of an RBD image: the identity of the restore that made it."""
 _NO_ENTRY = 2
@@ -98,25 +100,30 @@ class Pool:
         names: list[str] = json.loads(self.ask("ls", self.name, "--format=json"))
         return sorted(name for name in names if self._pattern.fullmatch(name))
 
-    def header(self, name: str) -> ImageHeader | None:
-        """Return what a backup has of an RBD image; None for one that is gone, or that Glance has not stored yet."""
+    def describe(self, name: str) -> tuple[ImageHeader, dict[str, int]] | None:
+        """Return what a backup has of an RBD image, and its snapshots from which a stream can go on, each with the
+        number of others before it; None for an image that is gone, or that Glance has not stored yet. Raise RunError.
+        """
         try:
             info = json.loads(self.ask("info", self._path(name), "--format=json"))
-            snapshots = [each for each in self._snapshots(name) if not _CINDER_SNAPSHOT.fullmatch(each[0])]
+            listed = self._snapshots(name)
         except GoneError:
             return None
+        ends = {each: _count(listed[:at]) for at, (each, _) in enumerate(listed) if _OWN_SNAPSHOT.fullmatch(each)}
+        snapshots = [each for each in listed if not _CINDER_SNAPSHOT.fullmatch(each[0])]
         if self._is_fixed:
             names = [each for each, _ in snapshots]
             if _GLANCE_SNAPSHOT not in names:
                 return None
             snapshots = snapshots[: names.index(_GLANCE_SNAPSHOT) + 1]
-        return ImageHeader(
+        header = ImageHeader(
             name=name,
             size=int(info["size"]),
             object_size=int(info["object_size"]),
             snapshots=tuple(snapshots),
             tail="" if self._is_fixed else f"backup.{self._own}.snap.{int(time.time())}",
         )
+        return header, ends
 
     def _snapshots(self, name: str) -> list[tuple[str, bool]]:
         """Return the snapshots of an RBD image, the oldest first, and which are protected. Raise RunError."""
@@ -124,22 +131,40 @@ class Pool:
         ordered = sorted(entries, key=lambda each: int(each["id"]))
         return [(str(each["name"]), str(each.get("protected")).lower() == "true") for each in ordered]
 
-    def clean(self) -> None:
-        """Remove snapshots that an earlier run of this backup, or an old backup, left behind. Raise RunError."""
+    def clean(self, kept: Collection[str]) -> None:
+        """Remove snapshots that an earlier run of this backup, or an old backup, left behind, but for those with which
+        streams of the repository end. Raise RunError.
+        """
         for name in () if self._is_fixed else self.names():
             with suppress(GoneError):
                 for snapshot, _ in self._snapshots(name):
                     ours = _OWN_SNAPSHOT.fullmatch(snapshot)
-                    if ours and (ours["id"] == self._own or int(ours["time"]) < time.time() - _SNAPSHOT_LIFE):
-                        self.ask("snap", "rm", self._path(name, snapshot), "--no-progress")
+                    is_old = ours and (ours["id"] == self._own or int(ours["time"]) < time.time() - _SNAPSHOT_LIFE)
+                    if is_old and snapshot not in kept:
+                        self._remove(name, snapshot)
 
-    def export(self, header: ImageHeader) -> Generator[bytes]:
-        """Yield the stream of an RBD image. Raise RunError, also if it was deleted meanwhile."""
+    def release(self, name: str, snapshots: Collection[str]) -> None:
+        """Remove snapshots of ours from which no stream will go on. Raise RunError."""
+        for snapshot in snapshots:
+            if not _OWN_SNAPSHOT.fullmatch(snapshot):
+                raise RunError(f"{snapshot!r} is no snapshot of a backup")
+            self._remove(name, snapshot)
+
+    def _remove(self, name: str, snapshot: str) -> None:
+        # Cinder may have deleted it together with the volume.
+        with suppress(GoneError):
+            self.ask("snap", "rm", self._path(name, snapshot), "--no-progress")
+
+    def export(self, header: ImageHeader, *, keeps: bool) -> Generator[bytes]:
+        """Yield the stream of an RBD image; with `keeps`, the snapshot of its end stays. Raise RunError, also if the
+        image was deleted meanwhile.
+        """
+        is_whole = False
         try:
             if header.tail:
                 self.ask("snap", "create", self._path(header.name, header.tail), "--no-progress")
             yield header.dump()
-            before: list[str] = []
+            before = [f"--from-snap={header.base}"] if header.base else []
             for snapshot in header.differences:
                 path = self._path(header.name, snapshot)
                 words = ["export-diff", "--no-progress", *before, path, "-"]
@@ -148,11 +173,10 @@ class Pool:
                         yield piece
                     check(child)
                 before = [f"--from-snap={snapshot}"]
+            is_whole = True
         finally:
-            if header.tail:
-                # Cinder may have deleted it together with the volume.
-                with suppress(GoneError):
-                    self.ask("snap", "rm", self._path(header.name, header.tail), "--no-progress")
+            if header.tail and not (keeps and is_whole):
+                self._remove(header.name, header.tail)
 
     def begin(self, header: ImageHeader) -> dict[str, Any]:
         """Make an RBD image for data that follow. Return `exists`, and if so `restored`, which is True if this restore
@@ -187,14 +211,23 @@ class Pool:
             check(child)
 
     def finish(self, header: ImageHeader) -> None:
-        """Give an RBD image that has its data its name and the protection of its snapshots. Raise RunError."""
-        if header.tail:
-            self.ask("snap", "rm", self._new_path(header.name, header.tail), "--no-progress")
+        """Give an RBD image that has its data its name and its snapshots, without those of backups and those that were
+        deleted before its last stream. Raise RunError.
+        """
+        path, names = self._new_path(header.name), {name for name, _ in header.snapshots}
+        for entry in json.loads(self.ask("snap", "ls", path, "--format=json")):
+            if entry["name"] not in names:
+                self.ask("snap", "rm", f"{path}@{entry['name']}", "--no-progress")
         for snapshot, is_protected in header.snapshots:
             if is_protected:
                 self.ask("snap", "protect", self._new_path(header.name, snapshot))
         self.ask("image-meta", "set", self._new_path(header.name), _RESTORE, self._id)
         self.ask("rename", self._new_path(header.name), self._path(header.name))
+
+
+def _count(snapshots: Sequence[tuple[str, bool]]) -> int:
+    """Return how many of these are in a backup."""
+    return sum(not _CINDER_SNAPSHOT.fullmatch(name) for name, _ in snapshots)
 
 
 def check(child: Child) -> None:
@@ -233,7 +266,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
                         connection.reader.read()
                         self.has_ended.set()
                     case "export":
-                        self._export(connection, ImageHeader.of(request["header"]))
+                        self._export(connection, ImageHeader.of(request["header"]), keeps=bool(request["keeps"]))
                     case _:
                         connection.say(self._result(connection, request))
             except (RunError, ValueError, LookupError, TypeError) as error:
@@ -245,12 +278,14 @@ class _Server(socketserver.ThreadingUnixStreamServer):
             case "wait":
                 self.pool.wait()
             case "clean":
-                self.pool.clean()
+                self.pool.clean(request["kept"])
             case "list":
                 return {"names": self.pool.names()}
             case "describe":
-                header = self.pool.header(request["name"])
-                return {"header": vars(header) if header else None}
+                header, ends = self.pool.describe(request["name"]) or (None, {})
+                return {"header": vars(header) if header else None, "ends": ends}
+            case "release":
+                self.pool.release(request["name"], request["snapshots"])
             case "begin":
                 return self.pool.begin(ImageHeader.of(request["header"]))
             case "write":
@@ -261,10 +296,10 @@ class _Server(socketserver.ThreadingUnixStreamServer):
                 raise RunError(f"there is no request {unknown!r}")
         return {}
 
-    def _export(self, connection: Connection, header: ImageHeader) -> None:
+    def _export(self, connection: Connection, header: ImageHeader, *, keeps: bool) -> None:
         try:
-            # Also if the other program ends: the snapshot of the export must not stay.
-            with closing(self.pool.export(header)) as pieces:
+            # Also if the other program ends: the snapshot of half an export must not stay.
+            with closing(self.pool.export(header, keeps=keeps)) as pieces:
                 connection.send(pieces)
         except RunError as error:
             say(f"the export failed: {error}")

@@ -1,5 +1,5 @@
 """Stream of one RBD image: a line of JSON about it, then a difference for each of its snapshots, as `rbd export-diff`
-writes it (rbd-diff version 1: doc/dev/rbd-diff.rst of Ceph).
+writes it (rbd-diff version 1: doc/dev/rbd-diff.rst of Ceph). A stream may go on from the end of another one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from typing import IO, Any
 from .run import RunError
 
 INDEX = "rbd-images.json"
-"""File of the index of a pool: name, snapshot of the repository, state and bytes of each RBD image."""
+"""File of the index of a pool: name, snapshot of the repository, state and bytes of each RBD image; if it has several
+streams, `chain` are their snapshots, the whole one first.
+"""
 MAX_INDEX = 64 << 20
-FORMAT = 1
+_WHOLE, _CONTINUED = 1, 2
+"""Formats of streams: one that has all data, and one that goes on from another."""
 _DIFF_HEADER = b"rbd diff v1\n"
 _MAX_HEADER_LINE = 1 << 20
 _MAX_NAME = 4096
@@ -36,11 +39,20 @@ class ImageHeader:
     """Name of each snapshot, the oldest first, and whether it is protected."""
     tail: str
     """Snapshot of the backup itself, to which the last difference goes; empty if the last of `snapshots` has all."""
+    base: str = ""
+    """Snapshot from which the first difference goes, the `end` of another stream; empty if this one has all data."""
+    since: int = 0
+    """Number of `snapshots` that the other stream has."""
 
     @property
     def differences(self) -> list[str]:
         """Snapshots to which the differences go, each from the one before it."""
-        return [*(name for name, _ in self.snapshots), *([self.tail] if self.tail else [])]
+        return [*(name for name, _ in self.snapshots[self.since :]), *([self.tail] if self.tail else [])]
+
+    @property
+    def end(self) -> str:
+        """Snapshot to which the last difference goes, of this stream or of the one that it goes on from."""
+        return [self.base, *self.differences][-1]
 
     @property
     def state(self) -> str:
@@ -50,7 +62,7 @@ class ImageHeader:
 
     def dump(self) -> bytes:
         """Return its line."""
-        return json.dumps({"format": FORMAT, **vars(self)}).encode() + b"\n"
+        return json.dumps({"format": _CONTINUED if self.base else _WHOLE, **vars(self)}).encode() + b"\n"
 
     @classmethod
     def read(cls, source: IO[bytes]) -> ImageHeader:
@@ -58,7 +70,7 @@ class ImageHeader:
         line = source.readline(_MAX_HEADER_LINE)
         try:
             values: Mapping[str, Any] = json.loads(line)
-            if values["format"] != FORMAT:
+            if values["format"] not in (_WHOLE, _CONTINUED):
                 raise RunError(f"the data of an RBD image have format {values['format']!r}, which is not known here")
             return cls.of(values)
         except (ValueError, LookupError, TypeError):
@@ -75,7 +87,20 @@ class ImageHeader:
             object_size=int(values["object_size"]),
             snapshots=tuple((str(name), bool(is_protected)) for name, is_protected in values["snapshots"]),
             tail=str(values["tail"]),
+            base=str(values.get("base", "")),
+            since=int(values.get("since", 0)),
         )
+
+    def require_after(self, before: ImageHeader | None) -> None:
+        """Raise RunError if this stream does not go on from the other one, or without one lacks data."""
+        if self.base != (before.end if before else "") or (before and before.name != self.name):
+            text = f"the data of the RBD image {self.name!r} do not go on from those before them"
+            raise RunError(f"{text}; use another backup")
+
+
+def chain_of(entry: Mapping[str, Any]) -> list[str]:
+    """Return the snapshots of the repository with the streams of an entry of the index, in order."""
+    return [str(snapshot) for snapshot in entry.get("chain") or [entry["snapshot"]]]
 
 
 def read_difference(source: IO[bytes]) -> Iterator[bytes]:

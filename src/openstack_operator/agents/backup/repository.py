@@ -99,6 +99,11 @@ class Repository:
         if status := child.wait():
             raise RunError(self.failure(status, child.reason()))
 
+    def check_ended(self, child: Child) -> None:
+        """Raise RunError with what went wrong if restic has written all that it will, and failed."""
+        if not child.stdout.read(1):
+            self.check(child)
+
     def failure(self, status: int, reason: str) -> str:
         """Return what a failure of restic means."""
         if status == _NO_REPOSITORY:

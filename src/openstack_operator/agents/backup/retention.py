@@ -44,6 +44,8 @@ class Snapshot:
     """Name of the backup."""
     is_manifest: bool
     time: datetime
+    base: str = ""
+    """Snapshot without which this one has no data."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ def read_snapshots(entries: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
         tags = dict(tag.split("=", 1) for tag in entry.get("tags") or () if "=" in tag)
         if tags.keys() >= {"kind", "backup"}:
             time = datetime.fromisoformat(str(entry["time"])).astimezone(UTC)
-            snapshots.append(Snapshot(str(entry["id"]), tags["backup"], tags["kind"] == "manifest", time))
+            is_manifest, base = tags["kind"] == "manifest", tags.get("base", "")
+            snapshots.append(Snapshot(str(entry["id"]), tags["backup"], is_manifest, time, base))
     return snapshots
 
 
@@ -213,13 +216,27 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
         # A schedule starts no backup while an earlier one runs.
         return part.backup in old or (at is not None and at < newest) or part.time < now - _PARTS_LIFE
 
+    left_over = {each.identifier for each in snapshots if is_left_over(each)}
+    needed = bases(snapshots, [each for each in snapshots if each.identifier not in left_over])
     return Selection(
         manifests=[each.identifier for each in snapshots if each.is_manifest and each.backup in old],
-        parts=[each.identifier for each in snapshots if is_left_over(each)],
+        parts=[each.identifier for each in snapshots if each.identifier in left_over - needed],
         removed=len(old),
         remaining=len(remaining_names),
         oldest=min(each.time for each in snapshots if each.is_manifest and each.backup in remaining_names),
     )
+
+
+def bases(snapshots: Iterable[Snapshot], staying: Iterable[Snapshot]) -> set[str]:
+    """Return the snapshots without which those that stay lack data: streams of RBD images go on from earlier ones."""
+    base_of = {each.identifier: each.base for each in snapshots}
+    needed = set[str]()
+    for each in staying:
+        base = each.base
+        while base and base not in needed:
+            needed.add(base)
+            base = base_of.get(base, "")
+    return needed
 
 
 def scheduled_time(prefix: str, name: str) -> datetime | None:

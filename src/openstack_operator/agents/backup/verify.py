@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from .contents import read_backup, select
 from .image_data import ImageRows, check_images, image_rows, stored_images
-from .rbd_stream import INDEX, MAX_INDEX, read_image
+from .rbd_stream import INDEX, MAX_INDEX, chain_of, read_image
 from .repository import MIB, Repository, open_repository
 from .restore import ask_server, gtid_of, refuse_older_server, served, unpack_stream
 from .run import RunError, main, run_child, say, settings
@@ -89,7 +89,7 @@ def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limi
     """
     listed: list[dict[str, Any]] = json.loads(repository.read(entry["snapshot"], INDEX, MAX_INDEX))
     stored = {each["id"] for each in repository.snapshots("kind=rbd")}
-    if missing := [each["name"] for each in listed if each["snapshot"] not in stored]:
+    if missing := [each["name"] for each in listed if not stored.issuperset(chain_of(each))]:
         names = ", ".join(missing[:_MAX_MISSING])
         raise RunError(f"{len(missing)} RBD images of pool {entry['pool']} are not in the repository: {names}")
     sample, size = sorted(listed, key=lambda each: str(each["name"])), 0
@@ -97,13 +97,26 @@ def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limi
     for each in sample:
         if size >= limit:
             break
-        with repository.dump(each["snapshot"], f"{each['name']}.rbd") as source:
-            header, length = read_image(source.stdout)
-            repository.check(source)
-        if header.name != each["name"]:
-            raise RunError(f"the data of the RBD image {each['name']} are those of {header.name}; use another backup")
-        size += length
+        size += check_image(repository, str(each["name"]), chain_of(each))
     return len(listed)
+
+
+def check_image(repository: Repository, name: str, chain: Sequence[str]) -> int:
+    """Return the bytes of the streams of an RBD image. Raise RunError if they are not whole, or not one another's."""
+    size, before = 0, None
+    for snapshot in chain:
+        with repository.dump(snapshot, f"{name}.rbd") as source:
+            try:
+                header, length = read_image(source.stdout)
+            except RunError:
+                repository.check_ended(source)
+                raise
+            repository.check(source)
+        if header.name != name:
+            raise RunError(f"the data of the RBD image {name} are those of {header.name}; use another backup")
+        header.require_after(before)
+        size, before = size + length, header
+    return size
 
 
 def write_keys(objects: Sequence[Mapping[str, Any]], folder: Path) -> bool:

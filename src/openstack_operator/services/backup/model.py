@@ -103,10 +103,14 @@ class Include(Model):
     backup."""
     volumes: bool = False
     """Store volumes in a pool of a CephStorage, with their snapshots. Each is as it was at one moment before the
-    databases were read. Each backup reads all data of all volumes, and uploads what changed."""
+    databases were read."""
+    incremental_volumes: bool = True
+    """Read only what changed in each volume since the last backup in the same repository. For this, a backup leaves a
+    snapshot on each volume until the next one: Ceph stores data that change meanwhile twice. If false, each backup
+    reads all data of all volumes, and uploads what changed."""
     disks: bool = False
-    """Store disks of servers in a pool of a CephStorage, as `volumes` does. Nova cannot remove the disk of a server
-    that is deleted while the backup reads this disk."""
+    """Store disks of servers in a pool of a CephStorage. Each backup reads all their data, and uploads what changed.
+    Nova cannot remove the disk of a server that is deleted while the backup reads this disk."""
 
 
 class OpenStackBackupSpec(Model):

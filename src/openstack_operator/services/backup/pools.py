@@ -84,7 +84,8 @@ class Pool:
         """Return a run that stores it, with restic in the image `storage` and Ceph's in `programs`; the last one is
         after the databases were read, the other one before.
         """
-        parameters = {**self._parameters(ctx), "backup": ctx.owner, "cloud": ctx.namespace}
+        keeps = self.use == "volumes" and ctx.spec.include.incremental_volumes
+        parameters = {**self._parameters(ctx), "backup": ctx.owner, "cloud": ctx.namespace, "keeps": keeps}
         return self._run("pool", "pool" if is_last else "pool-before", parameters, storage, programs.entry)
 
     def restore_run(self, ctx: Context[Any], index: str, settings: PodSettings) -> Run:
