@@ -185,7 +185,7 @@ def test_an_export_that_fails_leaves_the_earlier_snapshot(cloud: Cloud) -> None:
 
 
 def test_an_image_is_read_whole_after_some_backups(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_length", lambda _name: 2)
+    monkeypatch.setattr(pools, "_length", {FIRST: 2}.get)
     for backup, length in (("monday", 1), ("tuesday", 2), ("friday", 1)):
         cloud.back_up(backup)
         assert len(cloud.chains(backup)[FIRST]) == length

@@ -121,7 +121,7 @@ def back_up_pool(config: Path) -> dict[str, Any]:
         repository.unlock()
         parts = Parts(_entries(repository, run))
         stored = parts.of_backup(run["backup"])
-        answer_of(folder, do="clean", kept=parts.newest_ends())
+        answer_of(folder, do="clean", ends=parts.newest_ends())
         added = 0
         for name in answer_of(folder, do="list")["names"]:
             answer = answer_of(folder, do="describe", name=name)
@@ -165,9 +165,9 @@ def _entries(repository: Repository, run: Mapping[str, Any]) -> list[dict[str, A
 def _entry(chain: Sequence[Part]) -> dict[str, Any]:
     """Return the entry of an RBD image in the index."""
     newest, snapshots = chain[-1], [part.snapshot for part in chain]
-    more = {"chain": snapshots} if len(snapshots) > 1 else {}
     size = sum(part.size for part in chain)
-    return {"name": newest.image, "snapshot": newest.snapshot, "state": newest.state, "bytes": size, **more}
+    entry = {"name": newest.image, "snapshot": newest.snapshot, "state": newest.state, "bytes": size}
+    return entry | ({"chain": snapshots} if len(snapshots) > 1 else {})
 
 
 def _part(run: Mapping[str, Any], header: ImageHeader, base: Part | None, summary: Mapping[str, Any]) -> Part:

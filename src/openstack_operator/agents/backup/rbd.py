@@ -131,7 +131,7 @@ class Pool:
         ordered = sorted(entries, key=lambda each: int(each["id"]))
         return [(str(each["name"]), str(each.get("protected")).lower() == "true") for each in ordered]
 
-    def clean(self, kept: Collection[str]) -> None:
+    def clean(self, ends: Collection[str]) -> None:
         """Remove snapshots that an earlier run of this backup, or an old backup, left behind, but for those with which
         streams of the repository end. Raise RunError.
         """
@@ -140,7 +140,7 @@ class Pool:
                 for snapshot, _ in self._snapshots(name):
                     ours = _OWN_SNAPSHOT.fullmatch(snapshot)
                     is_old = ours and (ours["id"] == self._own or int(ours["time"]) < time.time() - _SNAPSHOT_LIFE)
-                    if is_old and snapshot not in kept:
+                    if is_old and snapshot not in ends:
                         self._remove(name, snapshot)
 
     def release(self, name: str, snapshots: Collection[str]) -> None:
@@ -278,7 +278,7 @@ class _Server(socketserver.ThreadingUnixStreamServer):
             case "wait":
                 self.pool.wait()
             case "clean":
-                self.pool.clean(request["kept"])
+                self.pool.clean(request["ends"])
             case "list":
                 return {"names": self.pool.names()}
             case "describe":
