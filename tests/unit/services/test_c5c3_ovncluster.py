@@ -21,6 +21,7 @@ NB, SB, NORTHD, RELAY = "StatefulSet/ovn-nb", "StatefulSet/ovn-sb", "Deployment/
 SWITCHES = ("DaemonSet/ovn-chassis", "DaemonSet/ovn-gateway")
 CONTROLLERS = "DaemonSet/ovn-controller"
 NODES = (*SWITCHES, CONTROLLERS)
+REMOTE = f"{CONTROLLERS} pod.containers[ovn-controller].env[OVN_REMOTE]"
 POLICIES = ("NetworkPolicy/ovn-", "NetworkPoliciesReady")
 APPLIED = "the objects are applied; the network plug-in of the cluster enforces them, or does not"
 HOST = "openstack.svc.cluster.local"
@@ -77,7 +78,7 @@ def member(field: str, name: str, text: str) -> ParameterSet:
     }
     also = [f"{sort}/ovn-{name}" for sort in others]
     also += [NORTHD, "PodDisruptionBudget/ovn-northd ", "published.southbound", "endpoint"]
-    also += [f"{node} pod.containers[ovs-vswitchd].env[OVN_REMOTE]" for node in SWITCHES]
+    also += [REMOTE]
     return row(KIND, f"spec.{field}.replicas", 3, expected, *also)
 
 
@@ -113,7 +114,7 @@ CONTROLLER = f"{CONTROLLERS} pod.containers[ovn-controller]"
             2,
             {
                 f"{RELAY} spec.replicas": 2,
-                **switch("OVN_REMOTE", f"tcp:ovn-relay.{HOST}:6642"),
+                f"{REMOTE}.value": f"tcp:ovn-relay.{HOST}:6642",
                 "published.southboundForNodes": f"tcp:ovn-relay.{HOST}:6642",
                 "RelayReady": "",
             },
@@ -291,7 +292,7 @@ ALL = (
 )
 BY_TLS: Leaves = {
     f"{NORTHD} pod.containers[main].env[OVN_NB_DB].value": f"ssl:ovn-nb-0.ovn-nb.{HOST}:16641",
-    **switch("OVN_REMOTE", f"ssl:ovn-relay.{HOST}:16642"),
+    f"{REMOTE}.value": f"ssl:ovn-relay.{HOST}:16642",
     f"{CONTROLLERS} pod.volumes[node-certificate].hostPath.path": "/var/lib/openstack-tls/chassis-tls",
     f"{RELAY} pod.volumes[tls].secret.secretName": "ovn-relay-tls",
     "status.endpoints.southbound": f"ssl:ovn-sb.{HOST}:16642",

@@ -169,9 +169,8 @@ def test_nodes_elsewhere_follow_the_address_with_their_own_certificates(database
     made_objects = rolled_out(made)
     kinds = {kind for kind, _ in made_objects}
     assert kinds == {"DaemonSet", "Secret", "Job", "NetworkPolicy"}
-    for name in ("ovn-gateway", "ovn-chassis"):
-        switch = made_objects["DaemonSet", name]["spec"]["template"]["spec"]["containers"][0]
-        assert {"name": "OVN_REMOTE", "value": "ssl:ovn.example.org:30642"} in switch["env"]
+    controller = made_objects["DaemonSet", "ovn-controller"]["spec"]["template"]["spec"]["containers"][0]
+    assert {"name": "OVN_REMOTE", "value": "ssl:ovn.example.org:30642"} in controller["env"]
     far = kube.secret_data(made_objects["Secret", "ovn-chassis-tls-far"])
     assert far == {
         "tls.crt": databases.files["node-far.crt"],

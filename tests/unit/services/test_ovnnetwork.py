@@ -44,7 +44,9 @@ def test_nodes_read_relays_and_everybody_else_the_members(release: Release) -> N
     relays = "tcp:ovn-relay.openstack.svc.cluster.local:6642"
     assert made.outcome.published["southboundForNodes"] == relays
     objects = {key(obj): obj for obj in made.objects}
-    assert environment(pod(objects, "ovn-chassis"))["OVN_REMOTE"] == relays
+    assert environment(pod(objects, "ovn-controller"))["OVN_REMOTE"] == relays
+    # Another address must not restart the switch of a node.
+    assert "OVN_REMOTE" not in environment(pod(objects, "ovn-chassis"))
     relay, northd = (objects["Deployment", f"ovn-{name}"]["spec"]["template"]["spec"] for name in ("relay", "northd"))
     assert environment(relay)["OVN_SB_DB"] == environment(northd)["OVN_SB_DB"] == members
     assert objects["Deployment", "ovn-relay"]["spec"]["replicas"] == 2

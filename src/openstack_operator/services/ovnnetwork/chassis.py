@@ -52,7 +52,10 @@ def chassis(
         "OVN_CMS_OPTIONS": "enable-chassis-as-gw",
         "OVS_EXTERNAL_ADDRESS": spec.external_bridge.address or "",
     }
-    common = _environment(ctx, southbound)
+    # Another address of the database, as with TLS or after a restore, restarts controllers and no switch.
+    remote = {"OVN_REMOTE": southbound}
+    is_kolla = spec.image_profile == "kolla"
+    common = _environment(ctx) | (remote if is_kolla else {})
     settings = kube.settings(spec, spec.chassis)
     steps = [_switches(ctx, "gateway", common | gateway, settings, {**labels_of_all, **labels}, mounts, after)]
     if labels:
@@ -66,7 +69,8 @@ def chassis(
     exporters = exporter.of_nodes(ctx, labels_of_all, settings)
     tunnels = Step(name="Tunnels", verdict=_tunnels(ctx, steps))
     mounts = ovn_node_mounts() if issuer else ()
-    controllers = _controllers(ctx, settings, labels_of_all, mounts, tuple(configs) if _is_split(ctx) else after)
+    before = tuple(configs) if _is_split(ctx) else after
+    controllers = _controllers(ctx, settings, labels_of_all, mounts, {} if is_kolla else remote, before)
     return Group("Controllers", [*configs, *steps, controllers, *extra, *exporters, tunnels])
 
 
@@ -110,14 +114,13 @@ def _tunnels(ctx: Context[OVNNetworkSpec], steps: Sequence[Step]) -> Verdict:
     return Verdict(State.READY, text)
 
 
-def _environment(ctx: Context[OVNNetworkSpec], southbound: str) -> dict[str, Any]:
-    """Return the description of a node for its own database."""
+def _environment(ctx: Context[OVNNetworkSpec]) -> dict[str, Any]:
+    """Return the description of a node for its own database, but for the southbound one."""
     spec = ctx.spec
     bridge = spec.external_bridge
     env: dict[str, Any] = {
         "OVS_DATAPATH": spec.datapath,
         "OVS_SYSTEM_ID": {"fieldRef": {"fieldPath": "spec.nodeName"}},
-        "OVN_REMOTE": southbound,
         "OVN_ENCAP_TYPE": spec.encap_type,
         "OVN_ENCAP_IP": {"fieldRef": {"fieldPath": "status.hostIP"}},
         "OVN_BRIDGE_MAPPINGS": _mappings(spec),
@@ -178,6 +181,7 @@ def _controllers(
     settings: PodSettings,
     nodes: Mapping[str, str],
     certificate: tuple[kube.Mount, ...],
+    env: Mapping[str, Any],
     after: tuple[Step, ...],
 ) -> Step:
     """Return DaemonSet `<owner>-controller`. A controller that ends leaves the flows of its node as they are."""
@@ -185,7 +189,7 @@ def _controllers(
     changes = {"image": own_settings.image, "resources": own_settings.resources, "node_selector": dict(nodes)}
     mounts = (_SWITCH, kube.host("ovn", "/run/ovn"), *certificate)
     main = replace(
-        _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *mounts),
+        _container(ctx.release["ovn-controller"], "ovn-controller", "32Mi", *mounts, env=env),
         ports={"controller": _CONTROLLER_PORT},
     )
     template = kube.pod(ctx, "controller", main, settings=settings.model_copy(update=changes), hostNetwork=True)
