@@ -34,8 +34,6 @@ from .test_hypervisors import HYPERVISORS, NAMESPACE, OVN, carry
 
 BACKUP, RESTORE = "with-hypervisors-elsewhere", "around-hypervisors"
 GATEWAY = "openstack-gateway"
-ENTRANCE = "ovn-remote"
-"""Service of the southbound database for nodes elsewhere."""
 _PERIOD = 0.2
 _AFTERWARDS = 30
 """Seconds of pings after the switches follow the restored cloud."""
@@ -71,11 +69,6 @@ def silences(output: Path) -> tuple[int, list[int]]:
     return answered[-1] - answered[0] + 1, [gap for gap in gaps if gap]
 
 
-def node_port(cluster: Kubernetes, namespace: str) -> int:
-    [port] = cluster.get("service", ENTRANCE, "-n", namespace)["spec"]["ports"]
-    return int(port["nodePort"])
-
-
 def test_the_gateway_moves_to_the_hypervisors(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
 ) -> None:
@@ -103,7 +96,7 @@ def test_pings_are_answered_while_the_databases_of_ovn_are_restored(
 ) -> None:
     api: Any = conn
     address, server = floating(conn), api.compute.find_server(proof.NAME).id
-    process, port = process_of(server), node_port(cluster, cloud.namespace)
+    process = process_of(server)
     assert process
     cluster.apply(*secrets(s3, cloud.namespace))
     cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, {"repository": repository(s3)}))
@@ -115,12 +108,9 @@ def test_pings_are_answered_while_the_databases_of_ovn_are_restored(
         cluster.apply(*secrets(s3, cloud.namespace))
         spec = {"repository": repository(s3), "backup": BACKUP}
         cluster.apply(resource("OpenStackRestore", RESTORE, cloud.namespace, spec))
-        entrance = ("service", ENTRANCE, "-n", cloud.namespace)
-        until(f"Service {ENTRANCE}", lambda: cluster.exists(*entrance), 300, 0.5)
-        # The address that nodes elsewhere know is that of before, as a load balancer's would be.
-        there = [{"op": "replace", "path": "/spec/ports/0/nodePort", "value": port}]
-        cluster.kubectl("patch", *entrance, "--type", "json", "-p", json.dumps(there))
         status = completed(cluster, ours("openstackrestore"), RESTORE, cloud.namespace, 600)
+        # The port of the southbound database is another one.
+        carry(cluster, cloud)
         restored: Any = proof.connect(cluster, cloud.namespace)
         until("the restored OVN to know the switch", lambda: controlled(restored), 120)
         time.sleep(_AFTERWARDS)
@@ -136,10 +126,9 @@ def controlled(api: Any) -> bool:
     return FAR in agents
 
 
-def test_the_server_is_managed_again_once_the_secrets_are_carried(
-    cluster: Kubernetes, cloud: Cloud, conn: Connection
-) -> None:
+def test_the_server_is_managed_again(cluster: Kubernetes, cloud: Cloud, conn: Connection) -> None:
     api: Any = conn
+    # Those of Nova may have come later.
     carry(cluster, cloud)
     for each in (OVN, HYPERVISORS):
         until(f"{each[1]} to be Ready", lambda: ready(cluster.get(*each)), 180)  # noqa: B023
