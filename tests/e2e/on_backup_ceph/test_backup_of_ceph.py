@@ -86,7 +86,11 @@ def test_pools_are_backed_up_while_they_are_used(
     )
     _before["objects"] = objects(conn)
     cluster.apply(*secrets(s3, cloud.namespace))
-    spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True}, "verify": True}
+    spec = {
+        "repository": repository(s3),
+        "include": {"volumes": True, "disks": True, "incremental": True},
+        "verify": True,
+    }
     cluster.apply(resource("OpenStackBackup", BACKUP, cloud.namespace, spec))
     found = completed(cluster, ours("openstackbackup"), BACKUP, cloud.namespace, 600)
     report.add(backup_of_ceph=found)
@@ -107,7 +111,7 @@ def ends(cluster: Kubernetes) -> list[str]:
 
 def test_a_second_backup_stores_what_changed(cluster: Kubernetes, cloud: Cloud, s3: S3Server, report: Report) -> None:
     Disks(_before["guest"]).write(_before["disk"], BLOCK, "the-last")
-    spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True}}
+    spec = {"repository": repository(s3), "include": {"volumes": True, "disks": True, "incremental": True}}
     cluster.apply(resource("OpenStackBackup", LATER_BACKUP, cloud.namespace, spec))
     found = completed(cluster, ours("openstackbackup"), LATER_BACKUP, cloud.namespace, 600)
     report.add(second_backup_of_ceph=found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 import sys
 from pathlib import Path
@@ -29,7 +30,8 @@ class Ceph:
             {"id": number, "name": snap, "protected": "false", "data": text}
             for number, (snap, text) in enumerate(snapshots.items(), 4)
         ]
-        self.write(pool, name, {"data": data, "snapshots": numbered, "meta": {}})
+        image = {"id": os.urandom(6).hex(), "data": data, "snapshots": numbered, "meta": {}, "next": 4 + len(numbered)}
+        self.write(pool, name, image)
 
     def write(self, pool: str, name: str, image: dict[str, Any]) -> None:
         """Write an RBD image as the model has it."""
@@ -55,14 +57,16 @@ def script(root: Path) -> str:
     return SCRIPT.format(python=sys.executable, folder=str(Path(__file__).parent), root=str(root))
 
 
-def difference(data: bytes, to: str, before: str = "") -> bytes:
-    """Return a difference that writes all data."""
+def difference(data: bytes, to: str, before: str = "", former: bytes = b"") -> bytes:
+    """Return a difference from the data of a snapshot before, which writes what changed."""
 
     def name(tag: bytes, text: str) -> bytes:
         return tag + struct.pack("<I", len(text)) + text.encode() if text else b""
 
-    extent = b"w" + struct.pack("<QQ", 0, len(data)) + data
-    return HEADER + name(b"f", before) + name(b"t", to) + b"s" + struct.pack("<Q", len(data)) + extent + b"e"
+    changed = [at for at in range(len(data)) if data[at : at + 1] != former[at : at + 1]]
+    whole = [(0, data)] if not former else [(at, data[at : at + 1]) for at in changed]
+    extents = b"".join(b"w" + struct.pack("<QQ", at, len(piece)) + piece for at, piece in whole)
+    return HEADER + name(b"f", before) + name(b"t", to) + b"s" + struct.pack("<Q", len(data)) + extents + b"e"
 
 
 def run(root: str, words: list[str]) -> None:
@@ -102,15 +106,19 @@ class _Command:
         print(json.dumps(self.ceph.names(pool)))
 
     def info(self, path: str) -> None:
-        data = self._image(path)[3]["data"]
-        print(json.dumps({"size": len(data), "object_size": 4194304}))
+        image = self._image(path)[3]
+        print(json.dumps({"id": image["id"], "size": len(image["data"]), "object_size": 4194304}))
 
     def snap_ls(self, path: str) -> None:
         print(json.dumps([{**each, "data": ""} for each in self._image(path)[3]["snapshots"]]))
 
     def snap_create(self, path: str) -> None:
         pool, name, snapshot, image = self._image(path)
-        number = max((each["id"] for each in image["snapshots"]), default=3) + 1
+        if snapshot in {each["name"] for each in image["snapshots"]}:
+            raise ValueError("File exists")
+        # An identity is never used again.
+        number = image["next"]
+        image["next"] += 1
         image["snapshots"].append({"id": number, "name": snapshot, "protected": "false", "data": image["data"]})
         self.ceph.write(pool, name, image)
 
@@ -170,7 +178,8 @@ class _Command:
         data = self.ceph.snapshots(pool, name)
         if not {snapshot, self.options.get("from-snap", snapshot)} <= data.keys():
             raise FileNotFoundError(path)
-        whole = difference(data[snapshot].encode(), snapshot, self.options.get("from-snap", ""))
+        before = self.options.get("from-snap", "")
+        whole = difference(data[snapshot].encode(), snapshot, before, data.get(before, "").encode())
         fault = self.ceph.root / "fault"
         text = fault.read_text(encoding="utf-8") if fault.exists() else ""
         sys.stdout.buffer.write(whole[:-3] if text else whole)
@@ -184,7 +193,7 @@ class _Command:
         source = sys.stdin.buffer
         if source.read(len(HEADER)) != HEADER:
             raise ValueError("no difference")
-        to, data = "", ""
+        to, data = "", bytearray(image["data"].encode())
         while (tag := source.read(1)) != b"e":
             if tag in (b"f", b"t"):
                 text = source.read(struct.unpack("<I", source.read(4))[0]).decode()
@@ -192,10 +201,12 @@ class _Command:
                     raise ValueError(f"from snapshot {text} does not exist")
                 to = text if tag == b"t" else to
             elif tag == b"s":
-                source.read(8)
+                size = struct.unpack("<Q", source.read(8))[0]
+                data = data[:size].ljust(size, b"\0")
             elif tag == b"w":
-                data = source.read(struct.unpack("<QQ", source.read(16))[1]).decode()
+                begin, length = struct.unpack("<QQ", source.read(16))
+                data[begin : begin + length] = source.read(length)
             else:
                 raise ValueError("an early end")
-        self.ceph.write(pool, name, {**image, "data": data})
+        self.ceph.write(pool, name, {**image, "data": data.decode()})
         self.snap_create(f"{path}@{to}")

@@ -17,7 +17,7 @@ import pytest
 from openstack_operator.agents.backup import pool as pools
 from openstack_operator.agents.backup.pool import back_up_pool
 from openstack_operator.agents.backup.pool_restore import restore_pool
-from openstack_operator.agents.backup.rbd import serve
+from openstack_operator.agents.backup.rbd import Pool, serve
 from openstack_operator.agents.backup.rbd_stream import INDEX, ImageHeader, read_image
 from openstack_operator.agents.backup.repository import open_repository
 from openstack_operator.agents.backup.run import RunError
@@ -27,7 +27,7 @@ from tests.unit.agents.backup_programs import Programs
 from tests.unit.agents.test_backup_pools import FIRST, RESTORE_ID, SECOND, UUIDS
 
 BACKUP_IDS = {
-    name: f"{digit * 8}{UUIDS[0][8:]}" for name, digit in (("monday", "1"), ("tuesday", "2"), ("friday", "3"))
+    name: f"12345678-000{number}{UUIDS[0][13:]}" for number, name in enumerate(("monday", "tuesday", "friday"))
 }
 
 
@@ -43,12 +43,12 @@ class Cloud:
         self.programs.program("rbd", rbd_model.script(self.ceph.root))
         self.programs.program("restic", restic_model.script(self.repository.root))
 
-    def run(self, work: Any, backup: str, number: str, *, use: str, keeps: bool = False) -> dict[str, Any]:
+    def run(self, work: Any, backup: str, number: str, *, use: str, incremental: bool = False) -> dict[str, Any]:
         """Return the result of a program, beside the other one, which has ended, too, then."""
         (self.ceph.root / "calls").unlink(missing_ok=True)
         fields = {"folder": str(self.folder), "id": number, "use": use, "pool": use, "user": f"client.{use}"}
         index = self.index(backup) if work is restore_pool else ""
-        self.programs.settings(**fields, backup=backup, cloud="openstack", index=index, keeps=keeps)
+        self.programs.settings(**fields, backup=backup, cloud="openstack", index=index, incremental=incremental)
         other = threading.Thread(target=serve, args=[self.programs.config])
         other.start()
         try:
@@ -57,8 +57,14 @@ class Cloud:
             other.join(60)
             assert not other.is_alive()
 
-    def back_up(self, backup: str, *, use: str = "volumes", keeps: bool = True) -> dict[str, Any]:
-        return self.run(back_up_pool, backup, BACKUP_IDS[backup], use=use, keeps=keeps)
+    def back_up(self, backup: str, *, use: str = "volumes", incremental: bool = True) -> dict[str, Any]:
+        result = self.run(back_up_pool, backup, BACKUP_IDS[backup], use=use, incremental=incremental)
+        self.finish(backup)
+        return result
+
+    def finish(self, backup: str) -> None:
+        """The backup is complete."""
+        self.repository.add(["kind=manifest", f"backup={backup}"], "openstack", "manifest.json", b"{}")
 
     def restore(self, backup: str, *, use: str = "volumes") -> dict[str, Any]:
         shutil.rmtree(self.ceph.root / use)
@@ -141,11 +147,97 @@ def test_snapshots_of_users_that_came_and_went_are_right(cloud: Cloud) -> None:
 
 
 def test_the_second_run_of_a_backup_reads_what_is_new(cloud: Cloud) -> None:
-    cloud.back_up("monday")
+    """Between both, the databases are read."""
+    cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes", incremental=True)
     cloud.ceph.put("volumes", SECOND, "new")
     cloud.snapshot("new")
-    cloud.run(back_up_pool, "friday", BACKUP_IDS["friday"], use="volumes", keeps=True)
+    cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes", incremental=True)
     assert ["--from-snap" in export for export in cloud.exports()] == [True, True, False]
+    assert len(cloud.own()) == 1
+
+
+def test_only_complete_backups_are_gone_on_from(cloud: Cloud) -> None:
+    """Retention removes parts of others, also while a backup runs."""
+    cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes", incremental=True)
+    cloud.back_up("tuesday")
+    assert not any("--from-snap=backup" in export for export in cloud.exports())
+
+
+def test_a_backup_with_the_name_of_a_complete_one_reads_again(cloud: Cloud) -> None:
+    cloud.back_up("monday", incremental=False)
+    cloud.change("second")
+    cloud.back_up("monday", incremental=False)
+    assert cloud.exports()
+
+
+def test_another_image_of_the_same_name_is_read(cloud: Cloud) -> None:
+    for backup, data in (("monday", "AAAAA"), ("tuesday", "BBBBB")):
+        cloud.ceph.put("images", UUIDS[0], data, snap=data)
+        cloud.back_up(backup, use="images")
+    cloud.restore("tuesday", use="images")
+    assert cloud.ceph.read("images", UUIDS[0])["data"] == "BBBBB"
+
+
+def test_a_snapshot_made_while_the_backup_begins_is_in_the_next_one(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freeze = Pool.freeze
+
+    def raced(pool: Pool, name: str) -> Any:
+        result = freeze(pool, name)
+        cloud.snapshot("raced")
+        return result
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "freeze", raced)
+        cloud.back_up("monday")
+    cloud.back_up("tuesday")
+    assert cloud.check("tuesday") == 1
+    cloud.restore("tuesday")
+    assert cloud.ceph.snapshots("volumes", FIRST).keys() == {"by_user", "raced"}
+
+
+def test_a_snapshot_whose_name_is_used_again_is_the_later_one(cloud: Cloud) -> None:
+    cloud.back_up("monday")
+    cloud.change("second")
+    rbd_model.run(str(cloud.ceph.root), ["snap", "rm", f"volumes/{FIRST}@by_user"])
+    cloud.snapshot("by_user")
+    cloud.back_up("tuesday")
+    cloud.restore("tuesday")
+    assert cloud.ceph.snapshots("volumes", FIRST) == {"by_user": "second"}
+
+
+@pytest.mark.parametrize("what", ["the earlier end", "the new end"])
+def test_a_snapshot_removed_while_it_is_read_stores_nothing(
+    cloud: Cloud, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ceph names no data then that were discarded since the earlier one."""
+    cloud.back_up("monday")
+    before = cloud.own()
+    export = Pool.export
+
+    def removed(pool: Pool, header: ImageHeader, **how: Any) -> Iterator[bytes]:
+        for piece in export(pool, header, **how):
+            lost = header.begin if what == "the earlier end" else header.tail
+            if piece.startswith(b"rbd diff"):
+                rbd_model.run(str(cloud.ceph.root), ["snap", "rm", f"volumes/{FIRST}@{lost}"])
+            yield piece
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Pool, "export", removed)
+        with pytest.raises(RunError, match=r"was read|no snapshot"):
+            cloud.run(back_up_pool, "tuesday", BACKUP_IDS["tuesday"], use="volumes", incremental=True)
+    assert not [each for each in cloud.repository.entries() if "backup=tuesday" in each["tags"]]
+    assert cloud.own() == (before if what == "the new end" else [])
+
+
+def test_an_image_that_cannot_be_restored_does_not_stop_the_others(cloud: Cloud) -> None:
+    cloud.ceph.put("volumes", SECOND, "other")
+    cloud.back_up("monday")
+    cloud.repository.forget(cloud.chains("monday")[FIRST][0])
+    with pytest.raises(RunError, match=f"{FIRST}: .*failed to find snapshot"):
+        cloud.restore("monday")
+    assert SECOND in cloud.ceph.names("volumes")
 
 
 @pytest.mark.parametrize("what", ["the snapshot in Ceph", "the stream in the repository"])
@@ -159,20 +251,19 @@ def test_without_the_earlier_end_an_image_is_read_whole(cloud: Cloud, what: str)
     cloud.back_up("tuesday")
     assert not any("--from-snap=backup" in export for export in cloud.exports())
     assert [len(chain) for chain in cloud.chains("tuesday").values()] == [1]
-    assert len(cloud.own()) == 1
     cloud.restore("tuesday")
     assert cloud.ceph.read("volumes", FIRST)["data"] == "second"
 
 
-def test_no_snapshot_stays_unless_it_should(cloud: Cloud) -> None:
-    cloud.back_up("monday", keeps=False)
+def test_a_backup_that_is_not_incremental_leaves_and_removes_nothing(cloud: Cloud) -> None:
+    cloud.back_up("monday", incremental=False)
     assert not cloud.own()
     cloud.back_up("tuesday")
-    [end] = cloud.own()
-    # A backup that leaves none still reads by that of another, which stays.
-    cloud.back_up("friday", keeps=False)
-    assert f"--from-snap={end}" in cloud.exports()[0]
-    assert cloud.own() == [end]
+    ends = cloud.own()
+    assert len(ends) == 1
+    cloud.back_up("friday", incremental=False)
+    assert not any("--from-snap=backup" in export for export in cloud.exports())
+    assert cloud.own() == ends
 
 
 def test_an_export_that_fails_leaves_the_earlier_snapshot(cloud: Cloud) -> None:
@@ -194,7 +285,7 @@ def test_an_image_is_read_whole_after_some_backups(cloud: Cloud, monkeypatch: py
 def test_images_of_glance_are_read_once(cloud: Cloud) -> None:
     cloud.ceph.put("images", UUIDS[0], "whole", snap="whole")
     for backup in ("monday", "tuesday", "friday"):
-        cloud.back_up(backup, use="images", keeps=False)
+        cloud.back_up(backup, use="images")
         assert len(cloud.exports()) == (backup == "monday")
     [chain] = cloud.chains("friday").values()
     assert chain[0] == cloud.chains("monday")[UUIDS[0]][0]
@@ -218,7 +309,7 @@ def test_a_chain_that_lacks_a_stream_is_refused(cloud: Cloud) -> None:
 
 def test_streams_that_do_not_go_on_from_one_another_are_refused() -> None:
     whole = ImageHeader(name=FIRST, size=3, object_size=4194304, snapshots=(("a", True),), tail="monday")
-    later = replace(whole, base="monday", since=1, tail="tuesday")
+    later = replace(whole, begin="monday", stored_snapshots=1, tail="tuesday")
     whole.require_after(None)
     later.require_after(whole)
     other = replace(whole, tail="sunday")

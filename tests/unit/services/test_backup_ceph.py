@@ -92,11 +92,11 @@ def test_each_pool_is_stored_before_and_after_the_databases(release: Release) ->
 
 
 @pytest.mark.parametrize("incremental", [True, False])
-def test_volumes_alone_keep_a_snapshot_for_the_next_backup(release: Release, *, incremental: bool) -> None:
-    include = {"volumes": True, "disks": True, "incrementalVolumes": incremental}
+def test_disks_of_servers_are_never_incremental(release: Release, *, incremental: bool) -> None:
+    include = {"volumes": True, "disks": True, "incremental": incremental}
     runs = secret_data(objects(backed_up(release, ceph(), include=include))["Secret", "monday-runs"])
-    stays = {use: json.loads(runs[f"pool-ceph-{use}.json"])["keeps"] for use in ("images", "volumes", "vms")}
-    assert stays == {"images": False, "volumes": incremental, "vms": False}
+    answers = {use: json.loads(runs[f"pool-ceph-{use}.json"])["incremental"] for use in ("images", "volumes", "vms")}
+    assert answers == {"images": incremental, "volumes": incremental, "vms": False}
 
 
 def test_neither_program_of_the_pod_has_the_other_ones_login(release: Release) -> None:

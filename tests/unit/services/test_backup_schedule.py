@@ -113,7 +113,7 @@ def test_a_backup_begins_at_its_time_once(cluster: Cluster) -> None:
 
 
 def test_a_backup_includes_what_its_schedule_says(cluster: Cluster) -> None:
-    cluster.spec = {"include": {"images": False, "volumes": True, "incrementalVolumes": False, "disks": True}}
+    cluster.spec = {"include": {"images": False, "volumes": True, "incremental": True, "disks": True}}
     cluster.at(at("02 01:00"))
     assert cluster.children["OpenStackBackup", FIRST]["spec"]["include"] == cluster.spec["include"]
 

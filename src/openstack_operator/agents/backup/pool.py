@@ -1,5 +1,5 @@
 """Back up the RBD images of a pool, which another program of the pod reads: each as a snapshot of the repository, which
-has what changed since an earlier one if there is one to go on from.
+has what changed since an earlier one if the backup is incremental.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,14 @@ from .rbd_stream import INDEX, ImageHeader
 from .repository import Repository, open_repository
 from .run import RunError, main, say, settings
 
-_SHORTEST, _LONGEST = 14, 28
-"""Streams of one RBD image. They differ from image to image: so no backup has to read all images whole."""
+_SHORTEST, _RANGE = 14, 14
+"""Streams of one RBD image before it is read whole again: 14 to 27, by its name, so that no backup has to read all
+images whole.
+"""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stream:
     """A stream of an RBD image in the repository."""
 
     snapshot: str
@@ -31,16 +33,16 @@ class Part:
     image: str
     state: str
     end: str
-    """Snapshot of the RBD image to which it goes."""
+    """Snapshot of the RBD image from which another stream can go on; empty if none can."""
     base: str
-    """Snapshot of the repository that it goes on from."""
+    """Snapshot of the repository with the stream that this one goes on from; empty if it has all data."""
     size: int
     """Bytes."""
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any]) -> Part | None:
+    def of(cls, entry: Mapping[str, Any]) -> Stream | None:
         """Return what restic says of a snapshot; None for one that no backup made."""
-        tags = dict(tag.split("=", 1) for tag in entry.get("tags") or () if "=" in tag)
+        tags = _tags(entry)
         if not tags.keys() >= {"backup", "image", "state"}:
             return None
         return cls(
@@ -54,59 +56,70 @@ class Part:
         )
 
 
-class Parts:
+class Streams:
     """The streams of a pool in the repository, in order."""
 
-    def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        self._parts, self._of_images = dict[str, Part](), dict[str, list[Part]]()
-        for part in filter(None, map(Part.of, entries)):
-            self.add(part)
+    def __init__(self, entries: Sequence[Mapping[str, Any]], complete: Collection[str]) -> None:
+        """Take what restic lists, and the names of the complete backups."""
+        self._streams, self._of_images = dict[str, Stream](), dict[str, list[Stream]]()
+        self._complete = complete
+        for stream in filter(None, map(Stream.of, entries)):
+            self.add(stream)
 
-    def add(self, part: Part) -> None:
+    def add(self, stream: Stream) -> None:
         """Add the newest one."""
-        self._parts[part.snapshot] = part
-        self._of_images.setdefault(part.image, []).append(part)
+        self._streams[stream.snapshot] = stream
+        self._of_images.setdefault(stream.image, []).append(stream)
 
-    def of_backup(self, backup: str) -> dict[str, Part]:
-        """Return the newest stream that a backup has of each RBD image, with all that it goes on from."""
-        return {part.image: part for part in self._parts.values() if part.backup == backup and self.chain(part)}
+    def of_backup(self, backup: str) -> dict[str, Stream]:
+        """Return the newest stream that a backup has of each RBD image, with all that it goes on from; none of another
+        backup that had its name and was complete.
+        """
+        if backup in self._complete:
+            return {}
+        return {each.image: each for each in self._streams.values() if each.backup == backup and self.chain(each)}
 
     def ends(self, image: str) -> list[str]:
         """Return the snapshots with which streams of an RBD image end, the newest one last."""
-        return [part.end for part in self._of_images.get(image, ()) if part.end]
+        return [stream.end for stream in self._of_images.get(image, ()) if stream.end]
 
     def newest_ends(self) -> list[str]:
         """Return the last one for each RBD image."""
         return [ends[-1] for image in self._of_images if (ends := self.ends(image))]
 
-    def chain(self, part: Part) -> list[Part]:
+    def chain(self, stream: Stream) -> list[Stream]:
         """Return a stream after those that it goes on from; nothing if one of these is missing."""
-        chain = [part]
+        chain = [stream]
         while base := chain[0].base:
-            before = self._parts.get(base)
+            before = self._streams.get(base)
             if before is None or before in chain:
                 return []
             chain.insert(0, before)
         return chain
 
-    def before(self, header: ImageHeader, ends: Mapping[str, int]) -> tuple[Part, ImageHeader] | None:
+    def choose_base(
+        self, header: ImageHeader, ends: Mapping[str, int], backup: str
+    ) -> tuple[Stream, ImageHeader] | None:
         """Return the stream from which that of an RBD image can go on, and the header with it; `ends` are snapshots of
-        the image. Return None if it has to be read whole.
+        the image. Return None if it has to be read whole. No retention removes streams of complete backups that are the
+        newest.
         """
-        for part in reversed(self._of_images.get(header.name, [])):
-            if not (chain := self.chain(part)):
+        for stream in reversed(self._of_images.get(header.name, [])):
+            if not stream.end or not (stream.backup == backup or stream.backup in self._complete):
+                continue
+            if not (chain := self.chain(stream)):
                 continue
             # An image of Glance has the data of its last snapshot, which never change.
             if not header.tail and chain[0].state == header.state:
-                return chain[0], replace(header, base=header.end, since=len(header.snapshots))
-            if part.end in ends and len(chain) < _length(header.name):
-                return part, replace(header, base=part.end, since=ends[part.end])
+                return chain[0], replace(header, begin=header.end, stored_snapshots=len(header.snapshots))
+            if stream.end in ends and len(chain) < _length(header.name):
+                return stream, replace(header, begin=stream.end, stored_snapshots=ends[stream.end])
         return None
 
 
 def _length(name: str) -> int:
     """Return how many streams an RBD image has at most before it is read whole again."""
-    return _SHORTEST + zlib.crc32(name.encode()) % (_LONGEST - _SHORTEST)
+    return _SHORTEST + zlib.crc32(name.encode()) % _RANGE
 
 
 def back_up_pool(config: Path) -> dict[str, Any]:
@@ -119,29 +132,31 @@ def back_up_pool(config: Path) -> dict[str, Any]:
     with ask_rbd(folder, do=STAY), open_repository(config) as repository:
         repository.create()
         repository.unlock()
-        parts = Parts(_entries(repository, run))
-        stored = parts.of_backup(run["backup"])
-        answer_of(folder, do="clean", ends=parts.newest_ends())
+        manifests = repository.snapshots("kind=manifest", host=run["cloud"])
+        tags = [_tags(entry) for entry in manifests]
+        complete = {each.get("backup", "") for each in tags if each.get("kind") == "manifest"}
+        streams = Streams(_entries(repository, run), complete)
+        stored = streams.of_backup(run["backup"])
+        answer_of(folder, do="clean", ends=streams.newest_ends() if _is_incremental(run) else [])
         added = 0
         for name in answer_of(folder, do="list")["names"]:
-            answer = answer_of(folder, do="describe", name=name)
-            header = ImageHeader.of(answer["header"]) if answer["header"] else None
+            header, _ = _look(folder, "describe", name)
             if header is None or (name in stored and stored[name].state == header.state):
                 continue
-            base, header = parts.before(header, answer["ends"]) or (None, header)
-            if summary := store_image(repository, run, folder, header, base):
-                stored[name] = part = _part(run, header, base, summary)
-                parts.add(part)
-                added += summary.get("data_added_packed", summary["data_added"])
-                _release(run, folder, name, parts.ends(name)[:-1], answer["ends"])
-        chains = [parts.chain(part) for _, part in sorted(stored.items())]
+            if (result := _store(repository, run, folder, streams, name)) is None:
+                continue
+            stream, size = result
+            stored[name] = stream
+            streams.add(stream)
+            added += size
+        chains = [streams.chain(stream) for _, stream in sorted(stored.items())]
         _refuse_removed(repository, run, chains)
         entries = [_entry(chain) for chain in chains]
         index = repository.work / "index"
         index.mkdir()
         (index / INDEX).write_text(json.dumps(entries), encoding="utf-8")
-        tags = ["kind=rbd-index", f"backup={run['backup']}", f"pool={run['pool']}"]
-        summary = repository.store(tags, run["cloud"], INDEX, cwd=index)
+        labels = ["kind=rbd-index", f"backup={run['backup']}", f"pool={run['pool']}"]
+        summary = repository.store(labels, run["cloud"], INDEX, cwd=index)
     return {
         "snapshot": summary["snapshot_id"],
         "images": len(entries),
@@ -151,10 +166,50 @@ def back_up_pool(config: Path) -> dict[str, Any]:
     }
 
 
-def _refuse_removed(repository: Repository, run: Mapping[str, Any], chains: Sequence[Sequence[Part]]) -> None:
+def _is_incremental(run: Mapping[str, Any]) -> bool:
+    """Return True if the backup goes on from earlier ones, and leaves what later ones go on from."""
+    return bool(run.get("incremental"))
+
+
+def _look(folder: Path, what: str, name: str) -> tuple[ImageHeader | None, Mapping[str, int]]:
+    """Return the header of an RBD image, None if it is gone, and its snapshots from which a stream can go on."""
+    answer = answer_of(folder, do=what, name=name)
+    return (ImageHeader.of(answer["header"]) if answer["header"] else None), answer["ends"]
+
+
+def _store(
+    repository: Repository, run: Mapping[str, Any], folder: Path, streams: Streams, name: str
+) -> tuple[Stream, int] | None:
+    """Store an RBD image; return its stream, and the bytes that the repository did not have; None if the image was
+    deleted meanwhile. Raise RunError.
+    """
+    header, ends = _look(folder, "freeze", name)
+    if header is None:
+        return None
+    incremental = _is_incremental(run)
+    chosen = streams.choose_base(header, ends, run["backup"]) if incremental else None
+    base, header = chosen or (None, header)
+    if (summary := store_image(repository, run, folder, header, base)) is None:
+        return None
+    stream = Stream(
+        snapshot=str(summary["snapshot_id"]),
+        backup=run["backup"],
+        image=name,
+        state=header.state,
+        end=header.end if incremental else "",
+        base=base.snapshot if base else "",
+        size=summary["total_bytes_processed"],
+    )
+    if incremental and (former := [end for end in streams.ends(name) if end in ends]):
+        # No later stream goes on from them.
+        answer_of(folder, do="release", name=name, snapshots=former)
+    return stream, summary.get("data_added_packed", summary["data_added"])
+
+
+def _refuse_removed(repository: Repository, run: Mapping[str, Any], chains: Sequence[Sequence[Stream]]) -> None:
     """Raise RunError if another program has removed a stream meanwhile; the next run stores what it lacks."""
     existing = {str(entry["id"]) for entry in _entries(repository, run)}
-    if missing := [chain[-1].image for chain in chains if not existing.issuperset(part.snapshot for part in chain)]:
+    if missing := [chain[-1].image for chain in chains if not existing.issuperset(each.snapshot for each in chain)]:
         raise RunError(f"data of {missing[0]} were removed from the repository while the backup ran")
 
 
@@ -162,55 +217,37 @@ def _entries(repository: Repository, run: Mapping[str, Any]) -> list[dict[str, A
     return repository.snapshots("kind=rbd", f"pool={run['pool']}", host=run["cloud"])
 
 
-def _entry(chain: Sequence[Part]) -> dict[str, Any]:
+def _tags(entry: Mapping[str, Any]) -> dict[str, str]:
+    return dict(tag.split("=", 1) for tag in entry.get("tags") or () if "=" in tag)
+
+
+def _entry(chain: Sequence[Stream]) -> dict[str, Any]:
     """Return the entry of an RBD image in the index."""
-    newest, snapshots = chain[-1], [part.snapshot for part in chain]
-    size = sum(part.size for part in chain)
+    newest, snapshots = chain[-1], [each.snapshot for each in chain]
+    size = sum(each.size for each in chain)
     entry = {"name": newest.image, "snapshot": newest.snapshot, "state": newest.state, "bytes": size}
     return entry | ({"chain": snapshots} if len(snapshots) > 1 else {})
 
 
-def _part(run: Mapping[str, Any], header: ImageHeader, base: Part | None, summary: Mapping[str, Any]) -> Part:
-    return Part(
-        snapshot=str(summary["snapshot_id"]),
-        backup=run["backup"],
-        image=header.name,
-        state=header.state,
-        end=_end(run, header),
-        base=base.snapshot if base else "",
-        size=summary["total_bytes_processed"],
-    )
-
-
-def _end(run: Mapping[str, Any], header: ImageHeader) -> str:
-    """Return the snapshot that stays in the pool, so that a later stream can go on from it."""
-    return header.tail if run["keeps"] else ""
-
-
-def _release(run: Mapping[str, Any], folder: Path, name: str, ends: Sequence[str], existing: Mapping[str, int]) -> None:
-    """Remove the snapshots from which no later stream will go on, once a newer one is in the repository."""
-    if run["keeps"] and (former := [end for end in ends if end in existing]):
-        answer_of(folder, do="release", name=name, snapshots=former)
-
-
 def store_image(
-    repository: Repository, run: Mapping[str, Any], folder: Path, header: ImageHeader, base: Part | None
+    repository: Repository, run: Mapping[str, Any], folder: Path, header: ImageHeader, base: Stream | None
 ) -> Mapping[str, Any] | None:
     """Store an RBD image, from a stream on if there is one; return restic's summary, None if the image was deleted
     meanwhile. Raise RunError.
     """
+    incremental = _is_incremental(run)
     tags = [
         "kind=rbd",
         f"backup={run['backup']}",
         f"pool={run['pool']}",
         f"image={header.name}",
         f"state={header.state}",
-        *([f"end={end}"] if (end := _end(run, header)) else []),
+        *([f"end={header.end}"] if incremental else []),
         *([f"base={base.snapshot}"] if base else []),
     ]
     say(f"storing {run['pool']}/{header.name}{', what changed' if base else ''}")
     try:
-        with ask_rbd(folder, do="export", header=vars(header), keeps=bool(run["keeps"])) as connection:
+        with ask_rbd(folder, do="export", header=vars(header), keeps=incremental) as connection:
             return repository.store_stream(tags, run["cloud"], f"{header.name}.rbd", connection.receive())
     except RunError:
         # A user may delete a volume while it is read.

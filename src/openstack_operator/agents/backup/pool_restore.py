@@ -13,6 +13,8 @@ from .rbd_stream import INDEX, MAX_INDEX, ImageHeader, chain_of, read_difference
 from .repository import Repository, open_repository
 from .run import RunError, main, say, settings
 
+_MAX_FAILURES = 5
+
 
 def restore_pool(config: Path) -> dict[str, Any]:
     """Write the RBD images of a backup that the pool has not, once it can be used. Return the number of `images` that
@@ -24,11 +26,20 @@ def restore_pool(config: Path) -> dict[str, Any]:
     with ask_rbd(folder, do=STAY), open_repository(config) as repository:
         answer_of(folder, do="wait")
         restored = existed = size = 0
+        failures: list[str] = []
         for entry in json.loads(repository.read(run["index"], INDEX, MAX_INDEX)):
-            if restore_image(repository, folder, entry):
-                restored, size = restored + 1, size + int(entry["bytes"])
-            else:
-                existed += 1
+            try:
+                if restore_image(repository, folder, entry):
+                    restored, size = restored + 1, size + int(entry["bytes"])
+                else:
+                    existed += 1
+            except RunError as error:
+                # One that cannot be restored must not stop the others.
+                failures.append(f"{entry['name']}: {error}")
+                if len(failures) == _MAX_FAILURES:
+                    break
+        if failures:
+            raise RunError("; ".join(failures))
     return {
         "images": restored,
         "existed": existed,
@@ -42,8 +53,8 @@ def restore_image(repository: Repository, folder: Path, entry: Mapping[str, Any]
     before. Raise RunError.
     """
     name, before = str(entry["name"]), None
-    for snapshot in chain_of(entry):
-        with repository.dump(snapshot, f"{name}.rbd") as source:
+    for stream in chain_of(entry):
+        with repository.dump(stream, f"{name}.rbd") as source:
             try:
                 header = ImageHeader.read(source.stdout)
             except RunError:
@@ -57,7 +68,9 @@ def restore_image(repository: Repository, folder: Path, entry: Mapping[str, Any]
                 if beginning["exists"]:
                     return bool(beginning["restored"])
                 say(f"restoring {name}")
-            for _ in header.differences:
+            for snapshot in header.differences:
+                if before:
+                    answer_of(folder, do="replace", name=name, snapshot=snapshot)
                 with ask_rbd(folder, do="write", name=name) as connection:
                     connection.send(read_difference(source.stdout))
                     connection.hear()

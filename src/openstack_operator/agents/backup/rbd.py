@@ -30,12 +30,13 @@ _GLANCE_SNAPSHOT = "snap"
 """Snapshot that Glance makes of an image once it has all of its data, which never change then."""
 _OWN_ID = "0b5bac00"
 """Begin of the UUID in snapshots of ours, in the place of that of one of Cinder's backups."""
-_OWN_SNAPSHOT = re.compile(rf"backup\.(?P<id>{_OWN_ID}{_UUID_END})\.snap\.(?P<time>\d+)")
+_OWN_SNAPSHOT = re.compile(rf"backup\.(?P<id>{_OWN_ID}{_UUID_END})\.snap\.(?P<time>\d+)(\.\d+)?")
 _CINDER_SNAPSHOT = re.compile(r"backup\.[-a-z0-9]+\.snap\..+")
 """Snapshots by which Cinder's backups go on. It deletes all snapshots of such names together with their volume."""
-_SNAPSHOT_LIFE = 10 * 86400
-"""Seconds after which a snapshot belongs to no backup that runs, as these end within a day, and to no schedule that has
-another repository.
+_DAY = 86400
+_LIVES: Mapping[str, int] = {"volumes": 10 * _DAY}
+"""Seconds after which a snapshot of ours belongs to no schedule that has another repository. In other pools none stays
+for a later backup: after two days it belongs to none that runs, as these end within one.
 """
 _RESTORE = "openstack-restore"
 """Metadata of an RBD image: the identity of the restore that made it."""
@@ -58,7 +59,7 @@ class Pool:
     def __init__(self, config: Path, run: Mapping[str, Any]) -> None:
         """`run` has the name of the `pool`, its `use`, the `user`, and the UUID of the backup or restore, `id`."""
         self.name, self._pattern = str(run["pool"]), _NAMES[run["use"]]
-        self._is_fixed = run["use"] == "images"
+        self._is_fixed, self._life = run["use"] == "images", _LIVES.get(run["use"], 2 * _DAY)
         files = config / "ceph"
         self._login = [f"--conf={files / 'ceph.conf'}", f"--keyring={files / 'keyring'}", f"--name={run['user']}"]
         self._id = str(run["id"])
@@ -100,15 +101,33 @@ class Pool:
         names: list[str] = json.loads(self.ask("ls", self.name, "--format=json"))
         return sorted(name for name in names if self._pattern.fullmatch(name))
 
-    def describe(self, name: str) -> tuple[ImageHeader, dict[str, int]] | None:
-        """Return what a backup has of an RBD image, and its snapshots from which a stream can go on, each with the
-        number of others before it; None for an image that is gone, or that Glance has not stored yet. Raise RunError.
+    def freeze(self, name: str) -> tuple[ImageHeader, dict[str, int]] | None:
+        """Take the snapshot with which a stream ends; return what `describe` returns for it. Raise RunError."""
+        if self._is_fixed:
+            return self.describe(name)
+        tail = f"backup.{self._own}.snap.{time.time():.6f}"
+        try:
+            self.ask("snap", "create", self._path(name, tail), "--no-progress")
+        except GoneError:
+            return None
+        return self.describe(name, tail)
+
+    def describe(self, name: str, tail: str = "") -> tuple[ImageHeader, dict[str, int]] | None:
+        """Return what a backup has of an RBD image until this snapshot, and snapshots from which a stream can go on,
+        each with the number of others before it; None for an image that is gone, or that Glance has not stored yet.
+        Raise RunError.
         """
         try:
             info = json.loads(self.ask("info", self._path(name), "--format=json"))
             listed = self._snapshots(name)
         except GoneError:
             return None
+        names = [each for each, _ in listed]
+        if tail:
+            if tail not in names:
+                raise RunError(f"{name} has lost its snapshot {tail}")
+            # One that a user makes later is in no difference of this stream.
+            listed = listed[: names.index(tail)]
         ends = {each: _count(listed[:at]) for at, (each, _) in enumerate(listed) if _OWN_SNAPSHOT.fullmatch(each)}
         snapshots = [each for each in listed if not _CINDER_SNAPSHOT.fullmatch(each[0])]
         if self._is_fixed:
@@ -121,7 +140,8 @@ class Pool:
             size=int(info["size"]),
             object_size=int(info["object_size"]),
             snapshots=tuple(snapshots),
-            tail="" if self._is_fixed else f"backup.{self._own}.snap.{int(time.time())}",
+            tail=tail,
+            id=str(info.get("id", "")),
         )
         return header, ends
 
@@ -139,7 +159,7 @@ class Pool:
             with suppress(GoneError):
                 for snapshot, _ in self._snapshots(name):
                     ours = _OWN_SNAPSHOT.fullmatch(snapshot)
-                    is_old = ours and (ours["id"] == self._own or int(ours["time"]) < time.time() - _SNAPSHOT_LIFE)
+                    is_old = ours and (ours["id"] == self._own or int(ours["time"]) < time.time() - self._life)
                     if is_old and snapshot not in ends:
                         self._remove(name, snapshot)
 
@@ -161,10 +181,9 @@ class Pool:
         """
         is_whole = False
         try:
-            if header.tail:
-                self.ask("snap", "create", self._path(header.name, header.tail), "--no-progress")
+            identities = self._identities(header)
             yield header.dump()
-            before = [f"--from-snap={header.base}"] if header.base else []
+            before = [f"--from-snap={header.begin}"] if header.begin else []
             for snapshot in header.differences:
                 path = self._path(header.name, snapshot)
                 words = ["export-diff", "--no-progress", *before, path, "-"]
@@ -173,10 +192,22 @@ class Pool:
                         yield piece
                     check(child)
                 before = [f"--from-snap={snapshot}"]
+            # Without one of them, Ceph names no data that were discarded since, and `rbd` does not fail.
+            if self._identities(header) != identities:
+                raise RunError(f"snapshots of {header.name} were removed while it was read")
             is_whole = True
         finally:
             if header.tail and not (keeps and is_whole):
                 self._remove(header.name, header.tail)
+
+    def _identities(self, header: ImageHeader) -> list[int]:
+        """Return the identities of the snapshots that a stream reads. Raise RunError if one is missing."""
+        entries = json.loads(self.ask("snap", "ls", self._path(header.name), "--format=json"))
+        identities = {str(entry["name"]): int(entry["id"]) for entry in entries}
+        try:
+            return [identities[name] for name in (header.begin, *header.differences) if name]
+        except KeyError as error:
+            raise RunError(f"{header.name} has no snapshot {error} any more") from None
 
     def begin(self, header: ImageHeader) -> dict[str, Any]:
         """Make an RBD image for data that follow. Return `exists`, and if so `restored`, which is True if this restore
@@ -201,6 +232,11 @@ class Pool:
             return self.ask("image-meta", "get", self._path(name), _RESTORE).strip()
         return ""
 
+    def replace(self, name: str, snapshot: str) -> None:
+        """Remove a snapshot of an RBD image that was begun: a later one has its name. Raise RunError."""
+        with suppress(GoneError):
+            self.ask("snap", "rm", self._new_path(name, snapshot), "--no-progress")
+
     def write(self, name: str, pieces: Iterator[bytes]) -> None:
         """Write one difference to an RBD image that was begun. Raise RunError."""
         words = ["import-diff", "--no-progress", "-", self._new_path(name)]
@@ -215,9 +251,11 @@ class Pool:
         deleted before its last stream. Raise RunError.
         """
         path, names = self._new_path(header.name), {name for name, _ in header.snapshots}
-        for entry in json.loads(self.ask("snap", "ls", path, "--format=json")):
-            if entry["name"] not in names:
-                self.ask("snap", "rm", f"{path}@{entry['name']}", "--no-progress")
+        existing = {str(each["name"]) for each in json.loads(self.ask("snap", "ls", path, "--format=json"))}
+        if missing := sorted(names - existing):
+            raise RunError(f"the backup of {header.name} lacks its snapshot {missing[0]}; use another backup")
+        for snapshot in sorted(existing - names):
+            self.ask("snap", "rm", f"{path}@{snapshot}", "--no-progress")
         for snapshot, is_protected in header.snapshots:
             if is_protected:
                 self.ask("snap", "protect", self._new_path(header.name, snapshot))
@@ -281,13 +319,16 @@ class _Server(socketserver.ThreadingUnixStreamServer):
                 self.pool.clean(request["ends"])
             case "list":
                 return {"names": self.pool.names()}
-            case "describe":
-                header, ends = self.pool.describe(request["name"]) or (None, {})
+            case "describe" | "freeze":
+                look = self.pool.describe if request["do"] == "describe" else self.pool.freeze
+                header, ends = look(request["name"]) or (None, {})
                 return {"header": vars(header) if header else None, "ends": ends}
             case "release":
                 self.pool.release(request["name"], request["snapshots"])
             case "begin":
                 return self.pool.begin(ImageHeader.of(request["header"]))
+            case "replace":
+                self.pool.replace(request["name"], request["snapshot"])
             case "write":
                 self.pool.write(request["name"], connection.receive())
             case "finish":

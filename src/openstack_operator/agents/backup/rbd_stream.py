@@ -39,30 +39,32 @@ class ImageHeader:
     """Name of each snapshot, the oldest first, and whether it is protected."""
     tail: str
     """Snapshot of the backup itself, to which the last difference goes; empty if the last of `snapshots` has all."""
-    base: str = ""
+    begin: str = ""
     """Snapshot from which the first difference goes, the `end` of another stream; empty if this one has all data."""
-    since: int = 0
-    """Number of `snapshots` that the other stream has."""
+    stored_snapshots: int = 0
+    """How many of the first `snapshots` the other stream has."""
+    id: str = ""
+    """Identity of the image in Ceph: another image of the same name has another one."""
 
     @property
     def differences(self) -> list[str]:
         """Snapshots to which the differences go, each from the one before it."""
-        return [*(name for name, _ in self.snapshots[self.since :]), *([self.tail] if self.tail else [])]
+        return [*(name for name, _ in self.snapshots[self.stored_snapshots :]), *([self.tail] if self.tail else [])]
 
     @property
     def end(self) -> str:
         """Snapshot to which the last difference goes, of this stream or of the one that it goes on from."""
-        return [self.base, *self.differences][-1]
+        return [self.begin, *self.differences][-1]
 
     @property
     def state(self) -> str:
         """Digest of all but the snapshot of the backup itself: images with one state have the same snapshots."""
-        text = json.dumps([self.name, self.size, self.object_size, self.snapshots])
+        text = json.dumps([self.name, self.id, self.size, self.object_size, self.snapshots])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def dump(self) -> bytes:
         """Return its line."""
-        return json.dumps({"format": _CONTINUED if self.base else _WHOLE, **vars(self)}).encode() + b"\n"
+        return json.dumps({"format": _CONTINUED if self.begin else _WHOLE, **vars(self)}).encode() + b"\n"
 
     @classmethod
     def read(cls, source: IO[bytes]) -> ImageHeader:
@@ -87,13 +89,14 @@ class ImageHeader:
             object_size=int(values["object_size"]),
             snapshots=tuple((str(name), bool(is_protected)) for name, is_protected in values["snapshots"]),
             tail=str(values["tail"]),
-            base=str(values.get("base", "")),
-            since=int(values.get("since", 0)),
+            begin=str(values.get("begin", "")),
+            stored_snapshots=int(values.get("stored_snapshots", 0)),
+            id=str(values.get("id", "")),
         )
 
     def require_after(self, before: ImageHeader | None) -> None:
         """Raise RunError if this stream does not go on from the other one, or without one lacks data."""
-        if self.base != (before.end if before else "") or (before and before.name != self.name):
+        if self.begin != (before.end if before else "") or (before and before.name != self.name):
             text = f"the data of the RBD image {self.name!r} do not go on from those before them"
             raise RunError(f"{text}; use another backup")
 

@@ -103,7 +103,7 @@ def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limi
 
 def check_image(repository: Repository, name: str, chain: Sequence[str]) -> int:
     """Return the bytes of the streams of an RBD image. Raise RunError if they are not whole, or not one another's."""
-    size, before = 0, None
+    size, before, snapshots = 0, None, set[str]()
     for snapshot in chain:
         with repository.dump(snapshot, f"{name}.rbd") as source:
             try:
@@ -116,6 +116,9 @@ def check_image(repository: Repository, name: str, chain: Sequence[str]) -> int:
             raise RunError(f"the data of the RBD image {name} are those of {header.name}; use another backup")
         header.require_after(before)
         size, before = size + length, header
+        snapshots.update(header.differences)
+        if missing := [each for each, _ in header.snapshots if each not in snapshots]:
+            raise RunError(f"the data of the RBD image {name} lack its snapshot {missing[0]}; use another backup")
     return size
 
 

@@ -103,11 +103,12 @@ class Include(Model):
     backup."""
     volumes: bool = False
     """Store volumes in a pool of a CephStorage, with their snapshots. Each is as it was at one moment before the
-    databases were read."""
-    incremental_volumes: bool = True
-    """Read only what changed in each volume since the last backup in the same repository. For this, a backup leaves a
-    snapshot on each volume until the next one: Ceph stores data that change meanwhile twice. If false, each backup
-    reads all data of all volumes, and uploads what changed."""
+    databases were read. Unless `incremental` is set, each backup reads all data of all volumes, and uploads what
+    changed."""
+    incremental: bool = False
+    """Read only what changed in images and volumes in Ceph since the last backup in the same repository that has this
+    field. For this, a backup leaves a snapshot on each volume until the next one: Ceph stores data that change
+    meanwhile twice. Such backups need one another: let only retention remove them."""
     disks: bool = False
     """Store disks of servers in a pool of a CephStorage. Each backup reads all their data, and uploads what changed.
     Nova cannot remove the disk of a server that is deleted while the backup reads this disk."""

@@ -80,12 +80,13 @@ class Pool:
         """Name of it in the backup."""
         return f"{self.storage}-{self.use}"
 
-    def run(self, ctx: Context[Any], storage: Image, programs: Image, *, is_last: bool) -> Run:
-        """Return a run that stores it, with restic in the image `storage` and Ceph's in `programs`; the last one is
-        after the databases were read, the other one before.
+    def run(self, ctx: Context[Any], storage: Image, programs: Image, *, incremental: bool, is_last: bool) -> Run:
+        """Return a run that stores it, or what changed in it, with restic in the image `storage` and Ceph's in
+        `programs`; the last one is after the databases were read, the other one before.
         """
-        keeps = self.use == "volumes" and ctx.spec.include.incremental_volumes
-        parameters = {**self._parameters(ctx), "backup": ctx.owner, "cloud": ctx.namespace, "keeps": keeps}
+        parameters = {**self._parameters(ctx), "backup": ctx.owner, "cloud": ctx.namespace}
+        # Nova cannot delete the disk of a server that has a snapshot.
+        parameters |= {"incremental": incremental and self.use != "vms"}
         return self._run("pool", "pool" if is_last else "pool-before", parameters, storage, programs.entry)
 
     def restore_run(self, ctx: Context[Any], index: str, settings: PodSettings) -> Run:
@@ -139,23 +140,27 @@ class Pools:
 
     pools: Sequence[Pool] = ()
     images: Mapping[str, Image] | None = None
+    incremental: bool = False
 
     def runs(self, ctx: Context[Any], storage: Image, *, is_last: bool) -> dict[str, Run]:
         """Return a run for each pool, by its name in the backup."""
         images = self.images or {}
-        return {each.name: each.run(ctx, storage, images[each.storage], is_last=is_last) for each in self.pools}
+        how = {"incremental": self.incremental, "is_last": is_last}
+        return {each.name: each.run(ctx, storage, images[each.storage], **how) for each in self.pools}
 
     def dump(self) -> str:
         """Return JSON for `load`."""
         images = {name: image.dump() for name, image in (self.images or {}).items()}
-        return json.dumps({"pools": [vars(each) for each in self.pools], "images": images}, sort_keys=True)
+        pools = [vars(each) for each in self.pools]
+        return json.dumps({"pools": pools, "images": images, "incremental": self.incremental}, sort_keys=True)
 
     @classmethod
     def load(cls, text: str) -> Pools:
         """Return what `dump` returned. Raises KeyError or TypeError for other values."""
         values = json.loads(text)
         images = {name: Image.load(image) for name, image in values["images"].items()}
-        return cls(pools=[Pool(**each) for each in values["pools"]], images=images)
+        pools = [Pool(**each) for each in values["pools"]]
+        return cls(pools=pools, images=images, incremental=values.get("incremental", False))
 
 
 def observed(facts: Sequence[Mapping[str, Any]], included: Mapping[str, bool]) -> tuple[Pools, list[str]]:

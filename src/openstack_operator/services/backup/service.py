@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -176,7 +176,7 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     sources, foreign = databases.observed(ctx, ctx.facts["databases"])
     network_sources, foreign_networks = networks.observed(ctx.facts["networks"])
     image_sources, left_out = images.observed(ctx.facts["images"], is_included=ctx.spec.include.images)
-    pool_sources, pools_left_out = pools.observed(ctx.facts["storages"], included)
+    pool_sources, pools_left_out = _pool_sources(ctx, included)
     if not sources:
         return failed("there is no MariaDB in this namespace that this operator or mariadb-operator runs", "NoDatabase")
     try:
@@ -204,6 +204,11 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
         data=data,
         missing=missing,
     )
+
+
+def _pool_sources(ctx: Context[OpenStackBackupSpec], included: Mapping[str, bool]) -> tuple[Pools, list[str]]:
+    sources, left_out = pools.observed(ctx.facts["storages"], included)
+    return replace(sources, incremental=ctx.spec.include.incremental), left_out
 
 
 def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, Any]) -> Plan:
