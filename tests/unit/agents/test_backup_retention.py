@@ -120,6 +120,15 @@ def test_a_backup_keeps_all_parts_that_have_its_name() -> None:
     assert chosen([twice, whole(nightly(0))], counts={"last": 2}) == (set(), set())
 
 
+@pytest.mark.security
+def test_a_backup_with_a_name_of_the_schedule_removes_no_other() -> None:
+    """Anybody who may create backups may give one any name."""
+    real = [whole(nightly(days)) for days in (2, 1, 0)]
+    later = [whole(f"nightly-20300{month}010000", time=NOW) for month in range(1, 10)]
+    earlier = [whole(f"nightly-20250{month}010000", time=NOW) for month in range(1, 10)]
+    assert chosen([*real, *later, *earlier], counts={"last": 3}) == (set(), set())
+
+
 def streams(*bases: str) -> list[list[dict[str, Any]]]:
     """Backups of the last days, the oldest first, each with a stream of an RBD image that goes on from this one."""
     listed: list[list[dict[str, Any]]] = []

@@ -13,7 +13,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release
-from openstack_operator.services.backup import contents, record
+from openstack_operator.services.backup import contents, databases, record
 from openstack_operator.services.backup.model import BACKUP
 from openstack_operator.services.backup.service import needs_contents, plan
 from openstack_operator.testing import NOW, context
@@ -102,15 +102,33 @@ def owned(obj: Object) -> Object:
 
 
 def test_a_database_is_read_from_a_member_that_no_client_uses(release: Release) -> None:
-    pods = [member("m-0", role="primary"), member("m-1", role="backup"), member("m-2", role="backup", ready=False)]
+    names = [f"mariadb-server-{number}" for number in range(3)]
+    pods = [member(names[0], role="primary"), member(names[1], role="backup"), member(names[2], ready=False)]
     job = jobs(planned(release, facts=facts(database("mariadb", *pods))))["monday-database-mariadb"]
     spec = job["spec"]["template"]["spec"]
     (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert term["labelSelector"] == {"matchLabels": {"statefulset.kubernetes.io/pod-name": "m-1"}}
+    assert term["labelSelector"] == {"matchLabels": {"statefulset.kubernetes.io/pod-name": names[1]}}
     claims = [each["persistentVolumeClaim"] for each in spec["volumes"] if "persistentVolumeClaim" in each]
-    assert {"claimName": "data-m-1", "readOnly": True} in claims
+    assert {"claimName": f"data-{names[1]}", "readOnly": True} in claims
     assert spec["containers"][0]["image"] == "mariadb:11.8"
     assert spec["nodeSelector"] == {"tier": "control"}
+
+
+@pytest.mark.security
+def test_pods_and_volumes_that_bear_the_labels_of_a_member_are_none(release: Release) -> None:
+    fact = database("mariadb", member("aaa"), member("mariadb-server-0"))
+    stateful_set = fact["workloads"][0]
+    stateful_set["spec"] |= {"replicas": 1, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}
+    forged = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "aaa-mariadb-server-0"}}
+    read = databases.own_database(context(BACKUP, SPEC, release=release), fact | {"claims": [forged, *fact["claims"]]})
+    assert (read.pod, read.claim["metadata"]["name"]) == ("mariadb-server-0", "data-mariadb-server-0")
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("content", [b"[" * 500_000, b'{"objects": "' + b" " * (9 << 20) + b'"}'])
+def test_contents_that_take_much_memory_are_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match="too many parts"):
+        contents.unpack(gzip.compress(content))
 
 
 @pytest.mark.security

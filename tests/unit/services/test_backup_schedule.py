@@ -118,6 +118,28 @@ def test_a_backup_includes_what_its_schedule_says(cluster: Cluster) -> None:
     assert cluster.children["OpenStackBackup", FIRST]["spec"]["include"] == cluster.spec["include"]
 
 
+@pytest.mark.security
+@pytest.mark.parametrize(
+    ("name", "created", "claim"),
+    [
+        ("nightly-203001010000", "2026-01-01T12:00:00Z", "backups"),
+        (FIRST, "2026-01-02T00:30:00Z", "backups"),
+        (FIRST, "2026-01-02T01:00:00Z", "of-somebody-else"),
+    ],
+)
+def test_a_backup_with_the_name_of_one_of_the_schedule_is_none(
+    cluster: Cluster, name: str, created: str, claim: str
+) -> None:
+    repository = {**SPEC["repository"], "volume": {"claimName": claim}}
+    metadata = {"name": name, "creationTimestamp": created, "labels": {}}
+    forged = {"kind": "OpenStackBackup", "metadata": metadata, "spec": {"repository": repository}}
+    forged["status"] = {"completed": created}
+    cluster.children["OpenStackBackup", name] = forged
+    made = cluster.at(at("02 01:00"))
+    assert made.outcome.details["active"] == FIRST
+    assert made.outcome.details["lastSuccessfulTime"] is None
+
+
 def test_a_backup_whose_record_was_not_written_is_not_made_again(cluster: Cluster) -> None:
     before = dict(cluster.children)
     cluster.at(at("02 01:00"))

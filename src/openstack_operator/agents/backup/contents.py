@@ -29,7 +29,7 @@ _GRACE_SECONDS = 30.0
 """Seconds in which the operator may read the backup again: it may have failed with what it read."""
 _LONGEST_WAIT = 0.5
 """Seconds between looks at whether the backup was read."""
-_MAX_CONTENTS = 16 * MIB
+_MAX_CONTENTS = 8 * MIB
 """Bytes of JSON that the operator reads; a cloud has some MiB of resources."""
 _CLIENT_TIMEOUT = 30.0
 """Seconds in which a client sends or takes something."""

@@ -42,7 +42,7 @@ class ImageHeader:
     begin: str = ""
     """Snapshot from which the first difference goes, the `end` of another stream; empty if this one has all data."""
     stored_snapshots: int = 0
-    """How many of the first `snapshots` the other stream has."""
+    """Number of the first `snapshots`, which the other stream has."""
     id: str = ""
     """Identity of the image in Ceph: another image of the same name has another one."""
 
@@ -102,8 +102,13 @@ class ImageHeader:
 
 
 def chain_of(entry: Mapping[str, Any]) -> list[str]:
-    """Return the snapshots of the repository with the streams of an entry of the index, in order."""
-    return [str(snapshot) for snapshot in entry.get("chain") or [entry["snapshot"]]]
+    """Return the snapshots of the repository with the streams of an entry of the index, in order. Raise RunError for
+    what would be an option of restic.
+    """
+    chain = [str(snapshot) for snapshot in entry.get("chain") or [entry["snapshot"]]]
+    if wrong := [snapshot for snapshot in chain if snapshot.startswith("-")]:
+        raise RunError(f"the index of the pool has a snapshot {wrong[0]!r}; use another backup")
+    return chain
 
 
 def read_difference(source: IO[bytes]) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from .run import RunError, main, say, settings
 
 _PARTS_LIFE = timedelta(days=2)
 """Age at which a part without a manifest belongs to no backup that runs: these end within a day."""
+_SKEW = timedelta(minutes=5)
 _TIME_DIGITS = len("202601010000")
 _BATCH = 500
 """Snapshots in one command."""
@@ -195,7 +196,16 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
     """Return what to remove. Raise RunError if the newest backup of the schedule is not there."""
     prefix = str(run["prefix"])
     complete = {each.backup for each in snapshots if each.is_manifest}
-    times = {name: at for name in complete if (at := scheduled_time(prefix, name))}
+    last = scheduled_time(prefix, run["newest"])
+    times = {
+        each.backup: at
+        for each in snapshots
+        if each.is_manifest
+        and (at := scheduled_time(prefix, each.backup))
+        and last
+        and _is_timely(each, at)
+        and at <= last
+    }
     if run["newest"] not in times:
         raise RunError(
             f"backup {run['newest']!r} is not in the repository, so nothing is removed; check that spec.repository is"
@@ -225,6 +235,13 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
         remaining=len(remaining_names),
         oldest=min(each.time for each in snapshots if each.is_manifest and each.backup in remaining_names),
     )
+
+
+def _is_timely(manifest: Snapshot, at: datetime) -> bool:
+    """Return True if a backup was complete when one of that time of the schedule is. Anybody who may create backups can
+    give them such names, and one that counted would have others removed in its place.
+    """
+    return at - _SKEW <= manifest.time <= at + _PARTS_LIFE
 
 
 def bases(snapshots: Iterable[Snapshot], staying: Iterable[Snapshot]) -> set[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import os
@@ -16,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from .contents import read_backup, select
+from .contents import read_backup, select, unpack
 from .image_data import ImageRows, check_images, image_rows, stored_images
 from .rbd_stream import INDEX, MAX_INDEX, chain_of, read_image
 from .repository import MIB, Repository, open_repository
@@ -58,7 +57,7 @@ def verify(config: Path) -> dict[str, Any]:
 def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Return the result of `verify` besides its time."""
     backup = read_backup(repository, select(repository.snapshots("kind=manifest"), run["backup"], run["cloud"]))
-    body = json.loads(gzip.decompress(backup.body))
+    body = json.loads(unpack(backup.body))
     manifest, objects = body["manifest"], body["contents"]["objects"]
     keys = write_keys(objects, folder / "keys") if run["identity"] else False
     result: dict[str, Any] = {"objects": len(objects), "bytes": 0, "revisions": {}, "decrypted": 0}

@@ -40,8 +40,8 @@ _TLS_TIMEOUT = 2.0
 _PORTS, _AT_ONCE = 16, 64
 """Ports of a pod that are looked at, and ports that are at once: users write pods, too."""
 _TRUST_FILES = ("ca.crt", "tls.crt")
-_LARGEST_CONTENTS = 16 << 20
-"""Bytes of the contents of a backup."""
+_LARGEST_CONTENTS, _MOST_CONTAINERS = 8 << 20, 400_000
+"""Bytes of the contents of a backup, and lists and objects in their JSON: these take much more memory than text."""
 _CONTENTS_TIMEOUT = 10.0
 
 Target = tuple[Kind, str | None, str]
@@ -177,6 +177,8 @@ async def _served_contents(source: Served) -> Mapping[str, Any]:
             client.stream("GET", source.url, headers=headers, timeout=_CONTENTS_TIMEOUT) as response,
         ):
             content = await _content(response.aiter_bytes(), _LARGEST_CONTENTS)
+        if content.count(b"[") + content.count(b"{") > _MOST_CONTAINERS:
+            return {}
         answer = msgspec.json.decode(content) if response.status_code == 200 else None
     except (httpx.HTTPError, OSError, TimeoutError, ValueError, RecursionError):
         return {}

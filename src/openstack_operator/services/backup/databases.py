@@ -183,7 +183,6 @@ def own_database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
     stateful_set: Object = fact["workloads"][0]
     pod, size = _source(fact), stateful_set["spec"].get("replicas") or 1
     service, name = stateful_set["spec"]["serviceName"], stateful_set["metadata"]["name"]
-    first_claim = min(fact["claims"], key=lambda claim: claim["metadata"]["name"])
     return Database(
         name=fact["name"],
         pod=pod,
@@ -192,14 +191,27 @@ def own_database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         image=Image.of(stateful_set["spec"]["template"]["spec"]),
         account_secret=fact["published"][_ACCOUNT],
         trust_secret=fact["published"].get("trustSecret", ""),
-        claim=first_claim,
+        claim=first_claim(fact["claims"], stateful_set),
         primary_host=fact["published"]["host"],
         members=[f"{name}-{number}.{ctx.host(service)}" for number in range(size)] if size > 1 else (),
     )
 
 
+def first_claim(claims: Sequence[Object], stateful_set: Object) -> Object:
+    """Return the volume claim of the first member. Others of the namespace may have its labels, too."""
+    templates: Sequence[Object] = stateful_set["spec"].get("volumeClaimTemplates") or ()
+    own = {f"{each['metadata']['name']}-{stateful_set['metadata']['name']}-0" for each in templates}
+    by_name = {claim["metadata"]["name"]: claim for claim in claims}
+    return by_name[min(by_name.keys() & own or by_name)]
+
+
 def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
-    return [pod for pod in fact["pods"] if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
+    """Return the members that are ready, and no other pods with their labels."""
+    stateful_set = fact["workloads"][0]
+    name, size = stateful_set["metadata"]["name"], stateful_set["spec"].get("replicas") or 1
+    members = {f"{name}-{number}" for number in range(size)}
+    pods = [pod for pod in fact["pods"] if pod["metadata"]["name"] in members]
+    return [pod for pod in pods if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
 
 
 def _have_account(fact: Mapping[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,8 @@ from . import record
 from .pods import Image, Run
 from .report import listed, number
 
+_GLANCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Names that Kubernetes gives."""
 KIND = "Glance"
 BEFORE, AFTER = "imagesBefore", "images"
 """Fields of the record: results of the runs before and after those of the databases."""
@@ -148,7 +151,9 @@ def restored_status(namespace: str, stored: Mapping[str, Any]) -> dict[str, Any]
         return None
     # Only the rows of the one Glance say which files have none.
     report = reports[0] if len(reports) == 1 else {}
-    name = next(iter(results)) if len(results) == 1 else "NAME"
+    name = next(iter(results)) if len(results) == 1 else ""
+    # A user may have written the record.
+    name = name if _GLANCE.fullmatch(name) else "NAME"
     api = f"deploy/{name}-{_COMPONENT}"
     removal = f"kubectl exec -n {namespace} {api} -- rm"
     return {

@@ -81,7 +81,7 @@ class Repository(Model):
 
     s3: Bucket | None = None
     """Bucket behind the S3 API."""
-    nfs: Annotated[str, Field(max_length=512, pattern=r"^[^:/ ]+:/[^ ]*$")] | None = None
+    nfs: Annotated[str, Field(max_length=512, pattern=r"^[A-Za-z0-9][^:/ ]*:/[^ ]*$")] | None = None
     """Folder of an NFS server, as `server:/path`. Kubernetes mounts it."""
     volume: VolumeClaim | None = None
     """Volume in the same namespace. Backups on it are lost together with the cluster."""

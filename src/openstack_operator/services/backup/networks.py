@@ -11,6 +11,7 @@ from typing import Any
 from ... import kube
 from ...api import PodSettings
 from ...plan import Context, Object
+from .databases import first_claim
 from .pods import Image, Program, Run
 from .report import names, number
 
@@ -104,7 +105,7 @@ def observed(facts: Sequence[Mapping[str, Any]]) -> tuple[list[Northbound], list
                 connection=fact["published"]["northbound"],
                 client_secret=fact["published"].get("clientSecret", ""),
                 image=Image.of(members["spec"]["template"]["spec"]),
-                claim=min(claims, key=lambda claim: claim["metadata"]["name"]),
+                claim=first_claim(claims, members),
                 labels={name: text for name, text in members["metadata"]["labels"].items() if name != kube.COMPONENT},
             )
         )

@@ -70,11 +70,11 @@ def _rebuilt_network(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rebuilt_images(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_rebuilt_entry(entry), "snapshots": _texts(entry["snapshots"])}
+    return {**_rebuilt_entry(entry), "snapshots": [_snapshot(each) for each in _texts(entry["snapshots"])]}
 
 
 def _rebuilt_pool(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {"pool": pools.Pool.of(entry), "snapshot": _text(entry["snapshot"])}
+    return {"pool": pools.Pool.of(entry), "snapshot": _snapshot(entry["snapshot"])}
 
 
 def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
@@ -86,12 +86,21 @@ def _rebuilt_entry(entry: Mapping[str, Any], *fields: str) -> dict[str, Any]:
     if "storageClassName" in claim["spec"]:
         spec["storageClassName"] = _text(claim["spec"]["storageClassName"])
     selector = {str(key): _text(value) for key, value in image.get("nodeSelector", {}).items()}
+    if "snapshot" in fields:
+        _snapshot(entry["snapshot"])
     return {
         **{name: _text(entry[name]) for name in ("name", *fields)},
         "claim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **_metadata(claim), "spec": spec},
         "nodeSelector": selector,
         "tolerations": [{str(key): value for key, value in each.items()} for each in image.get("tolerations", ())],
     }
+
+
+def _snapshot(value: object) -> str:
+    """Return the identity of a snapshot, which is an argument of restic. Raise ValueError for an option."""
+    if _text(value).startswith("-"):
+        raise ValueError(f"snapshot {value!r}")
+    return _text(value)
 
 
 def _text(value: object) -> str:

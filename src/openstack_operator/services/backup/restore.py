@@ -93,8 +93,7 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
     """Return the backup; None until the operator has read it. Raises SpecError for one that it cannot restore."""
     name, values = ctx.name("contents"), dict(ctx.secret("contents"))
     if values and record.of_plan(ctx, "Secret", "contents"):
-        content = json.loads(gzip.decompress(contents.bytes_of(values[_CONTENTS])))
-        manifest: Mapping[str, Any] = json.loads(values[_MANIFEST])
+        content, manifest = _unpacked(values)
     elif ctx.facts.get("contents"):
         content, manifest = ctx.facts["contents"], ctx.facts["manifest"]
         data = gzip.compress(json.dumps(content, sort_keys=True).encode(), mtime=0)
@@ -108,6 +107,15 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
         raise SpecError("spec.backup", f"the operator cannot read the backup: {error!r}; use another one") from None
     secret = kube.secret(ctx, name, values)
     return _Backup(manifest=manifest, objects=objects, step=Step(name="Contents", objects=(secret,), guarded=True))
+
+
+def _unpacked(values: Mapping[str, str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the contents and the manifest in the Secret of a restore. Raises SpecError if somebody changed it."""
+    try:
+        return contents.unpack(contents.bytes_of(values[_CONTENTS])), json.loads(values[_MANIFEST])
+    except (ValueError, LookupError) as error:
+        text = f"the Secret with the contents of the backup was changed ({error}); create another restore"
+        raise SpecError("metadata.name", text) from None
 
 
 def _reading(ctx: Context[OpenStackRestoreSpec], storage: Step, stored: Mapping[str, Any]) -> Plan:

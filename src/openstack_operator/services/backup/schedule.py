@@ -156,11 +156,15 @@ def _first_recoverable(past: History, archived: archives.Archives, oldest: datet
 
 
 def _resource(ctx: Context[OpenStackBackupScheduleSpec], name: str, live: Object | None) -> Object:
-    """Return an OpenStackBackup. The spec of one that exists stays as it is."""
+    """Return an OpenStackBackup. The spec of one that exists stays as it is, but that it is verified."""
     storage = ctx.spec.repository.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     include = ctx.spec.include.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     verify = {"verify": True} if ctx.spec.verify else {}
-    spec: Any = live["spec"] if live else {"repository": storage, **({"include": include} if include else {}), **verify}
+    spec: Any = (
+        {**live["spec"], **verify}
+        if live
+        else {"repository": storage, **({"include": include} if include else {}), **verify}
+    )
     return kube.obj(ctx, BACKUP.kind, name, BACKUP.api_version, spec=spec)
 
 

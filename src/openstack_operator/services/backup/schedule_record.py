@@ -11,7 +11,7 @@ from ... import kube
 from ...plan import NAME_LIMIT, Context, Object, State, Verdict, fitting
 from ...plan.times import not_ahead, valid_time
 from . import record
-from .model import BACKUP, OpenStackBackupScheduleSpec
+from .model import BACKUP, OpenStackBackupScheduleSpec, Repository
 
 TOO_LATE = "TooLate"
 """Reason of a backup that ends without its jobs."""
@@ -134,8 +134,22 @@ def backups(ctx: Context[Any]) -> list[Backup]:
         Backup(name=name, at=at, live=live)
         for (kind, name), live in ctx.children.items()
         if kind == BACKUP.handle and not live["metadata"].get("deletionTimestamp") and (at := _time(ctx, name))
+        if _is_own(ctx, live, at)
     ]
     return sorted(existing, key=lambda each: each.at, reverse=True)
+
+
+def _is_own(ctx: Context[Any], live: Object, at: datetime) -> bool:
+    """Return True if the schedule may have made a backup: those who may create backups can give one its name and labels,
+    and one of a later time, or in another repository, would be in the place of those that are due.
+    """
+    created = valid_time(live["metadata"].get("creationTimestamp"))
+    if at > ctx.now + _SKEW or (created and created < at - _SKEW):
+        return False
+    try:
+        return Repository.from_spec((live.get("spec") or {}).get("repository") or {}) == ctx.spec.repository
+    except ValueError:
+        return False
 
 
 def _time(ctx: Context[Any], name: str) -> datetime | None:

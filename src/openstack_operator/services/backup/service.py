@@ -206,6 +206,14 @@ def _collected(ctx: Context[OpenStackBackupSpec]) -> _Collected | Verdict:
     )
 
 
+def _count(ctx: Context[OpenStackBackupSpec], data: bytes) -> int:
+    try:
+        return contents.count(data)
+    except (ValueError, LookupError, TypeError):
+        text = f"Secret {ctx.name('contents')} was changed while the backup ran; create another backup"
+        raise SpecError("metadata.name", text) from None
+
+
 def _pool_sources(ctx: Context[OpenStackBackupSpec], included: Mapping[str, bool]) -> tuple[Pools, list[str]]:
     sources, left_out = pools.observed(ctx.facts["storages"], included)
     return replace(sources, incremental=ctx.spec.include.incremental), left_out
@@ -256,7 +264,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     """Return the run that makes the backup whole."""
     results: Mapping[str, Any] = stored["databases"]
     network_results: Mapping[str, Any] = stored["networks"]
-    stored |= {"objects": contents.count(collected.data), "missing": collected.missing}
+    stored |= {"objects": _count(ctx, collected.data), "missing": collected.missing}
     entries = [{**results[each.name], **each.entry()} for each in collected.databases]
     manifest = {
         "format": contents.DELEGATED_FORMAT if collected.delegated else contents.FORMAT,

@@ -41,6 +41,11 @@ def before_last_step(ctx: Context[ControlPlaneSpec], field: str) -> Step | None:
     copied = {each: schedule["spec"][each] for each in _COPIED if each in schedule["spec"]}
     spec = live["spec"] if live else {**copied, "verify": True}
     step = Step(name=_CONDITION, objects=(kube.obj(ctx, _BACKUP, name, API, spec=spec),))
+    if spec.get("repository") != copied.get("repository") or not spec.get("verify"):
+        text = (
+            f"{_BACKUP}/{name} is not in the repository of {_SCHEDULE}/{schedule['metadata']['name']}, or not verified"
+        )
+        return replace(step, objects=(), verdict=failed(f"{text}; delete it", "BackupFailed"))
     verdict = kube.child_verdict(live) if live else progressing(f"{_BACKUP}/{name} is being created")
     if verdict.ready:
         return replace(step, verdict=READY)
