@@ -171,9 +171,9 @@ def _is_incremental(run: Mapping[str, Any]) -> bool:
     return bool(run.get("incremental"))
 
 
-def _look(folder: Path, what: str, name: str) -> tuple[ImageHeader | None, Mapping[str, int]]:
+def _look(folder: Path, request: str, name: str) -> tuple[ImageHeader | None, Mapping[str, int]]:
     """Return the header of an RBD image, None if it is gone, and its snapshots from which a stream can go on."""
-    answer = answer_of(folder, do=what, name=name)
+    answer = answer_of(folder, do=request, name=name)
     return (ImageHeader.of(answer["header"]) if answer["header"] else None), answer["ends"]
 
 

@@ -200,9 +200,9 @@ def own_database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
 def first_claim(claims: Sequence[Object], stateful_set: Object) -> Object:
     """Return the volume claim of the first member. Others of the namespace may have its labels, too."""
     templates: Sequence[Object] = stateful_set["spec"].get("volumeClaimTemplates") or ()
-    own = {f"{each['metadata']['name']}-{stateful_set['metadata']['name']}-0" for each in templates}
+    of_first = {f"{each['metadata']['name']}-{stateful_set['metadata']['name']}-0" for each in templates}
     by_name = {claim["metadata"]["name"]: claim for claim in claims}
-    return by_name[min(by_name.keys() & own or by_name)]
+    return by_name[min(by_name.keys() & of_first or by_name)]
 
 
 def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:

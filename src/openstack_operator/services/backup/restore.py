@@ -110,7 +110,7 @@ def _backup(ctx: Context[OpenStackRestoreSpec]) -> _Backup | None:
 
 
 def _unpacked(values: Mapping[str, str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the contents and the manifest in the Secret of a restore. Raises SpecError if somebody changed it."""
+    """Return the contents and the manifest in the Secret of a restore. Raises SpecError if it was changed."""
     try:
         return contents.unpack(contents.bytes_of(values[_CONTENTS])), json.loads(values[_MANIFEST])
     except (ValueError, LookupError) as error:

@@ -140,8 +140,8 @@ def backups(ctx: Context[Any]) -> list[Backup]:
 
 
 def _is_own(ctx: Context[Any], live: Object, at: datetime) -> bool:
-    """Return True if the schedule may have made a backup: those who may create backups can give one its name and labels,
-    and one of a later time, or in another repository, would be in the place of those that are due.
+    """Return True if the schedule may have made a backup. Who may create backups can give one its name and labels, and
+    one of a later time, or in another repository, would be in the place of those that are due.
     """
     created = valid_time(live["metadata"].get("creationTimestamp"))
     if at > ctx.now + _SKEW or (created and created < at - _SKEW):
