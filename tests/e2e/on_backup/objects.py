@@ -85,6 +85,9 @@ def of_servers(conn: Any) -> Objects:
         kind: [{name: without_times(each.to_dict())[name] for name in fields} for each in entries]
         for kind, (entries, fields) in kinds.items()
     }
+    # Both have links with the port of the API, which is another one.
+    for row in rows["servers"]:
+        row["image"], row["flavor"] = row["image"]["id"], row["flavor"]["original_name"]
     return {kind: sorted(entries, key=lambda row: row["id"]) for kind, entries in rows.items()}
 
 
