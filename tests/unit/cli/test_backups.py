@@ -126,7 +126,7 @@ def test_a_backup_has_the_repository_of_the_schedule(api: BackupApi, backup: Any
 
 def test_a_backup_holds_what_those_of_the_schedule_hold(api: BackupApi, backup: Any) -> None:
     include = {"volumes": True, "disks": True}
-    api.schedule(include=include)
+    api.schedule(include={**include, "incremental": True})
     api.schedule("hourly")
     assert backup("run", "monday", "--schedule", "nightly").status == 0
     assert api.writes[0]["spec"] == {"repository": REPOSITORY, "include": include}

@@ -75,12 +75,15 @@ async def _run(client: Client, options: NewBackup) -> int:
 
 
 def _include(repository: Repository) -> Object:
-    """Return what the backup holds, as the spec of others says. Raises LookupError if these differ."""
+    """Return what the backup holds, as the spec of others says, and no other backup needs. Raises LookupError if these
+    differ.
+    """
     include = next(iter(repository.includes), {})
     if any(each != include for each in repository.includes):
         text = f"{repository.origin} differ in `include`"
         raise LookupError(f"{text}; name the one whose backups to make with --schedule or --repository-of")
-    return {"include": include} if include else {}
+    independent = {name: value for name, value in include.items() if name != "incremental"}
+    return {"include": independent} if independent else {}
 
 
 async def _verify(client: Client, options: Options) -> int:

@@ -39,6 +39,9 @@ def before_last_step(ctx: Context[ControlPlaneSpec], field: str) -> Step | None:
     name = _name(ctx, ctx.spec.release)
     live = _live(ctx, name)
     copied = {each: schedule["spec"][each] for each in _COPIED if each in schedule["spec"]}
+    if "include" in copied:
+        # Users remove it by hand, so no other backup may need it.
+        copied["include"] = {name: value for name, value in copied["include"].items() if name != "incremental"}
     spec = live["spec"] if live else {**copied, "verify": True}
     step = Step(name=_CONDITION, objects=(kube.obj(ctx, _BACKUP, name, API, spec=spec),))
     if spec.get("repository") != copied.get("repository") or not spec.get("verify"):
