@@ -12,7 +12,7 @@ import pytest
 
 from openstack_operator import kube
 from openstack_operator.kube import secret_data
-from openstack_operator.plan import Object, Plan, Release
+from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.backup import contents, databases, record
 from openstack_operator.services.backup.model import BACKUP
 from openstack_operator.services.backup.service import needs_contents, plan
@@ -112,6 +112,14 @@ def test_a_database_is_read_from_a_member_that_no_client_uses(release: Release) 
     assert {"claimName": f"data-{names[1]}", "readOnly": True} in claims
     assert spec["containers"][0]["image"] == "mariadb:11.8"
     assert spec["nodeSelector"] == {"tier": "control"}
+
+
+@pytest.mark.security
+def test_a_certificate_is_no_password_of_a_repository(release: Release) -> None:
+    reference = {"name": "keystone-tls", "key": "ca.crt"}
+    spec = {"repository": {**SPEC["repository"], "passwordRef": reference}}
+    with pytest.raises(SpecError, match="no secret; name a key with a password"):
+        plan(context(BACKUP, spec, release=release, secrets={"keystone-tls": {"ca.crt": "public"}}, facts=facts()))
 
 
 @pytest.mark.security

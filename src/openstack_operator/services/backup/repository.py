@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import kube
-from ...api import SecretKeyRef
-from ...plan import Context, Step
+from ...api import PUBLIC_KEYS, SecretKeyRef
+from ...plan import Context, SpecError, Step
 from .model import Repository
 
 REPOSITORY = "repository"
@@ -20,9 +20,12 @@ _MOUNTED = "/backup"
 
 def repository(ctx: Context[Any], login: Mapping[str, SecretKeyRef] | None = None, *, suffix: str = REPOSITORY) -> Step:
     """Return Secret `<owner>-<suffix>`: how restic reaches the repository, and what opens it. A `login` replaces
-    accessKey and secretKey of a bucket.
+    accessKey and secretKey of a bucket. Raises SpecError for a password that is none.
     """
     spec: Repository = ctx.spec.repository
+    if spec.password_ref.key in PUBLIC_KEYS:
+        text = f"{spec.password_ref.key!r} is the key of a certificate, which is no secret; name a key with a password"
+        raise SpecError("spec.repository.passwordRef.key", text)
     keys = {"password": spec.password_ref}
     if spec.s3:
         keys |= login or {"accessKey": spec.s3.access_key_ref, "secretKey": spec.s3.secret_key_ref}
