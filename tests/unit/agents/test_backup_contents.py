@@ -27,7 +27,7 @@ from tests.unit.polling import TIMEOUT
 NOW = datetime.now(UTC)
 AUTHORITY, OTHER = pki.authority("ours", "pki", NOW), pki.authority("theirs", "pki", NOW)
 TOKEN = "token of this restore"
-LIMIT = 16 * 1024 * 1024
+LIMIT = 8 * 1024 * 1024
 ANSWER = {"manifest": {"databases": []}, "contents": {"resources": [{"kind": "Nova"}]}}
 
 
@@ -103,14 +103,14 @@ def test_contents_that_are_not_those_of_the_manifest_are_refused(programs: Progr
 @pytest.mark.security
 def test_contents_that_would_fill_the_memory_are_refused(programs: Programs) -> None:
     store(programs, gzip.compress(b" " * (LIMIT + 1), compresslevel=1))
-    with pytest.raises(RunError, match="more than 16 MiB unpacked, and the operator reads at most 16 MiB"):
+    with pytest.raises(RunError, match="more than 8 MiB unpacked, and the operator reads at most 8 MiB"):
         load(programs.config)
 
 
 def test_contents_and_manifest_together_fit_into_the_operator_s_limit(programs: Programs) -> None:
     # Each of them alone would fit.
     store(programs, gzip.compress(json.dumps("x" * (LIMIT - 2)).encode(), compresslevel=1))
-    with pytest.raises(RunError, match="more than 16 MiB unpacked, and the operator reads at most 16 MiB"):
+    with pytest.raises(RunError, match="more than 8 MiB unpacked, and the operator reads at most 8 MiB"):
         load(programs.config)
 
 

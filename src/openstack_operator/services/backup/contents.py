@@ -14,8 +14,10 @@ FORMAT, DELEGATED_FORMAT = 1, 2
 """Formats of a backup: the second has a database of another operator, whose volume earlier versions fill wrongly."""
 _LARGEST = 900_000
 """Bytes that fit into a Secret."""
-_LARGEST_UNPACKED, _MOST_CONTAINERS = 8 << 20, 400_000
-"""Bytes that are read, and lists and objects in their JSON: these take much more memory than text."""
+_LARGEST_STORED, _LARGEST_UNPACKED, _MOST_CONTAINERS = 6 << 20, 8 << 20, 400_000
+"""Bytes that are stored, and read together with a manifest; lists and objects in their JSON, which take much more
+memory than text.
+"""
 _GZIP = 31
 """Window of zlib for what gzip packed."""
 
@@ -26,8 +28,8 @@ def dump(objects: Sequence[Object], number: int = FORMAT) -> bytes:
     """
     ordered = sorted(objects, key=lambda each: (each["apiVersion"], each["kind"], each["metadata"]["name"]))
     text = json.dumps({"format": number, "objects": ordered}, sort_keys=True)
-    if len(text) > _LARGEST_UNPACKED:
-        raise ValueError(f"resources and Secrets take {len(text)} bytes, more than {_LARGEST_UNPACKED}")
+    if len(text) > _LARGEST_STORED:
+        raise ValueError(f"resources and Secrets take {len(text)} bytes, more than {_LARGEST_STORED}")
     data = gzip.compress(text.encode(), mtime=0)
     if len(data) > _LARGEST:
         raise ValueError(f"resources and Secrets take {len(data)} bytes compressed, more than {_LARGEST}")
