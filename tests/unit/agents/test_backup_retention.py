@@ -129,6 +129,15 @@ def test_a_backup_with_a_name_of_the_schedule_removes_no_other() -> None:
     assert chosen([*real, *later, *earlier], counts={"last": 3}) == (set(), set())
 
 
+def test_a_newest_backup_that_began_late_counts() -> None:
+    """The operator begins the last one that was missed, however long it did not run."""
+    late = whole(nightly(5), time=NOW)
+    listed = [late, whole(nightly(6)), whole(nightly(7))]
+    assert chosen(listed, newest=nightly(5))[0] == {f"manifest-{nightly(6)}", f"manifest-{nightly(7)}"}
+    # Afterwards it stays: nothing tells it from one that only has the name.
+    assert chosen([late, whole(nightly(0))]) == (set(), set())
+
+
 def streams(*bases: str) -> list[list[dict[str, Any]]]:
     """Backups of the last days, the oldest first, each with a stream of an RBD image that goes on from this one."""
     listed: list[list[dict[str, Any]]] = []

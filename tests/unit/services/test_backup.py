@@ -130,6 +130,8 @@ def test_pods_and_volumes_that_bear_the_labels_of_a_member_are_none(release: Rel
     forged = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "aaa-mariadb-server-0"}}
     read = databases.own_database(context(BACKUP, SPEC, release=release), fact | {"claims": [forged, *fact["claims"]]})
     assert (read.pod, read.claim["metadata"]["name"]) == ("mariadb-server-0", "data-mariadb-server-0")
+    # The name in the certificate of a single server.
+    assert read.host == fact["published"]["host"]
 
 
 @pytest.mark.security

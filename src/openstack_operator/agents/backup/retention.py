@@ -202,9 +202,8 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
         for each in snapshots
         if each.is_manifest
         and (at := scheduled_time(prefix, each.backup))
-        and last
-        and _is_timely(each, at)
-        and at <= last
+        # The newest one is known from its resource; it may be late, as after an outage of the operator.
+        and (each.backup == run["newest"] or (last and at <= last and _is_timely(each, at)))
     }
     if run["newest"] not in times:
         raise RunError(
@@ -238,8 +237,8 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
 
 
 def _is_timely(manifest: Snapshot, at: datetime) -> bool:
-    """Return True if a backup was complete when one of that time of the schedule is. Anybody who may create backups can
-    give them such names, and one that counted would have others removed in its place.
+    """Return True if a backup was complete within two days after its time. Who may create backups can give them names
+    of any time, and one that counted would have others removed in its place. One that was late in truth stays.
     """
     return at - _SKEW <= manifest.time <= at + _PARTS_LIFE
 

@@ -187,7 +187,7 @@ def own_database(ctx: Context[Any], fact: Mapping[str, Any]) -> Database:
         name=fact["name"],
         pod=pod,
         # The certificate of a single server has perhaps no other name.
-        host=fact["published"]["host"] if len(fact["pods"]) == 1 else f"{pod}.{ctx.host(service)}",
+        host=fact["published"]["host"] if len(_members(fact)) == 1 else f"{pod}.{ctx.host(service)}",
         image=Image.of(stateful_set["spec"]["template"]["spec"]),
         account_secret=fact["published"][_ACCOUNT],
         trust_secret=fact["published"].get("trustSecret", ""),
@@ -205,13 +205,16 @@ def first_claim(claims: Sequence[Object], stateful_set: Object) -> Object:
     return by_name[min(by_name.keys() & of_first or by_name)]
 
 
-def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
-    """Return the members that are ready, and no other pods with their labels."""
+def _members(fact: Mapping[str, Any]) -> list[Object]:
+    """Return the pods of a database, and no others with their labels."""
     stateful_set = fact["workloads"][0]
     name, size = stateful_set["metadata"]["name"], stateful_set["spec"].get("replicas") or 1
-    members = {f"{name}-{number}" for number in range(size)}
-    pods = [pod for pod in fact["pods"] if pod["metadata"]["name"] in members]
-    return [pod for pod in pods if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
+    names = {f"{name}-{number}" for number in range(size)}
+    return [pod for pod in fact["pods"] if pod["metadata"]["name"] in names]
+
+
+def _ready_pods(fact: Mapping[str, Any]) -> list[Object]:
+    return [pod for pod in _members(fact) if kube.conditions(pod).get("Ready", {}).get("status") == "True"]
 
 
 def _have_account(fact: Mapping[str, Any]) -> bool:
