@@ -216,6 +216,21 @@ def test_a_failed_backup_holds_the_last_steps_and_names_the_way_out(release: Rel
     assert held(cloud(release, found | backup, schedules=[schedule()], upgrade={"backup": False})) == set()
 
 
+@pytest.mark.security
+@pytest.mark.parametrize("forged", [{"repository": {"volume": {"claimName": "of-others"}}}, {"verify": False}])
+def test_a_backup_in_another_repository_is_not_enough(release: Release, forged: dict[str, Any]) -> None:
+    found = before_last_steps(release)
+    backup = saved(cloud(release, found, schedules=[schedule()]))
+    backup[SAVED]["spec"] |= forged
+    made = cloud(release, found | backup, schedules=[schedule()])
+    assert held(made) == CHECKED
+    verdict = of_backup(made)
+    assert verdict
+    assert verdict.message.endswith(
+        "is not in the repository of OpenStackBackupSchedule/nightly, or not verified; delete it"
+    )
+
+
 @pytest.mark.proves("OpenStackControlPlane", "spec.upgrade.backup")
 @pytest.mark.parametrize(
     ("schedules", "upgrade"),

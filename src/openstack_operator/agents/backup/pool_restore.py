@@ -14,6 +14,7 @@ from .repository import Repository, open_repository
 from .run import RunError, main, say, settings
 
 _MAX_FAILURES = 5
+"""RBD images that cannot be restored, after which a run ends: the repository itself may be gone."""
 
 
 def restore_pool(config: Path) -> dict[str, Any]:

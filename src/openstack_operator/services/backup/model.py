@@ -102,8 +102,8 @@ class Include(Model):
     them, before it reads the databases; later ones upload new images alone. Images in Swift and S3 are never in a
     backup."""
     volumes: bool = False
-    """Store volumes in a pool of a CephStorage, with their snapshots. Each is as it was at one moment before the
-    databases were read. Unless `incremental` is set, each backup reads all data of all volumes, and uploads what
+    """Store volumes in a pool of a CephStorage, with their snapshots. The backup takes a snapshot of each before it
+    reads the databases. Unless `incremental` is set, each backup reads all data of all volumes, and uploads what
     changed."""
     incremental: bool = False
     """Read only what changed in images and volumes in Ceph since the last backup in the same repository that has this
