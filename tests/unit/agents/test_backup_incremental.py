@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import tempfile
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,14 @@ import pytest
 from openstack_operator.agents.backup import pool as pools
 from openstack_operator.agents.backup.pool import back_up_pool
 from openstack_operator.agents.backup.pool_restore import restore_pool
-from openstack_operator.agents.backup.rbd import Pool, serve
+from openstack_operator.agents.backup.rbd import Pool
 from openstack_operator.agents.backup.rbd_stream import INDEX, ImageHeader, read_image
 from openstack_operator.agents.backup.repository import open_repository
 from openstack_operator.agents.backup.run import RunError
 from openstack_operator.agents.backup.verify import check_pool
 from tests.unit.agents import rbd_model, restic_model
 from tests.unit.agents.backup_programs import Programs
-from tests.unit.agents.test_backup_pools import FIRST, RESTORE_ID, SECOND, UUIDS
+from tests.unit.agents.test_backup_pools import FIRST, RESTORE_ID, SECOND, UUIDS, beside_rbd
 
 BACKUP_IDS = {
     name: f"12345678-000{number}{UUIDS[0][13:]}" for number, name in enumerate(("monday", "tuesday", "friday"))
@@ -49,13 +48,7 @@ class Cloud:
         fields = {"folder": str(self.folder), "id": number, "use": use, "pool": use, "user": f"client.{use}"}
         index = self.index(backup) if work is restore_pool else ""
         self.programs.settings(**fields, backup=backup, cloud="openstack", index=index, incremental=incremental)
-        other = threading.Thread(target=serve, args=[self.programs.config])
-        other.start()
-        try:
-            return dict(work(self.programs.config))
-        finally:
-            other.join(60)
-            assert not other.is_alive()
+        return beside_rbd(work, self.programs.config)
 
     def back_up(self, backup: str, *, use: str = "volumes", incremental: bool = True) -> dict[str, Any]:
         result = self.run(back_up_pool, backup, BACKUP_IDS[backup], use=use, incremental=incremental)

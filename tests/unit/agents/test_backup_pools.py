@@ -23,6 +23,7 @@ from openstack_operator.agents.backup.run import RunError
 from openstack_operator.agents.backup.verify import check_pool
 from tests.unit.agents.backup_programs import Programs
 from tests.unit.agents.rbd_model import Ceph, difference, script
+from tests.unit.polling import TIMEOUT
 
 UUIDS = [f"{digit * 8}-0000-4000-8000-{digit * 12}" for digit in "abc"]
 FIRST, SECOND, THIRD = (f"volume-{each}" for each in UUIDS)
@@ -42,6 +43,17 @@ echo '{"message_type": "summary", "snapshot_id": "of-'$name'", "data_added": 3, 
 """
 
 
+def beside_rbd(work: Any, config: Path) -> dict[str, Any]:
+    """Return the result of a program of a pod, beside the other one, which has ended, too, then."""
+    other = threading.Thread(target=serve, args=[config])
+    other.start()
+    try:
+        return dict(work(config))
+    finally:
+        other.join(TIMEOUT)
+        assert not other.is_alive()
+
+
 class Pod:
     """The two programs of a pod, each with its run, and the Ceph that they use."""
 
@@ -58,13 +70,7 @@ class Pod:
         """Return the result of a program, beside the other one, which has ended, too, then."""
         fields = {"folder": str(self.folder), "id": number, "use": use, "pool": use, "user": f"client.{use}"}
         self.programs.settings(**fields, backup="nightly", cloud="openstack", index="of-index", incremental=False)
-        other = threading.Thread(target=serve, args=[self.programs.config])
-        other.start()
-        try:
-            return dict(work(self.programs.config))
-        finally:
-            other.join(60)
-            assert not other.is_alive()
+        return beside_rbd(work, self.programs.config)
 
     @property
     def stored(self) -> list[str]:

@@ -42,7 +42,14 @@ def back_up(config: Path) -> dict[str, Any]:
             f"--target-dir={repository.work / 'target'}",
             f"--extra-lsndir={info}",
         )
-        gtid, server = position(info)
+        return database_result(summary, info, began)
+
+
+def database_result(summary: Mapping[str, Any], info: Path, began: float) -> dict[str, Any]:
+    """Return what `back_up` returns, by restic's summary, the folder with what mariadb-backup says, and the time at
+    which the run began, in seconds of `time.monotonic`. Raise RunError.
+    """
+    gtid, server = position(info)
     return {
         "snapshot": summary["snapshot_id"],
         "bytes": summary["total_bytes_processed"],

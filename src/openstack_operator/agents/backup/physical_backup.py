@@ -9,7 +9,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .database import position
+from .database import database_result, position
 from .repository import open_repository
 from .run import RunError, main, settings
 
@@ -45,15 +45,7 @@ def store_copy(config: Path) -> dict[str, Any]:
             f"{name}.mbstream",
             pieces(stream, info),
         )
-        gtid, server = position(info)
-    return {
-        "snapshot": summary["snapshot_id"],
-        "bytes": summary["total_bytes_processed"],
-        "stored": summary.get("data_added_packed", summary["data_added"]),
-        "gtid": gtid,
-        "server": server,
-        "seconds": round(time.monotonic() - began, 1),
-    }
+        return database_result(summary, info, began)
 
 
 def open_copy(folder: Path) -> BinaryIO:
