@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from tests.unit.agents.backup_programs import Programs
 SUMMARY = {"message_type": "summary", "snapshot_id": "s2", "data_added": 300, "data_added_packed": 100}
 DATA = b"data of an image"
 DIGEST = hashlib.sha512(DATA).hexdigest()
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 _LOCK = """import fcntl, sys
 with open(sys.argv[1], "a+") as file:
     fcntl.lockf(file, fcntl.LOCK_EX)
@@ -70,8 +72,10 @@ def put(volume: Path, **sizes: int) -> None:
         (volume / "images" / name).write_bytes(b"x" * size)
 
 
-def row(identifier: str, size: int = len(DATA), digest: str = DIGEST) -> ImageRow:
-    return ImageRow(identifier, identifier, size, "sha512", digest)
+def row(
+    identifier: str, size: int = len(DATA), digest: str = DIGEST, *, changed: datetime = BEGAN - timedelta(days=1)
+) -> ImageRow:
+    return ImageRow(identifier, identifier, size, "sha512", digest, changed)
 
 
 def test_images_follow_those_of_the_same_glance(programs: Programs, volume: Path) -> None:
@@ -113,7 +117,8 @@ def test_the_later_of_two_snapshots_has_the_size(programs: Programs) -> None:
 
 def test_rows_are_those_of_images_that_users_can_use() -> None:
     asked: list[str] = []
-    lines = [f"a\t10\tsha512\t{DIGEST}\tfile:///var/lib/glance/images/a", "b\t-1\t\t\trbd://pool/b"]
+    times = "2025-12-31T00:00:00Z"
+    lines = [f"a\t10\tsha512\t{DIGEST}\tfile:///var/lib/glance/images/a\t{times}", f"b\t-1\t\t\trbd://pool/b\t{times}"]
 
     def ask(statement: str) -> str:
         asked.append(statement)
@@ -140,8 +145,7 @@ def test_a_report_counts_all_and_names_the_first_few() -> None:
 
 
 def test_an_image_without_all_of_its_data_is_named() -> None:
-    rows = ImageRows([row("a"), row("b")], 0)
-    assert without_data(rows, {"a": StoredImage("s1", len(DATA) - 1)}) == ["a", "b"]
+    assert without_data([row("a"), row("b")], {"a": StoredImage("s1", len(DATA) - 1)}) == ["a", "b"]
 
 
 def checked(programs: Programs, rows: list[ImageRow], data: bytes = DATA, **limit: int) -> dict[str, int]:
@@ -149,7 +153,7 @@ def checked(programs: Programs, rows: list[ImageRow], data: bytes = DATA, **limi
         programs.answer(f"images-{each.identifier}", data)
     stored = {each.file: StoredImage("s1", len(DATA)) for each in rows}
     with open_repository(programs.config) as repository:
-        return check_images(repository, ImageRows(rows, 0), stored, "nightly", **limit)
+        return check_images(repository, ImageRows(rows, 0), stored, "nightly", began=BEGAN, **limit)
 
 
 def test_images_are_compared_with_their_hashes(programs: Programs) -> None:
@@ -158,15 +162,25 @@ def test_images_are_compared_with_their_hashes(programs: Programs) -> None:
     for name in "abc":
         (programs.home / f"answers/images/{name}").write_bytes(DATA)
     rows = [row(name) for name in "abc"]
-    assert checked(programs, rows) == {"images": 3, "hashed": 3}
+    assert checked(programs, rows) == {"images": 3, "fleeting": 0, "hashed": 3}
     # At least one is compared, however large.
-    assert checked(programs, rows, limit=1) == {"images": 3, "hashed": 1}
-    assert checked(programs, [row("a", digest="")]) == {"images": 1, "hashed": 0}
+    assert checked(programs, rows, limit=1) == {"images": 3, "fleeting": 0, "hashed": 1}
+    assert checked(programs, [row("a", digest="")]) == {"images": 1, "fleeting": 0, "hashed": 0}
     (programs.home / "answers/images/b").write_bytes(DATA[::-1])
     with pytest.raises(RunError, match="the data of image b in the backup are not those of its row"):
         checked(programs, rows)
     with pytest.raises(RunError, match="1 images have a row and not all of their data in the backup: a;"):
         checked(programs, [row("a", size=1)])
+
+
+def test_a_user_who_deletes_images_cannot_make_a_verification_fail(programs: Programs) -> None:
+    """Their row is in the database, and their file in neither reading of the volume, or with the data before."""
+    (programs.home / "answers/images").mkdir()
+    for name, data in (("a", DATA), ("b", DATA[::-1])):
+        (programs.home / f"answers/images/{name}").write_bytes(data)
+    meanwhile = BEGAN + timedelta(seconds=1)
+    rows = [row("a"), row("b", changed=meanwhile), row("c", size=1, changed=meanwhile)]
+    assert checked(programs, rows) == {"images": 3, "fleeting": 2, "hashed": 1}
 
 
 def restoring(programs: Programs, volume: Path, **sizes: int) -> None:

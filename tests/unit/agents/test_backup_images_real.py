@@ -24,7 +24,7 @@ _TABLES = (
     "DROP DATABASE IF EXISTS glance_images",
     "CREATE DATABASE glance_images",
     """CREATE TABLE glance_images.images (id VARCHAR(36), size BIGINT, status VARCHAR(30), deleted BOOL,
-    os_hash_algo VARCHAR(64), os_hash_value VARCHAR(128))""",
+    os_hash_algo VARCHAR(64), os_hash_value VARCHAR(128), created_at DATETIME, updated_at DATETIME)""",
     "CREATE TABLE glance_images.image_locations (image_id VARCHAR(36), value TEXT, deleted BOOL)",
     "CREATE TABLE glance_images.alembic_version (version_num VARCHAR(32))",
     "INSERT INTO glance_images.alembic_version VALUES ('2024_1')",
@@ -59,7 +59,8 @@ def insert(pod: Pod, identifier: str, data: bytes, status: str = "active", schem
     """Write the row of an image."""
     digest = hashlib.sha512(data).hexdigest()
     pod.execute(
-        f"INSERT INTO glance_images.images VALUES ('{identifier}', {len(data)}, '{status}', 0, 'sha512', '{digest}')",
+        f"INSERT INTO glance_images.images VALUES ('{identifier}', {len(data)}, '{status}', 0, 'sha512', '{digest}',"
+        " '2026-01-01 00:00:00', NULL)",
         "INSERT INTO glance_images.image_locations VALUES"
         f" ('{identifier}', '{scheme}:///var/lib/glance/images/{identifier}', 0)",
     )
@@ -149,7 +150,7 @@ def test_a_verified_backup_has_the_data_of_each_row(pod: Pod) -> None:
     for identifier, content in data.items():
         insert(pod, identifier, content)
     images = stored(pod, "verified", "verified")["snapshot"]
-    assert verify(pod, "all-data", images) == {"images": 3, "hashed": 3}
+    assert verify(pod, "all-data", images) == {"images": 3, "fleeting": 0, "hashed": 3}
     insert(pod, IDS[3], b"gone")
     assert "1 images have a row and not all of their data" in verify(pod, "row-alone", images)["error"]
     pod.execute(
@@ -157,6 +158,8 @@ def test_a_verified_backup_has_the_data_of_each_row(pod: Pod) -> None:
         "UPDATE glance_images.images SET os_hash_value = REPEAT('0', 128)",
     )
     assert "are not those of its row (os_hash_value)" in verify(pod, "other-hash", images)["error"]
+    pod.execute("UPDATE glance_images.images SET updated_at = UTC_TIMESTAMP()")
+    assert verify(pod, "changed-meanwhile", images) == {"images": 3, "fleeting": 3, "hashed": 0}
 
 
 def verify(pod: Pod, name: str, snapshot: str) -> dict[str, Any]:
@@ -165,4 +168,4 @@ def verify(pod: Pod, name: str, snapshot: str) -> dict[str, Any]:
         pod, name, verified.stored(pod, name), images=[{"name": "glance", "snapshots": [snapshot]}]
     )
     result = pod.run("verify", run | {"identity": False})
-    return result if "error" in result else {name: result[name] for name in ("images", "hashed")}
+    return result if "error" in result else {name: result[name] for name in ("images", "fleeting", "hashed")}

@@ -200,6 +200,56 @@ def test_a_snapshot_whose_name_is_used_again_is_the_later_one(cloud: Cloud) -> N
     assert cloud.ceph.snapshots("volumes", FIRST) == {"by_user": "second"}
 
 
+def removed_by_users(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Let a user remove the snapshot of a volume when it is read, and make the next one."""
+    export, counted = Pool.export, iter(range(times))
+
+    def removing(pool: Pool, header: ImageHeader, **how: Any) -> Iterator[bytes]:
+        pieces = export(pool, header, **how)
+        yield next(pieces)
+        if header.snapshots and (number := next(counted, None)) is not None:
+            lost = header.snapshots[-1][0]
+            rbd_model.run(str(cloud.ceph.root), ["snap", "rm", f"volumes/{FIRST}@{lost}"])
+            cloud.snapshot(f"by_user_{number}")
+        yield from pieces
+
+    monkeypatch.setattr(Pool, "export", removing)
+
+
+@pytest.mark.parametrize("incremental", [False, True])
+def test_a_volume_whose_snapshot_is_removed_is_read_again(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, *, incremental: bool
+) -> None:
+    with monkeypatch.context() as patched:
+        removed_by_users(cloud, patched, 2)
+        result = cloud.back_up("monday", incremental=incremental)
+    assert result["withoutSnapshots"] == {"count": 0, "images": []}
+    assert len(cloud.own()) == int(incremental)
+    cloud.restore("monday")
+    assert cloud.ceph.snapshots("volumes", FIRST) == {"by_user_1": "first"}
+
+
+def test_a_user_who_removes_snapshots_cannot_make_a_backup_fail(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud.back_up("monday")
+    [end] = cloud.own()
+    cloud.change("second")
+    cloud.snapshot("fresh")
+    with monkeypatch.context() as patched:
+        removed_by_users(cloud, patched, 1000)
+        result = cloud.back_up("tuesday")
+    assert result["withoutSnapshots"] == {"count": 1, "images": [FIRST]}
+    # The next one goes on from the last stream that has all of its snapshots.
+    assert cloud.own() == [end]
+    assert cloud.check("tuesday") == 1
+    cloud.change("third!")
+    cloud.back_up("friday")
+    assert [len(chain) for chain in cloud.chains("friday").values()] == [2]
+    for backup, data, snapshots in (("tuesday", "second", set()), ("friday", "third!", {"by_user", "by_user_2"})):
+        cloud.restore(backup)
+        assert cloud.ceph.read("volumes", FIRST)["data"] == data
+        assert cloud.ceph.snapshots("volumes", FIRST).keys() == snapshots
+
+
 @pytest.mark.parametrize("what", ["the earlier end", "the new end"])
 def test_a_snapshot_removed_while_it_is_read_stores_nothing(
     cloud: Cloud, what: str, monkeypatch: pytest.MonkeyPatch
@@ -318,8 +368,8 @@ def test_a_stream_removed_while_the_backup_runs_is_noticed(cloud: Cloud, monkeyp
     cloud.back_up("monday")
     store = pools.store_image
 
-    def removed(*words: Any) -> Any:
-        summary = store(*words)
+    def removed(*words: Any, **how: Any) -> Any:
+        summary = store(*words, **how)
         cloud.repository.forget(cloud.chains("monday")[FIRST][0])
         return summary
 

@@ -76,7 +76,7 @@ def backed_up(
     run = {"backup": name, "cloud": "openstack", "folder": "/var/lib/backup"}
     network = pod.run("store", {**run, "kind": "northbound", "name": "ovn", "file": "ovn.ovsdb"})
     networks = [{"name": "ovn", "snapshot": network["snapshot"]}]
-    manifest = {"databases": [database], "networks": networks, "images": list(images)}
+    manifest = {"began": "2026-06-01T00:00:00Z", "databases": [database], "networks": networks, "images": list(images)}
     assert "error" not in pod.run("manifest", {**run, "manifest": manifest})
     empty(pod)
     return {**run, "identity": True}

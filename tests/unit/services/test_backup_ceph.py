@@ -126,12 +126,12 @@ def test_a_backup_waits_for_the_ceph_that_it_reads(release: Release, storage: di
     assert backups.jobs(backed_up(release, storage, include={"images": False}))
 
 
-def complete(release: Release) -> tuple[Plan, Mapping[str, Any]]:
+def complete(release: Release, result: Mapping[str, Any] = RESULT) -> tuple[Plan, Mapping[str, Any]]:
     """Return the plan with all results, and the manifest."""
     include = {"images": False, "volumes": True}
     first = backed_up(release, ceph(), include=include)
     children, jobs = backups.kept(first, "monday-contents"), backups.jobs(first)
-    results = {"database-mariadb": backups.RESULT, "pool-before-ceph-volumes": RESULT, "pool-ceph-volumes": RESULT}
+    results = {"database-mariadb": backups.RESULT, "pool-before-ceph-volumes": RESULT, "pool-ceph-volumes": result}
     pods = [backups.ended(jobs[f"monday-{name}"], result) for name, result in results.items()]
     full = backed_up(release, include=include, children=children, pods=pods, facts={})
     run = json.loads(secret_data(objects(full)["Secret", "monday-runs"])["manifest.json"])
@@ -144,6 +144,18 @@ def test_the_manifest_names_the_index_of_each_pool(release: Release) -> None:
     [entry] = manifest["pools"]
     assert {name: entry[name] for name in ENTRY} == ENTRY
     assert done.outcome.details["pools"] == [{"name": "ceph-volumes", "images": 3, "size": "3Mi", "stored": "2Mi"}]
+
+
+def test_volumes_without_their_snapshots_are_named(release: Release) -> None:
+    result = RESULT | {"withoutSnapshots": {"count": 7, "images": ["volume-1", "$(x)"]}}
+    done, manifest = complete(release, result)
+    text = (
+        "CephStorage/ceph: snapshots of 7 RBD images in its pool volumes, of which users removed some each time that"
+        " they were read: volume-1"
+    )
+    assert text in manifest["missing"]
+    assert text in done.outcome.details["notIncluded"]
+    assert not [each for each in complete(release)[1]["missing"] if "snapshots of" in each]
 
 
 def restored(release: Release, entry: Mapping[str, Any] = ENTRY, **changes: Any) -> Plan:

@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from .repository import MIB, Repository
@@ -24,10 +25,13 @@ _HASHED_BYTES = 4 << 30
 """Bytes of images from which on no further one is read for its hash: those of a large cloud are read over many days."""
 _IMAGE_TABLE = "image_locations"
 _IMAGE_ROWS = (
-    "SELECT i.id, IFNULL(i.size, -1), IFNULL(i.os_hash_algo, ''), IFNULL(i.os_hash_value, ''), l.value"
+    "SELECT i.id, IFNULL(i.size, -1), IFNULL(i.os_hash_algo, ''), IFNULL(i.os_hash_value, ''), l.value,"
+    " DATE_FORMAT(IFNULL(i.updated_at, i.created_at), '%Y-%m-%dT%H:%i:%sZ')"
     " FROM {schema}.images i JOIN {schema}.image_locations l ON l.image_id = i.id"
     " WHERE i.status IN ('active', 'deactivated') AND i.deleted = 0 AND l.deleted = 0"
 )
+_SKEW = timedelta(minutes=5)
+"""Time by which the clocks of Glance and of the operator differ at most."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,14 @@ class ImageRow:
     algorithm: str
     digest: str
     """Hash of its data; empty if Glance has none."""
+    changed: datetime
+    """Time of the last change of the row."""
+
+    def is_older(self, began: datetime) -> bool:
+        """Return True if a backup that began then has its data for sure: a user may upload an image after the first
+        reading of the images, and delete it before the second.
+        """
+        return self.changed < began - _SKEW
 
 
 @dataclass(frozen=True)
@@ -79,17 +91,18 @@ def image_rows(ask: Callable[[str], str]) -> ImageRows | None:
     schemas = schemas_with(ask, _IMAGE_TABLE)
     for schema in schemas:
         for line in ask(_IMAGE_ROWS.format(schema=schema)).splitlines():
-            identifier, size, algorithm, digest, location = line.split("\t")
+            identifier, size, algorithm, digest, location, changed = line.split("\t")
             identifiers.add(identifier)
             if location.startswith(_FILE_SCHEME):
                 name = location.rpartition("/")[2]
-                files[identifier] = ImageRow(identifier, name, int(size), algorithm, digest)
+                at = datetime.fromisoformat(changed)
+                files[identifier] = ImageRow(identifier, name, int(size), algorithm, digest, at)
     return ImageRows([*files.values()], len(identifiers - files.keys())) if schemas else None
 
 
-def without_data(rows: ImageRows, stored: Mapping[str, StoredImage]) -> list[str]:
+def without_data(rows: Iterable[ImageRow], stored: Mapping[str, StoredImage]) -> list[str]:
     """Return the images of which there is no file, or one of another size."""
-    return sorted(row.identifier for row in rows.files if row.file not in stored or stored[row.file].size != row.size)
+    return sorted(row.identifier for row in rows if row.file not in stored or stored[row.file].size != row.size)
 
 
 def image_report(rows: ImageRows, stored: Mapping[str, StoredImage]) -> dict[str, Any]:
@@ -100,7 +113,7 @@ def image_report(rows: ImageRows, stored: Mapping[str, StoredImage]) -> dict[str
     return {
         "rows": len(rows.files),
         "elsewhere": rows.elsewhere,
-        "withoutData": listed_names(without_data(rows, stored)),
+        "withoutData": listed_names(without_data(rows.files, stored)),
         "withoutRow": listed_names(sorted(stored.keys() - names)),
     }
 
@@ -111,18 +124,29 @@ def listed_names(names: Sequence[str]) -> dict[str, Any]:
 
 
 def check_images(
-    repository: Repository, rows: ImageRows, stored: Mapping[str, StoredImage], seed: str, limit: int = _HASHED_BYTES
+    repository: Repository,
+    rows: ImageRows,
+    stored: Mapping[str, StoredImage],
+    seed: str,
+    *,
+    began: datetime,
+    limit: int = _HASHED_BYTES,
 ) -> dict[str, int]:
-    """Return the number of `images` in files, all of which have their data, and of those whose hash was compared: a
-    sample by the seed, until `limit` bytes were read. Raise RunError with the images whose data are missing or wrong.
+    """Return the number of `images` in files, that of `fleeting` ones, and of those whose hash was compared: a sample
+    by the seed, until `limit` bytes were read. A user changed a fleeting one while the backup ran, from the time
+    `began` on, and the backup lacks its data; all others have theirs. Raise RunError with the images whose data are
+    missing or wrong.
     """
-    if missing := without_data(rows, stored):
+    unchanged_rows = [row for row in rows.files if row.is_older(began)]
+    if missing := without_data(unchanged_rows, stored):
         listed = ", ".join(missing[:_MAX_LISTED])
         raise RunError(
             f"{len(missing)} images have a row and not all of their data in the backup: {listed}; if the cloud has no"
             " data of them either, delete them there (openstack image delete), and make another backup"
         )
-    sample = sorted((row for row in rows.files if row.digest), key=lambda row: row.identifier)
+    fleeting = {*without_data(rows.files, stored)}
+    present = [row for row in rows.files if row.digest and row.identifier not in fleeting]
+    sample = sorted(present, key=lambda row: row.identifier)
     random.Random(seed).shuffle(sample)  # noqa: S311  (a choice, not a secret)
     size = hashed = 0
     for row in sample:
@@ -132,12 +156,15 @@ def check_images(
             say(f"image {row.identifier} has a hash by {row.algorithm!r}, which is not known here")
             continue
         if image_digest(repository, stored[row.file], row) != row.digest:
+            if not row.is_older(began):
+                fleeting.add(row.identifier)
+                continue
             raise RunError(
                 f"the data of image {row.identifier} in the backup are not those of its row (os_hash_value); compare it"
                 " with `openstack image save`, and make another backup"
             )
         size, hashed = size + row.size, hashed + 1
-    return {"images": len(rows.files), "hashed": hashed}
+    return {"images": len(rows.files), "fleeting": len(fleeting), "hashed": hashed}
 
 
 def image_digest(repository: Repository, image: StoredImage, row: ImageRow) -> str:

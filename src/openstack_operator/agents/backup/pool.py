@@ -17,6 +17,11 @@ from .rbd_stream import INDEX, ImageHeader
 from .repository import Repository, open_repository
 from .run import RunError, main, say, settings
 
+_MAX_READINGS = 3
+"""Readings of an RBD image whose snapshots are removed meanwhile, before it is read without them."""
+_MAX_NAMED = 5
+_REMOVED = "snapshots=removed"
+"""Tag of a stream without the snapshots of its RBD image."""
 _SHORTEST, _RANGE = 14, 14
 """Streams of one RBD image before it is read whole again: 14 to 27, by its name, so that no backup has to read all
 images whole.
@@ -38,6 +43,8 @@ class Stream:
     """Snapshot of the repository with the stream that this one goes on from; empty if it has all data."""
     size: int
     """Bytes."""
+    lacks_snapshots: bool = False
+    """True if snapshots were removed each time that it was read, so that it has none."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Stream | None:
@@ -53,6 +60,7 @@ class Stream:
             end=tags.get("end", ""),
             base=tags.get("base", ""),
             size=(entry.get("summary") or {}).get("total_bytes_processed", 0),
+            lacks_snapshots=_REMOVED in entry["tags"],
         )
 
 
@@ -125,7 +133,9 @@ def _length(name: str) -> int:
 def back_up_pool(config: Path) -> dict[str, Any]:
     """Store the RBD images of a pool that this backup has not yet, or of which it lacks snapshots, and an index of all
     that it has. Return the index's `snapshot`, the number of `images`, their `bytes`, `stored` bytes that the
-    repository did not have, and `seconds`. Raise RunError. A run that was killed is continued by the next one.
+    repository did not have, `withoutSnapshots` (the `count` and the first few `images` whose snapshots are left out,
+    since users removed some each time that they were read), and `seconds`. Raise RunError. A run that was killed is
+    continued by the next one.
     """
     run, began = settings(config), time.monotonic()
     folder = Path(run["folder"])
@@ -157,11 +167,13 @@ def back_up_pool(config: Path) -> dict[str, Any]:
         (index / INDEX).write_text(json.dumps(entries), encoding="utf-8")
         labels = ["kind=rbd-index", f"backup={run['backup']}", f"pool={run['pool']}"]
         summary = repository.store(labels, run["cloud"], INDEX, cwd=index)
+    incomplete = [chain[-1].image for chain in chains if chain[-1].lacks_snapshots]
     return {
         "snapshot": summary["snapshot_id"],
         "images": len(entries),
         "bytes": sum(entry["bytes"] for entry in entries),
         "stored": added,
+        "withoutSnapshots": {"count": len(incomplete), "images": incomplete[:_MAX_NAMED]},
         "seconds": round(time.monotonic() - began, 1),
     }
 
@@ -183,26 +195,62 @@ def _store(
     """Store an RBD image; return its stream, and the bytes that the repository did not have; None if the image was
     deleted meanwhile. Raise RunError.
     """
-    header, ends = _look(folder, "freeze", name)
-    if header is None:
-        return None
-    incremental = _is_incremental(run)
+    for reading in range(_MAX_READINGS + 1):
+        header, ends = _look(folder, "freeze", name)
+        if header is None:
+            return None
+        is_last = reading == _MAX_READINGS
+        # Nobody else removes the snapshot of the backup itself.
+        plain = replace(header, snapshots=()) if is_last and header.tail else None
+        try:
+            return _read(repository, run, folder, streams, plain or header, ends, lacks_snapshots=bool(plain))
+        except RunError as error:
+            # A user may delete the image, or snapshots of it, while they are read.
+            present, _ = _look(folder, "describe", name)
+            if present is None:
+                say(f"{name} was deleted meanwhile")
+                return None
+            if is_last or dict(header.snapshots).keys() <= dict(present.snapshots).keys():
+                raise
+            say(f"{name} is read again, since a snapshot of it was removed: {error}")
+    return None
+
+
+def _read(
+    repository: Repository,
+    run: Mapping[str, Any],
+    folder: Path,
+    streams: Streams,
+    header: ImageHeader,
+    ends: Mapping[str, int],
+    *,
+    lacks_snapshots: bool,
+) -> tuple[Stream, int]:
+    """Return what `_store` does, of one reading."""
+    # A later stream would go on from snapshots that one without them does not have.
+    incremental = _is_incremental(run) and not lacks_snapshots
     chosen = streams.choose_base(header, ends, run["backup"]) if incremental else None
     base, header = chosen or (None, header)
-    if (summary := store_image(repository, run, folder, header, base)) is None:
-        return None
+    labels = [
+        *([f"end={header.end}"] if incremental else []),
+        *([f"base={base.snapshot}"] if base else []),
+        *([_REMOVED] if lacks_snapshots else []),
+    ]
+    say(f"storing {run['pool']}/{header.name}{', what changed' if base else ''}")
+    summary = store_image(repository, run, folder, header, labels, keeps=incremental)
     stream = Stream(
         snapshot=str(summary["snapshot_id"]),
         backup=run["backup"],
-        image=name,
+        image=header.name,
         state=header.state,
         end=header.end if incremental else "",
         base=base.snapshot if base else "",
         size=summary["total_bytes_processed"],
+        lacks_snapshots=lacks_snapshots,
     )
-    if incremental and (former := [end for end in streams.ends(name) if end in ends]):
+    if incremental and (former := [end for end in streams.ends(header.name) if end in ends]):
         # No later stream goes on from them.
-        answer_of(folder, do="release", name=name, snapshots=former)
+        answer_of(folder, do="release", name=header.name, snapshots=former)
     return stream, summary.get("data_added_packed", summary["data_added"])
 
 
@@ -230,31 +278,27 @@ def _entry(chain: Sequence[Stream]) -> dict[str, Any]:
 
 
 def store_image(
-    repository: Repository, run: Mapping[str, Any], folder: Path, header: ImageHeader, base: Stream | None
-) -> Mapping[str, Any] | None:
-    """Store an RBD image, from a stream on if there is one; return restic's summary, None if the image was deleted
-    meanwhile. Raise RunError.
+    repository: Repository,
+    run: Mapping[str, Any],
+    folder: Path,
+    header: ImageHeader,
+    labels: Sequence[str],
+    *,
+    keeps: bool,
+) -> Mapping[str, Any]:
+    """Store a stream of an RBD image; return restic's summary. With `keeps`, the snapshot of its end stays. Raise
+    RunError.
     """
-    incremental = _is_incremental(run)
     tags = [
         "kind=rbd",
         f"backup={run['backup']}",
         f"pool={run['pool']}",
         f"image={header.name}",
         f"state={header.state}",
-        *([f"end={header.end}"] if incremental else []),
-        *([f"base={base.snapshot}"] if base else []),
+        *labels,
     ]
-    say(f"storing {run['pool']}/{header.name}{', what changed' if base else ''}")
-    try:
-        with ask_rbd(folder, do="export", header=vars(header), keeps=incremental) as connection:
-            return repository.store_stream(tags, run["cloud"], f"{header.name}.rbd", connection.receive())
-    except RunError:
-        # A user may delete a volume while it is read.
-        if answer_of(folder, do="describe", name=header.name)["header"]:
-            raise
-        say(f"{header.name} was deleted meanwhile")
-        return None
+    with ask_rbd(folder, do="export", header=vars(header), keeps=keeps) as connection:
+        return repository.store_stream(tags, run["cloud"], f"{header.name}.rbd", connection.receive())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -40,8 +41,8 @@ _READ_BYTES = 4 << 30
 def verify(config: Path) -> dict[str, Any]:
     """Restore the backup that run.json names, and use it. Return `seconds` that it took, `bytes` of databases,
     `revisions` of the schemas, and the numbers of `objects`, `users`, `projects` and `credentials`, of rows `decrypted`
-    of Barbican and Heat, and with images in the backup of `images` and those `hashed`, with pools that of `rbd` images.
-    Raise RunError with the first part that cannot be used.
+    of Barbican and Heat, and with images in the backup of `images`, those `hashed` and `fleeting` ones, with pools that
+    of `rbd` images. Raise RunError with the first part that cannot be used.
     """
     run, began = settings(config), time.monotonic()
     folder = Path(run["folder"])
@@ -66,7 +67,8 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
     for entry in manifest["databases"]:
         size, facts, rows = use_database(repository, entry, objects, folder, asks_identity=keys)
         if rows and manifest.get("images"):
-            result |= check_images(repository, rows, stored, run["backup"])
+            began = datetime.fromisoformat(manifest["began"])
+            result |= check_images(repository, rows, stored, run["backup"], began=began)
         result["bytes"] += size
         result["revisions"] |= facts.pop("revisions")
         facts["decrypted"] += result["decrypted"]

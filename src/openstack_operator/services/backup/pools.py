@@ -16,7 +16,7 @@ from ...parts.connect.ceph import name_uuid
 from ...plan import READY, Context, Object, ReleaseEntry, Step
 from . import record
 from .pods import Image, Program, Run, job_steps
-from .report import listed
+from .report import listed, names
 
 KIND = "CephStorage"
 BEFORE, AFTER = "poolsBefore", "pools"
@@ -249,6 +249,18 @@ def backup_rows(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for name, result in stored.get(AFTER, {}).items()
     ]
+
+
+def without_snapshots(pools: Sequence[Pool], stored: Mapping[str, Any]) -> list[str]:
+    """Return what a backup lacks of pools, as the status has it: snapshots of RBD images."""
+    left_out: list[str] = []
+    for pool in pools:
+        result: Mapping[str, Any] = stored[AFTER][pool.name]
+        if lacking := names(result.get("withoutSnapshots"), "images"):
+            listed_images = ", ".join(lacking["images"])
+            text = f"snapshots of {lacking['count']} RBD images in its pool {pool.pool}, of which users removed some"
+            left_out.append(f"{KIND}/{pool.storage}: {text} each time that they were read: {listed_images}")
+    return left_out
 
 
 def indexes(ctx: Context[Any], entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -264,7 +264,8 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     """Return the run that makes the backup whole."""
     results: Mapping[str, Any] = stored["databases"]
     network_results: Mapping[str, Any] = stored["networks"]
-    stored |= {"objects": _count(ctx, collected.data), "missing": collected.missing}
+    missing = [*collected.missing, *pools.without_snapshots(collected.pools.pools, stored)]
+    stored |= {"objects": _count(ctx, collected.data), "missing": missing}
     entries = [{**results[each.name], **each.entry()} for each in collected.databases]
     manifest = {
         "format": contents.DELEGATED_FORMAT if collected.delegated else contents.FORMAT,
@@ -275,7 +276,7 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
         "networks": [each.entry(network_results[each.name]) for each in collected.networks],
         "images": [each.entry(stored) for each in collected.images],
         "pools": [each.entry(stored) for each in collected.pools.pools],
-        "missing": collected.missing,
+        "missing": missing,
     }
     folder = kube.folder("contents", ctx.name("contents"), "/etc/backup/contents", files={_CONTENTS: _CONTENTS})
     return Run(
