@@ -133,6 +133,8 @@ class Writer:
     disk: str
     first: int
     """Block of the first number."""
+    pause: float = 0.0
+    """Seconds between two writes."""
     acknowledged: list[int] = field(default_factory=list[int])
     longest: float = 0.0
     """Seconds the slowest write took."""
@@ -149,6 +151,7 @@ class Writer:
             else:
                 self.acknowledged.append(number)
                 self.longest = max(self.longest, time.monotonic() - started)
+                stop.wait(self.pause)
             number += 1
 
     def lost(self) -> list[int]:
@@ -157,9 +160,9 @@ class Writer:
 
 
 @contextmanager
-def writing(guest: Guest, disk: str, first: int) -> Generator[Writer]:
-    """A writer at work, until the end of the block."""
-    writer, stop = Writer(Disks(guest), disk, first), threading.Event()
+def writing(guest: Guest, disk: str, first: int, pause: float = 0.0) -> Generator[Writer]:
+    """A writer at work, with a pause after each write, until the end of the block."""
+    writer, stop = Writer(Disks(guest), disk, first, pause), threading.Event()
     thread = threading.Thread(target=writer.run, args=(stop,))
     thread.start()
     try:

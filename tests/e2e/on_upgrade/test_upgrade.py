@@ -43,6 +43,10 @@ GAP = Allowance(
     " a machine with a core for it",
 )
 """Longest time without an answer, in seconds."""
+WRITE_PAUSE = 0.5
+"""Seconds between two writes to a volume: without a pause, one writer keeps half a core busy, and its thousands of
+writes are read one by one in the end.
+"""
 CALM = 60
 """Seconds for which the same users are measured before the upgrade."""
 
@@ -185,7 +189,7 @@ def test_a_cloud_is_upgraded_without_interruption_for_its_users(
     disk = attach(conn, guest, volume(conn, "before"))
     journal, boots = Journal(JOURNAL), [each.boot() for each in pair]
     with (
-        writing(guest, disk, 0) as writer,
+        writing(guest, disk, 0, WRITE_PAUSE) as writer,
         Load(journal, clients(cluster, cloud.namespace, guest.floating, port_network)) as load,
     ):
         # What this machine makes of the same questions before, beside all else that it does.
