@@ -227,7 +227,7 @@ e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is 
 .PHONY: e2e-backup
 e2e-backup: venv ## A cloud in a bucket: backed up, deleted with all of its data, and made again by one resource
 	$(PY) -m tools.localcluster build --only s3
-	$(E2E) tests/e2e/on_backup tests/e2e/on_backup_ceph tests/e2e/on_backup_services
+	$(E2E) tests/e2e/on_backup tests/e2e/on_backup_ceph tests/e2e/on_backup_services tests/e2e/on_backup_elsewhere
 
 .PHONY: e2e-backup-members
 e2e-backup-members: venv ## What users notice of backups of a database of three members, and twenty seconds of an archive that went on through faults

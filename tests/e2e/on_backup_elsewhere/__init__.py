@@ -1,0 +1,1 @@
+"""A cloud that moves from one cluster of Kubernetes to another."""
