@@ -72,17 +72,33 @@ def identity(cluster: Kubernetes) -> str:
     return str(cluster.get("namespace", "kube-system")["metadata"]["uid"])
 
 
+def on_node(cluster: Kubernetes, cloud: Cloud, *command: str) -> str:
+    """Return what a command prints that sees the folder of instances of the cloud's only node."""
+    label = "app.kubernetes.io/component=libvirt"
+    [pod] = cluster.items("pods", "-n", cloud.namespace, "-l", label)
+    return cluster.kubectl("exec", "-n", cloud.namespace, pod["metadata"]["name"], "-c", "main", "--", *command)
+
+
+def answers(cluster: Kubernetes, cloud: Cloud, address: str) -> str:
+    """Return what the server with the floating IP says by HTTP, as soon as it does."""
+    host = proof.ExternalHost(cluster, cloud.namespace)
+    return proof.until(
+        f"HTTP from {address}", lambda: host.run("curl", "-sS", "-m3", f"http://{address}/"), timeout=180
+    ).strip()
+
+
 def test_the_last_backup_is_made_and_verified(
-    cluster: Kubernetes, cloud: Cloud, conn: Connection, s3: S3Server, manifest: Path, tmp_path: Path
+    stood: tuple[Session, Cloud], conn: Connection, s3: S3Server, manifest: Path, tmp_path: Path
 ) -> None:
     api: Any = conn
+    session, cloud = stood
+    cluster = session.cluster
     project = api.identity.create_project(name="before")
     api.identity.create_user(name="before", password="as before", default_project_id=project.id)
     _before["image"] = upload(conn, "random", tmp_path).id
     _before["data"] = hashlib.sha256((tmp_path / "random").read_bytes()).hexdigest()
-    proof.image(conn)
-    proof.flavor(conn)
-    proof.networks(conn)
+    _before["server"] = session.prove(cloud)
+    [_before["hypervisor"]] = [each.id for each in api.compute.hypervisors()]
     cluster.apply(*secrets(s3, cloud.namespace))
     spec = {"repository": repository(s3), "schedule": "0 1 * * *", "verify": True, "passwordKeptOutside": True}
     cluster.apply(resource("OpenStackBackupSchedule", SCHEDULE, cloud.namespace, spec))
@@ -135,6 +151,46 @@ def test_images_have_their_data(conn: Connection, tmp_path: Path) -> None:
 def test_the_schedule_is_there_and_waits_for_its_user(cluster: Kubernetes, cloud: Cloud) -> None:
     live = cluster.get(ours("openstackbackupschedule"), SCHEDULE, "-n", cloud.namespace)
     assert live["spec"]["suspend"] is True
+
+
+def test_the_cloud_says_whose_disks_the_new_node_lacks(cluster: Kubernetes, cloud: Cloud) -> None:
+    server = _before["server"]["server"]
+    said = f"the node lacks /var/lib/nova/compute_id and disks of 1 servers ({server})"
+
+    def message() -> str:
+        [nova] = cluster.items(ours("nova"), "-n", cloud.namespace)
+        return " ".join(each["message"] for each in nova["status"]["conditions"] if each["status"] != "True")
+
+    proof.until(f"a condition with: {said}", lambda: said in message(), timeout=300)
+    assert "touch /var/lib/nova/disks-are-lost" in message()
+
+
+def test_an_administrator_gives_the_disks_up(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
+) -> None:
+    api: Any = conn
+    began = time.monotonic()
+    on_node(cluster, cloud, "touch", "/var/lib/nova/disks-are-lost")
+    # The kubelet waits five minutes at most before it starts a container again.
+    proof.until("nova-compute", lambda: [each.state for each in api.compute.hypervisors()] == ["up"], timeout=420)
+    report.add(move_consent_seconds=round(time.monotonic() - began, 1))
+    assert [each.id for each in api.compute.hypervisors()] == [_before["hypervisor"]]
+    assert on_node(cluster, cloud, "cat", "/var/lib/nova/compute_id") == _before["hypervisor"]
+    server = api.compute.get_server(_before["server"]["server"])
+    report.add(move_server_without_disk=f"{server.status} {server.vm_state} {server.power_state}")
+
+
+def test_a_server_without_its_disk_is_rebuilt(
+    cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
+) -> None:
+    api: Any = conn
+    server = api.compute.get_server(_before["server"]["server"])
+    api.compute.rebuild_server(server, image=server.image.id)
+    rebuilt = api.compute.wait_for_server(server, interval=0.5, wait=180)
+    report.add(move_rebuilt=rebuilt.status)
+    if rebuilt.vm_state == "stopped":
+        api.compute.start_server(rebuilt)
+    assert answers(cluster, cloud, _before["server"]["floating_ip"])
 
 
 def test_a_server_boots_in_the_new_cluster(stood: tuple[Session, Cloud], report: Report) -> None:

@@ -227,6 +227,13 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
         ],
         [],
     ),
+    "end without an error": (
+        "CrashLoop",
+        "exit code 0; read its log: kubectl logs -n x api-5b9-x -c main --previous",
+        workload(),
+        [pod(**container(waiting("CrashLoopBackOff"), restarts=2, last={"exitCode": 0, "reason": "Completed"}))],
+        [],
+    ),
     "crash loop of uWSGI": (
         "CrashLoop",
         "cannot keep container main running: exit code 22; its log says: ValueError: many is no number",

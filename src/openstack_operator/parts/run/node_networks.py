@@ -22,8 +22,8 @@ def network_programs(network: str | None) -> tuple[str, ...]:
 
 
 def with_addresses(command: Sequence[str], *networks: str | None) -> Sequence[str]:
-    """Return a command that sets the node's addresses first; nothing if it does not have to, for the image's own."""
-    return agents.shell(_PROGRAM, "nova/start_compute.sh", words=command) if any(networks) else ()
+    """Return a command that sets the node's addresses first, if it has networks of its own."""
+    return agents.shell(_PROGRAM, "nova/start_compute.sh", words=command) if any(networks) else command
 
 
 def addresses(network: str | None) -> frozenset[str]:

@@ -180,11 +180,13 @@ def _nova_compute(
     base = parts.written(ctx, {_CONF: oslo.render(sections)}, suffix=f"{name}-config", directory="/etc/nova")
     conf = on_ceph(base, disks.client) if disks.client else base
     entry = parts.release_entry(ctx, "compute")
+    command = agents.python("nova/node_identity.py", words=entry.command)
     main = kube.Container(
         entry=entry,
-        command=with_addresses(entry.command, spec.migration_network, spec.console_network),
+        command=with_addresses(command, spec.migration_network, spec.console_network),
         env={
             **_node_env(),
+            **_identity_env(ctx, conf),
             **network_env(migration=spec.migration_network, console=spec.console_network),
             **volumes.nova_compute_env(ctx),
         },
@@ -247,6 +249,15 @@ def _node_env() -> dict[str, Any]:
         "OS_LIBVIRT__LIVE_MIGRATION_INBOUND_ADDR": address,
         "OS_VNC__SERVER_LISTEN": address,
         "OS_VNC__SERVER_PROXYCLIENT_ADDRESS": address,
+    }
+
+
+def _identity_env(ctx: Context[NovaSpec], conf: parts.Config) -> dict[str, str]:
+    """Return the environment of the program that looks for the node's identity."""
+    return {
+        "NOVA_CONF": f"{conf.directory}/{_CONF}",
+        "STATE": parts.state(ctx),
+        "NODE_FOLDER": ctx.spec.compute.instance_storage_path,
     }
 
 

@@ -49,12 +49,14 @@ COMPUTE_DEFAULTS: Sections = {
 
 _OF_NODES = (
     "os_compute_api:os-migrations:index",
+    "os_compute_api:os-services:list",
+    "os_compute_api:os-hypervisors:list-detail",
     "os_compute_api:servers:detail:get_all_tenants",
     "os_compute_api:servers:allow_all_filters",
 )
 POLICIES: Mapping[str, str] = dict.fromkeys(_OF_NODES, "rule:context_is_admin or role:service")
 """Rules of Nova's API by which the user of compute nodes asks what is under way on a node before nova-compute
-ends there.
+ends there, and which hypervisor a node with a new disk was.
 """
 
 
