@@ -15,6 +15,7 @@ from ..runtime import metrics
 from ..runtime.kubernetes.client import Client
 from ..runtime.kubernetes.errors import Forbidden
 from ..runtime.kubernetes.kinds import Kind
+from .backups import backup_policies
 from .nodes import node_policies
 from .pod_policies import operator_pods
 from .policy_names import NAMESPACE
@@ -35,7 +36,7 @@ PERIOD = 600.0
 
 def policies(namespace: str = NAMESPACE) -> list[Object]:
     """Return the policies with their bindings; the account of the operator is in this namespace."""
-    return [*node_policies(), *operator_pods(namespace)]
+    return [*node_policies(), *operator_pods(namespace), *backup_policies()]
 
 
 async def watch_policies(

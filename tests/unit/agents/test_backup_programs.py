@@ -228,7 +228,7 @@ def make_whole(programs: Programs, databases: Any) -> dict[str, Any]:
     for folder in (programs.home / "stored", programs.config / "contents"):
         folder.mkdir(exist_ok=True)
     programs.write("contents/contents.json.gz", "packed")
-    programs.settings(backup="nightly", cloud="openstack", manifest={"databases": databases})
+    programs.settings(backup="nightly", cloud="openstack", schedule="", manifest={"databases": databases})
     return manifest.store(programs.config)
 
 
@@ -238,7 +238,7 @@ def test_a_manifest_has_the_digest_of_the_contents(programs: Programs) -> None:
     assert stored == {"databases": [{"snapshot": "s1"}], "sha256": hashlib.sha256(b"packed").hexdigest()}
     assert (programs.home / "stored/contents.json.gz").read_text() == "packed"
     [call] = [call for call in programs.calls() if " backup " in call]
-    assert "--tag=kind=manifest --tag=backup=nightly --host=openstack" in call
+    assert "--tag=kind=manifest --tag=backup=nightly --tag=schedule=- --host=openstack" in call
 
 
 def test_a_manifest_without_all_databases_is_not_stored(programs: Programs) -> None:
@@ -252,7 +252,7 @@ def test_a_manifest_without_its_network_is_not_stored(programs: Programs) -> Non
     (programs.config / "contents").mkdir()
     programs.write("contents/contents.json.gz", "packed")
     lists = {"databases": [{"snapshot": "s1"}], "networks": [{"snapshot": "s3"}]}
-    programs.settings(backup="nightly", cloud="openstack", manifest=lists)
+    programs.settings(backup="nightly", cloud="openstack", schedule="", manifest=lists)
     with pytest.raises(RunError, match="the repository has no snapshot s3"):
         manifest.store(programs.config)
 

@@ -354,14 +354,14 @@ def test_a_whole_backup_is_stored_once_its_databases_are(pod: Pod) -> None:
     (pod.root / "etc/backup/contents").mkdir(exist_ok=True)
     packed = pod.root / "etc/backup/contents/contents.json.gz"
     packed.write_bytes(gzip.compress(json.dumps({"resources": ["a"]}).encode()))
-    run = {"backup": "whole", "cloud": "openstack", "manifest": {"databases": [{"snapshot": "0" * 64}]}}
+    run = {"backup": "whole", "cloud": "openstack", "schedule": "", "manifest": {"databases": [{"snapshot": "0" * 64}]}}
     assert "has no snapshot 0000" in pod.run("manifest", run)["error"]
     run["manifest"] = {"databases": [{"name": "mariadb", "snapshot": result["snapshot"]}]}
     stored = pod.run("manifest", run)
     assert datetime.fromisoformat(stored["taken"]).tzinfo
     [snapshot] = pod.restic("snapshots", "--tag=kind=manifest")
     assert snapshot["id"] == stored["snapshot"]
-    assert snapshot["tags"] == ["kind=manifest", "backup=whole"]
+    assert snapshot["tags"] == ["kind=manifest", "backup=whole", "schedule=-"]
     serve_newest(pod, {"resources": ["a"]}, result["snapshot"])
 
 

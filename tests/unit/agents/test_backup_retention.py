@@ -32,7 +32,12 @@ for word; do
 done
 """
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
-RUN: dict[str, Any] = {"cloud": "openstack", "prefix": "nightly", "newest": "nightly-202603200100"}
+RUN: dict[str, Any] = {
+    "cloud": "openstack",
+    "schedule": "nightly",
+    "prefix": "nightly",
+    "newest": "nightly-202603200100",
+}
 
 
 def nightly(days: int, hour: int = 1) -> str:
@@ -40,15 +45,16 @@ def nightly(days: int, hour: int = 1) -> str:
     return f"nightly-{NOW - timedelta(days=days):%Y%m%d}{hour:02}00"
 
 
-def entries(name: str, *kinds: str, time: datetime | None = None) -> list[dict[str, Any]]:
-    """Snapshots of a backup as restic lists them."""
+def entries(name: str, *kinds: str, time: datetime | None = None, schedule: str = "") -> list[dict[str, Any]]:
+    """Snapshots of a backup as restic lists them; without a schedule, as an earlier version stored them."""
+    tags = [f"schedule={schedule}"] if schedule else []
     at = time or scheduled_time("nightly", name) or NOW
     return [
         {
             "id": f"{kind}-{name}",
             "time": f"{at + timedelta(minutes=number):%Y-%m-%dT%H:%M:%S}.123456789Z",
             "hostname": "openstack",
-            "tags": [f"kind={kind}", f"backup={name}"],
+            "tags": [f"kind={kind}", f"backup={name}", *tags],
         }
         for number, kind in enumerate(kinds)
     ]
@@ -89,6 +95,17 @@ def test_a_whole_backup_goes() -> None:
         {f"manifest-{nightly(1)}"},
         {f"database-{nightly(1)}", f"northbound-{nightly(1)}"},
     )
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("schedule", ["-", "weekly"])
+def test_a_backup_of_another_origin_does_not_count(schedule: str) -> None:
+    """One that a user made with the name of one of the schedule, a minute after it."""
+    own = whole(nightly(1), schedule="nightly")
+    forged = whole(nightly(1)[:-2] + "01", time=NOW - timedelta(days=1, hours=11), schedule=schedule)
+    listed = [own, forged, whole(nightly(0), schedule="nightly")]
+    assert chosen(listed, counts={"daily": 2}) == (set(), set())
+    assert chosen(listed, counts={"last": 1})[0] == {f"manifest-{nightly(1)}"}
 
 
 def test_a_part_that_died_goes_after_two_days() -> None:

@@ -54,7 +54,7 @@ def nightly(days: int) -> str:
 
 
 def settings(**counts: int) -> dict[str, Any]:
-    return {"cloud": CLOUD, "prefix": "nightly", "newest": nightly(0), "counts": counts}
+    return {"cloud": CLOUD, "schedule": "nightly", "prefix": "nightly", "newest": nightly(0), "counts": counts}
 
 
 class Storage:

@@ -13,7 +13,7 @@ import pytest
 from openstack_operator import kube
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Key, Object, Plan, Release, SpecError, State, Verdict
-from openstack_operator.services.backup.model import SCHEDULE
+from openstack_operator.services.backup.model import OF_SCHEDULE, SCHEDULE
 from openstack_operator.services.backup.schedule import PASSWORD, needs_databases, plan
 from openstack_operator.services.backup.schedule_record import history
 from openstack_operator.services.backup.schedule_retention import removal
@@ -104,12 +104,41 @@ def test_a_new_schedule_waits_for_its_next_time(cluster: Cluster) -> None:
 def test_a_backup_begins_at_its_time_once(cluster: Cluster) -> None:
     made = cluster.at(at("02 01:00"))
     assert cluster.backups == [FIRST]
-    assert cluster.children["OpenStackBackup", FIRST]["spec"] == {"repository": SPEC["repository"]}
+    backup = cluster.children["OpenStackBackup", FIRST]
+    assert backup["spec"] == {"repository": SPEC["repository"]}
+    assert backup["metadata"]["annotations"] == {OF_SCHEDULE: "nightly"}
     assert made.outcome.details["active"] == FIRST
     assert made.outcome.details["lastScheduleTime"] == "2026-01-02T01:00:00Z"
     for hour in range(2, 24):
         cluster.at(at(f"02 {hour:02}:00"))
     assert cluster.backups == [FIRST]
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("annotations", [{}, {OF_SCHEDULE: "weekly"}])
+def test_a_backup_that_the_schedule_did_not_make_is_none(cluster: Cluster, annotations: dict[str, str]) -> None:
+    created = "2026-01-02T01:01:00Z"
+    cluster.at(at("02 01:00"))
+    later = "nightly-202601020101"
+    metadata = {"name": later, "creationTimestamp": created, "labels": {}, "annotations": annotations}
+    forged = {"kind": "OpenStackBackup", "metadata": metadata, "spec": {"repository": SPEC["repository"]}}
+    forged["status"] = {"completed": created}
+    cluster.children["OpenStackBackup", later] = forged
+    made = cluster.at(at("02 01:02"))
+    assert made.outcome.details["lastSuccessfulTime"] is None
+    assert made.outcome.details["active"] == FIRST
+
+
+def test_a_backup_of_an_earlier_operator_belongs_to_the_schedule(release: Release) -> None:
+    cluster = Cluster(release)
+    metadata = {"name": FIRST, "creationTimestamp": "2026-01-02T01:00:00Z", "labels": {}}
+    earlier: Object = {"kind": "OpenStackBackup", "metadata": metadata, "spec": {"repository": SPEC["repository"]}}
+    earlier["status"] = {"completed": "2026-01-02T01:10:00Z"}
+    cluster.children["OpenStackBackup", FIRST] = earlier
+    for hour in ("05", "06"):
+        made = cluster.at(at(f"02 {hour}:00"))
+        assert made.outcome.details["lastBackup"] == FIRST
+        assert cluster.backups == [FIRST]
 
 
 def test_a_backup_includes_what_its_schedule_says(cluster: Cluster) -> None:
@@ -314,7 +343,8 @@ def test_old_backups_are_removed_after_a_complete_one(cluster: Cluster) -> None:
     [job] = jobs(made)
     assert job["spec"]["template"]["spec"]["containers"][0]["image"] == "mariadb:11.8"
     run = json.loads(secret_data(objects(made)["Secret", "nightly-runs"])["retention.json"])
-    assert run == {"cloud": "openstack", "prefix": "nightly", "newest": FIRST, "counts": {"daily": 7, "last": 2}}
+    names = {"cloud": "openstack", "schedule": "nightly", "prefix": "nightly", "newest": FIRST}
+    assert run == {**names, "counts": {"daily": 7, "last": 2}}
     assert kube.is_dispensable(job)
     cluster.pods = [ended(job, {"backups": 5, "removed": 1, "refused": ""})]
     made = cluster.at(at("02 01:12"))

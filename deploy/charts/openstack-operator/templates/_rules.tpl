@@ -307,6 +307,7 @@
   verbs:
   - get
   resourceNames:
+  - openstack-operator-backups
   - openstack-operator-barbicans
   - openstack-operator-cephstorages
   - openstack-operator-cinders

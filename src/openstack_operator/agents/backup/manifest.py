@@ -21,7 +21,8 @@ def store(config: Path) -> dict[str, Any]:
     `taken`, its time. Raise RunError, also if the snapshot of a database is missing: there is no backup then.
     """
     run, contents = settings(config), config / "contents" / CONTENTS
-    tags = ["kind=manifest", f"backup={run['backup']}"]
+    # No schedule has the name of a dash.
+    tags = ["kind=manifest", f"backup={run['backup']}", f"schedule={run['schedule'] or '-'}"]
     with open_repository(config) as repository:
         repository.unlock()
         stored = {entry["id"] for kind in _KINDS for entry in repository.snapshots(f"kind={kind}")}

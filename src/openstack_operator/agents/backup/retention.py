@@ -47,6 +47,8 @@ class Snapshot:
     time: datetime
     base: str = ""
     """Snapshot without which this one has no data."""
+    schedule: str | None = None
+    """Name of the schedule that made the backup, a dash for none; None in a manifest of an earlier version."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +190,8 @@ def read_snapshots(entries: Iterable[Mapping[str, Any]]) -> list[Snapshot]:
         if tags.keys() >= {"kind", "backup"}:
             time = datetime.fromisoformat(str(entry["time"])).astimezone(UTC)
             is_manifest, base = tags["kind"] == "manifest", tags.get("base", "")
-            snapshots.append(Snapshot(str(entry["id"]), tags["backup"], is_manifest, time, base))
+            schedule = tags.get("schedule")
+            snapshots.append(Snapshot(str(entry["id"]), tags["backup"], is_manifest, time, base, schedule))
     return snapshots
 
 
@@ -201,6 +204,7 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
         each.backup: at
         for each in snapshots
         if each.is_manifest
+        and each.schedule in (None, run["schedule"])
         and (at := scheduled_time(prefix, each.backup))
         # The newest one is known from its resource; it may be late, as after an outage of the operator.
         and (each.backup == run["newest"] or (last and at <= last and _is_timely(each, at)))
@@ -237,8 +241,9 @@ def select_old(snapshots: Sequence[Snapshot], run: Mapping[str, Any], now: datet
 
 
 def _is_timely(manifest: Snapshot, at: datetime) -> bool:
-    """Return True if a backup was complete within two days after its time. Who may create backups can give them names
-    of any time, and one that counted would have others removed in its place. One that was late in truth stays.
+    """Return True if a backup was complete within two days after its time. Manifests of earlier versions do not name
+    their schedule: who may create backups could give them names of any time, and one that counted would have others
+    removed in its place. One that was late in truth stays.
     """
     return at - _SKEW <= manifest.time <= at + _PARTS_LIFE
 

@@ -132,6 +132,9 @@ class OpenStackBackupSpec(Model):
     space for the largest database."""
 
 
+OF_SCHEDULE = "openstack.k8s.io/of-schedule"
+"""Annotation of a backup that names the schedule which made it. Only the operator may write it."""
+
 BACKUP = Resource(
     kind="OpenStackBackup",
     plural="openstackbackups",

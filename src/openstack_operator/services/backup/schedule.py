@@ -13,7 +13,7 @@ from ...parts.schedules import last_time, next_time, time_zone
 from ...plan import READY, Context, Group, Object, Plan, SpecError, State, Step, Verdict, failed, waiting
 from ...plan.times import valid_time
 from . import archives, databases, delegated, record, schedule_retention, single_archive
-from .model import BACKUP, OpenStackBackupScheduleSpec
+from .model import BACKUP, OF_SCHEDULE, OpenStackBackupScheduleSpec
 from .pods import parameters
 from .repository import repository
 from .schedule_record import Backup, History, backup_name, backups, history, newest_verified
@@ -165,7 +165,8 @@ def _resource(ctx: Context[OpenStackBackupScheduleSpec], name: str, live: Object
         if live
         else {"repository": storage, **({"include": include} if include else {}), **verify}
     )
-    return kube.obj(ctx, BACKUP.kind, name, BACKUP.api_version, spec=spec)
+    backup = kube.obj(ctx, BACKUP.kind, name, BACKUP.api_version, spec=spec)
+    return kube.annotated(backup, {OF_SCHEDULE: ctx.owner})
 
 
 def _remaining(ctx: Context[OpenStackBackupScheduleSpec], existing: Sequence[Backup]) -> list[Backup]:

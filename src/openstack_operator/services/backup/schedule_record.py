@@ -11,7 +11,7 @@ from ... import kube
 from ...plan import NAME_LIMIT, Context, Object, State, Verdict, fitting
 from ...plan.times import not_ahead, valid_time
 from . import record
-from .model import BACKUP, OpenStackBackupScheduleSpec, Repository
+from .model import BACKUP, OF_SCHEDULE, OpenStackBackupScheduleSpec, Repository
 
 TOO_LATE = "TooLate"
 """Reason of a backup that ends without its jobs."""
@@ -20,6 +20,8 @@ _LONGEST = timedelta(days=2)
 _SKEW = timedelta(minutes=5)
 """Time by which clocks of two replicas of the operator differ at most."""
 _DIGITS = len("-202601010000")
+_MARKED_SINCE = "markedSince"
+"""Field of the record: the time since which backups of the schedule have the annotation OF_SCHEDULE."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,21 +132,30 @@ def backup_name(ctx: Context[Any], at: datetime) -> str:
 
 def backups(ctx: Context[Any]) -> list[Backup]:
     """Return the backups of the schedule whose resources exist, the newest first."""
+    marked_since = _marked_since(ctx, record.stored(ctx))
     existing = [
         Backup(name=name, at=at, live=live)
         for (kind, name), live in ctx.children.items()
         if kind == BACKUP.handle and not live["metadata"].get("deletionTimestamp") and (at := _time(ctx, name))
-        if _is_own(ctx, live, at)
+        if _is_own(ctx, live, at, marked_since)
     ]
     return sorted(existing, key=lambda each: each.at, reverse=True)
 
 
-def _is_own(ctx: Context[Any], live: Object, at: datetime) -> bool:
-    """Return True if the schedule may have made a backup. Who may create backups can give one its name and labels, and
-    one of a later time, or in another repository, would be in the place of those that are due.
+def _marked_since(ctx: Context[Any], stored: Mapping[str, Any]) -> datetime:
+    return valid_time(stored.get(_MARKED_SINCE)) or ctx.now
+
+
+def _is_own(ctx: Context[Any], live: Object, at: datetime, marked_since: datetime) -> bool:
+    """Return True if the schedule made a backup, or if an earlier version of the operator may have. Who may create
+    backups can give one its name and labels, and one of a later time, or in another repository, would be in the place
+    of those that are due; only the operator may write the annotation (`admission.backups`).
     """
-    created = valid_time(live["metadata"].get("creationTimestamp"))
+    metadata = live["metadata"]
+    created = valid_time(metadata.get("creationTimestamp"))
     if at > ctx.now + _SKEW or (created and created < at - _SKEW):
+        return False
+    if (metadata.get("annotations") or {}).get(OF_SCHEDULE) != ctx.owner and created and created > marked_since:
         return False
     try:
         return Repository.from_spec((live.get("spec") or {}).get("repository") or {}) == ctx.spec.repository
@@ -166,6 +177,7 @@ def history(ctx: Context[OpenStackBackupScheduleSpec]) -> History:
     was missed.
     """
     stored = record.stored(ctx)
+    stored = {**stored, _MARKED_SINCE: record.stamp(_marked_since(ctx, stored))}
     spec = ctx.spec
     schedule = "" if spec.suspend else f"{spec.schedule} {spec.time_zone}"
     success = Success.load(stored.get("success"))

@@ -157,6 +157,7 @@ def _run(ctx: Context[OpenStackBackupScheduleSpec], newest: str, image: Image) -
         program="retention",
         parameters={
             "cloud": ctx.namespace,
+            "schedule": ctx.owner,
             "prefix": prefix(ctx),
             "newest": newest,
             "counts": {name: count for name, count in counts.items() if count},

@@ -14,7 +14,7 @@ from . import contents, databases, images, networks, pools, record, verification
 from .databases import Database
 from .delegated import DelegatedDatabase
 from .images import Images
-from .model import OpenStackBackupSpec
+from .model import OF_SCHEDULE, OpenStackBackupSpec
 from .networks import Northbound
 from .pods import Run, job_steps, parameters, with_results
 from .pools import Pools
@@ -282,7 +282,12 @@ def _manifest(ctx: Context[OpenStackBackupSpec], stored: dict[str, Any], collect
     return Run(
         component="manifest",
         program="manifest",
-        parameters={"backup": ctx.owner, "cloud": ctx.namespace, "manifest": manifest},
+        parameters={
+            "backup": ctx.owner,
+            "cloud": ctx.namespace,
+            "schedule": ctx.annotations.get(OF_SCHEDULE, ""),
+            "manifest": manifest,
+        },
         image=collected.databases[0].image,
         mounts=(folder,),
     )
