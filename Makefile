@@ -209,7 +209,11 @@ e2e-seeds: venv ## Manifests that were written before this operator, each until 
 
 .PHONY: e2e-upgrade
 e2e-upgrade: venv ## A cloud that is checked, upgraded, taken back and upgraded again, while a user works in it
-	$(E2E) tests/e2e/on_upgrade
+	$(E2E) tests/e2e/on_upgrade/test_upgrade.py tests/e2e/on_upgrade/test_waves.py
+
+.PHONY: e2e-upgrade-services
+e2e-upgrade-services: venv ## A cloud that goes to each release in turn, and one whose optional services are upgraded
+	$(E2E) tests/e2e/on_upgrade/test_each_release.py tests/e2e/on_upgrade/test_optional_services.py
 
 .PHONY: e2e-releases
 e2e-releases: venv ## A new cloud of 2025.2 and one of 2026.1: the versions of their programs, a server, Tempest's smoke set
@@ -227,7 +231,22 @@ e2e-services: venv ## The cloud of controlplane_full.yaml: each service that is 
 .PHONY: e2e-backup
 e2e-backup: venv ## A cloud in a bucket: backed up, deleted with all of its data, and made again by one resource
 	$(PY) -m tools.localcluster build --only s3
-	$(E2E) tests/e2e/on_backup tests/e2e/on_backup_ceph tests/e2e/on_backup_services tests/e2e/on_backup_elsewhere
+	$(E2E) tests/e2e/on_backup
+
+.PHONY: e2e-backup-ceph
+e2e-backup-ceph: venv ## A cloud on a Ceph, backed up and made again with its volumes, snapshots and disks
+	$(PY) -m tools.localcluster build --only s3
+	$(E2E) tests/e2e/on_backup_ceph
+
+.PHONY: e2e-backup-services
+e2e-backup-services: venv ## A cloud of all services, backed up and made again with secrets, stacks, zones and load balancers
+	$(PY) -m tools.localcluster build --only s3
+	$(E2E) tests/e2e/on_backup_services
+
+.PHONY: e2e-backup-elsewhere
+e2e-backup-elsewhere: venv ## A cloud that moves to another cluster, once the one of before is gone with all of its disks
+	$(PY) -m tools.localcluster build --only s3
+	$(E2E) tests/e2e/on_backup_elsewhere
 
 .PHONY: e2e-backup-members
 e2e-backup-members: venv ## What users notice of backups of a database of three members, and twenty seconds of an archive that went on through faults
