@@ -72,8 +72,11 @@ class Cloud:
 
     def chains(self, backup: str) -> dict[str, list[str]]:
         """The snapshots of the repository of each RBD image in a backup."""
-        entries = json.loads(self.repository.file(self.index(backup), INDEX))
-        return {entry["name"]: entry.get("chain", [entry["snapshot"]]) for entry in entries}
+        return {entry["name"]: entry.get("chain", [entry["snapshot"]]) for entry in self.entries(backup)}
+
+    def entries(self, backup: str) -> list[dict[str, Any]]:
+        """The RBD images of a backup, as its index has them."""
+        return json.loads(self.repository.file(self.index(backup), INDEX))
 
     def check(self, backup: str) -> int:
         with open_repository(self.programs.config) as repository:
@@ -238,6 +241,7 @@ def test_a_user_who_removes_snapshots_cannot_make_a_backup_fail(cloud: Cloud, mo
         removed_by_users(cloud, patched, 1000)
         result = cloud.back_up("tuesday")
     assert result["withoutSnapshots"] == {"count": 1, "images": [FIRST]}
+    assert [entry.get("lacksSnapshots") for entry in cloud.entries("tuesday")] == [True]
     # The next one goes on from the last stream that has all of its snapshots.
     assert cloud.own() == [end]
     assert cloud.check("tuesday") == 1

@@ -76,6 +76,23 @@ def test_pools_of_services_without_rows_are_left_out(tmp_path: Path, monkeypatch
     assert reports.keys() == {"ceph-images"}
 
 
+def test_snapshots_that_a_volume_was_read_without_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = Programs(tmp_path)
+    monkeypatch.setenv("PATH", programs.path)
+    programs.answer(INDEX, json.dumps([{"name": "volume-a", "lacksSnapshots": True}, {"name": "volume-b"}]))
+    answers = {
+        "'volume_attachment'": "cinder\n",
+        "cinder.snapshots": "snapshot-1\tvolume-a\t1\nsnapshot-2\tvolume-a\t0\nsnapshot-3\tvolume-b\t1\n",
+        "cinder.volumes WHERE": "volume-a\tceph\t1\nvolume-b\tceph\t1\n",
+    }
+    rows = rbd_rows(lambda statement: next((each for words, each in answers.items() if words in statement), ""))
+    pools = [{"name": "ceph-volumes", "use": "volumes", "index": "5e00"}]
+    with open_repository(programs.config) as repository:
+        report = rbd_reports(rows, repository, pools)["ceph-volumes"]
+    assert report["snapshotsWithoutData"] == {"count": 1, "images": ["snapshot-1"]}
+    assert report["withoutData"]["count"] == 0
+
+
 def connection(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "hosts": ["10.96.0.7"], "ports": ["3300"], "driver_volume_type": "rbd", **fields}
 

@@ -223,7 +223,7 @@ def test_the_status_tells_what_existed(release: Release) -> None:
     pods.append(restores.ended(job_of(restored(release)), result))
     done = restores.planned(release, facts=facts, pods=pods)
     [row] = done.outcome.details["pools"]
-    assert row == {**ROW, "existed": 1, "withoutData": None, "withoutRow": None}
+    assert row == {**ROW, "existed": 1, "withoutData": None, "withoutRow": None, "snapshotsWithoutData": None}
     assert not [name for (kind, name) in objects(done) if kind == "Job" and "restore-pool" in name]
 
 
@@ -233,6 +233,7 @@ def test_rows_and_rbd_images_that_do_not_fit_are_reported(release: Release) -> N
     lists = {
         "withoutData": {"count": 7, "images": ["volume-1a", "volume-2b", "$(reboot)"]},
         "withoutRow": {"count": 1, "images": ["volume-3c"]},
+        "snapshotsWithoutData": {"count": 2, "images": ["snapshot-4d", "snapshot-5e"]},
     }
     pods = [
         restores.ended(obj, {"schemas": [], "pools": {"ceph-volumes": lists}})
@@ -246,6 +247,7 @@ def test_rows_and_rbd_images_that_do_not_fit_are_reported(release: Release) -> N
         "images": ["volume-1a", "volume-2b"],
         "command": "openstack volume delete 1a 2b",
     }
+    assert row["snapshotsWithoutData"]["command"] == "openstack volume snapshot delete 4d 5e"
     login = "-c /etc/ceph-storage/ceph.conf -n client.volumes -k /etc/ceph-storage/client.volumes.keyring"
     script = f"rbd {login} snap purge volumes/$i; rbd {login} rm volumes/$i"
     assert row["withoutRow"]["command"].endswith(f"deploy/ceph-status -- sh -c 'for i in volume-3c; do {script}; done'")

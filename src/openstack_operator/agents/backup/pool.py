@@ -274,6 +274,7 @@ def _entry(chain: Sequence[Stream]) -> dict[str, Any]:
     newest, snapshots = chain[-1], [each.snapshot for each in chain]
     size = sum(each.size for each in chain)
     entry = {"name": newest.image, "snapshot": newest.snapshot, "state": newest.state, "bytes": size}
+    entry |= {"lacksSnapshots": True} if newest.lacks_snapshots else {}
     return entry | ({"chain": snapshots} if len(snapshots) > 1 else {})
 
 

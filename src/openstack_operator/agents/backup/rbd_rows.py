@@ -12,7 +12,14 @@ from .rbd_stream import INDEX, MAX_INDEX
 from .repository import Repository
 from .schemas import schemas_with
 
-_SERVICE_TABLES = {"images": "image_locations", "volumes": "volume_attachment", "vms": "instance_extra"}
+_SNAPSHOTS = "snapshots"
+"""Rows about snapshots of volumes, beside those of each use."""
+_SERVICE_TABLES = {
+    "images": "image_locations",
+    "volumes": "volume_attachment",
+    _SNAPSHOTS: "volume_attachment",
+    "vms": "instance_extra",
+}
 """A table that the schema of the service of a use has, and no other."""
 _RBD_ROWS = {
     # rbd://<cluster>/<pool>/<RBD image>/<snapshot>
@@ -25,6 +32,11 @@ _RBD_ROWS = {
     "volumes": (
         "SELECT CONCAT('volume-', IFNULL(NULLIF(_name_id, ''), id)), IFNULL(SUBSTRING_INDEX(host, '#', 1), ''),"
         " status IN ('available', 'in-use') FROM {schema}.volumes WHERE deleted = 0"
+    ),
+    _SNAPSHOTS: (
+        "SELECT CONCAT('snapshot-', s.id), CONCAT('volume-', IFNULL(NULLIF(v._name_id, ''), v.id)),"
+        " s.status = 'available'"
+        " FROM {schema}.snapshots s JOIN {schema}.volumes v ON v.id = s.volume_id WHERE s.deleted = 0 AND v.deleted = 0"
     ),
     # One that boots from a volume has no image, and one that is shelved has no disk.
     "vms": (
@@ -40,7 +52,7 @@ class Row:
 
     name: str
     place: str
-    """Backend of a volume, node of a server."""
+    """Backend of a volume, node of a server, RBD image of a snapshot."""
     has_data: bool
     """True if it can be used, and so must have its data."""
 
@@ -59,15 +71,22 @@ def rbd_rows(ask: Callable[[str], str]) -> dict[str, list[Row]]:
 def rbd_reports(
     rows: Mapping[str, Sequence[Row]], repository: Repository, pools: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return what does not fit for each pool, by its `name`, of whose service there are rows. Raise RunError."""
-    return {
-        pool["name"]: compare(
-            rows[pool["use"]],
-            {str(each["name"]) for each in json.loads(repository.read(pool["index"], INDEX, MAX_INDEX))},
-        )
-        for pool in pools
-        if pool["use"] in rows
-    }
+    """Return what does not fit for each pool, by its `name`, of whose service there are rows: what `compare` returns,
+    and of volumes also `snapshotsWithoutData`. Raise RunError.
+    """
+    reports: dict[str, dict[str, Any]] = {}
+    for pool in pools:
+        if pool["use"] not in rows:
+            continue
+        entries = json.loads(repository.read(pool["index"], INDEX, MAX_INDEX))
+        report = compare(rows[pool["use"]], {str(entry["name"]) for entry in entries})
+        if pool["use"] == "volumes":
+            # Their users removed snapshots each time that they were read.
+            incomplete = {str(entry["name"]) for entry in entries if entry.get("lacksSnapshots")}
+            lost = [row.name for row in rows.get(_SNAPSHOTS, ()) if row.has_data and row.place in incomplete]
+            report["snapshotsWithoutData"] = listed_names(sorted(lost))
+        reports[pool["name"]] = report
+    return reports
 
 
 def compare(rows: Sequence[Row], stored: set[str]) -> dict[str, Any]:

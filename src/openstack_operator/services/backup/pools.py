@@ -313,12 +313,17 @@ def _restored_row(
         **row,
         "withoutData": listed(lists.get("withoutData"), partial(_deletion, _DELETIONS[pool.use])),
         "withoutRow": listed(lists.get("withoutRow"), partial(_removal, namespace, pool)),
+        "snapshotsWithoutData": listed(lists.get("snapshotsWithoutData"), _snapshot_deletion),
     }
 
 
 def _deletion(command: str, names: Sequence[str]) -> str:
     """Return the command that deletes what the names of RBD images identify."""
     return " ".join([command, *(name.removeprefix("volume-").partition("_")[0] for name in names)])
+
+
+def _snapshot_deletion(names: Sequence[str]) -> str:
+    return " ".join(["openstack volume snapshot delete", *(name.removeprefix("snapshot-") for name in names)])
 
 
 def _removal(namespace: str, pool: Pool, names: Sequence[str]) -> str:

@@ -148,6 +148,9 @@ class RestoredPool(Model):
     existed: its data are not compared."""
     without_row: ImageList | None = None
     """RBD images that were restored, and of which no service knows: they take space."""
+    snapshots_without_data: ImageList | None = None
+    """Snapshots of volumes that users see, of which the backup has no data: users removed other snapshots of the volume
+    each time that the backup read it. `notIncluded` of the backup names these volumes."""
 
 
 class ServerList(Model):
