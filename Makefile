@@ -244,7 +244,7 @@ e2e-backup-services: venv ## A cloud of all services, backed up and made again w
 	$(E2E) tests/e2e/on_backup_services
 
 .PHONY: e2e-backup-elsewhere
-e2e-backup-elsewhere: venv ## A cloud that moves to another cluster, once the one of before is gone with all of its disks
+e2e-backup-elsewhere: venv ## A cloud that moves to another cluster, after the first cluster and its disks were deleted
 	$(PY) -m tools.localcluster build --only s3
 	$(E2E) tests/e2e/on_backup_elsewhere
 

@@ -165,8 +165,7 @@ def _crash(
     text = f"cannot keep container {name} running: {_ending(ended, len(container_statuses(pod)))}"
     if not ended.get("exitCode") and not ended.get("message"):
         # The kubelet quotes the log of a failure alone.
-        metadata = pod["metadata"]
-        text += f"; read its log: kubectl logs -n {metadata['namespace']} {metadata['name']} -c {name} --previous"
+        text += "; read its log with kubectl logs --previous"
     return cause_of(pod, CRASH_LOOP, text, STALLED_AFTER)
 
 

@@ -153,24 +153,24 @@ def test_the_schedule_is_there_and_waits_for_its_user(cluster: Kubernetes, cloud
     assert live["spec"]["suspend"] is True
 
 
-def test_the_cloud_says_whose_disks_the_new_node_lacks(cluster: Kubernetes, cloud: Cloud) -> None:
+def test_the_cloud_says_which_servers_the_new_node_lacks(cluster: Kubernetes, cloud: Cloud) -> None:
     server = _before["server"]["server"]
-    said = f"the node lacks /var/lib/nova/compute_id and disks of 1 servers ({server})"
+    said = f"the node lacks /var/lib/nova/compute_id, and Nova has servers there: 1 ({server})"
 
     def message() -> str:
         [nova] = cluster.items(ours("nova"), "-n", cloud.namespace)
         return " ".join(each["message"] for each in nova["status"]["conditions"] if each["status"] != "True")
 
     proof.until(f"a condition with: {said}", lambda: said in message(), timeout=300)
-    assert "touch /var/lib/nova/disks-are-lost" in message()
+    assert "touch /var/lib/nova/disk-is-new" in message()
 
 
-def test_an_administrator_gives_the_disks_up(
+def test_an_administrator_says_that_the_disk_is_new(
     cluster: Kubernetes, cloud: Cloud, conn: Connection, report: Report
 ) -> None:
     api: Any = conn
     began = time.monotonic()
-    on_node(cluster, cloud, "touch", "/var/lib/nova/disks-are-lost")
+    on_node(cluster, cloud, "touch", "/var/lib/nova/disk-is-new")
     # The kubelet waits five minutes at most before it starts a container again.
     proof.until("nova-compute", lambda: [each.state for each in api.compute.hypervisors()] == ["up"], timeout=420)
     report.add(move_consent_seconds=round(time.monotonic() - began, 1))

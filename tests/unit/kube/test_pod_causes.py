@@ -229,7 +229,7 @@ CASES: dict[str, tuple[str, str, Object, list[Object], list[Object]]] = {
     ),
     "end without an error": (
         "CrashLoop",
-        "exit code 0; read its log: kubectl logs -n x api-5b9-x -c main --previous",
+        "exit code 0; read its log with kubectl logs --previous",
         workload(),
         [pod(**container(waiting("CrashLoopBackOff"), restarts=2, last={"exitCode": 0, "reason": "Completed"}))],
         [],

@@ -14,7 +14,7 @@ from openstack_operator import kube
 from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release, SpecError
 from openstack_operator.services.backup import contents, databases, record
-from openstack_operator.services.backup.model import BACKUP
+from openstack_operator.services.backup.model import BACKUP, OF_SCHEDULE
 from openstack_operator.services.backup.service import needs_contents, plan
 from openstack_operator.testing import NOW, context
 from tests.planning import objects
@@ -180,10 +180,20 @@ def test_a_backup_is_whole_after_all_its_databases(release: Release) -> None:
     full = planned(release, children=children, pods=pods)
     run = json.loads(secret_data(objects(full)["Secret", "monday-runs"])["manifest.json"])
     assert [each["snapshot"] for each in run["manifest"]["databases"]] == ["4f2a", "4f2a"]
+    assert run["schedule"] == ""
     assert full.outcome.details["completed"] is None
     done = planned(release, children=children, pods=[*pods, ended(jobs(full)["monday-manifest"], END)])
     assert done.outcome.details["completed"] == END["taken"]
     assert done.outcome.details["size"] == "4Mi"
+
+
+def test_a_manifest_names_the_schedule_that_made_the_backup(release: Release) -> None:
+    annotations = {OF_SCHEDULE: "nightly"}
+    first = planned(release, annotations=annotations)
+    pods = [ended(jobs(first)["monday-database-mariadb"], RESULT)]
+    later = planned(release, children=kept(first, "monday-contents"), pods=pods, annotations=annotations)
+    run = json.loads(secret_data(objects(later)["Secret", "monday-runs"])["manifest.json"])
+    assert run["schedule"] == "nightly"
 
 
 def test_a_backup_names_the_volume_of_the_first_member_alone(release: Release) -> None:

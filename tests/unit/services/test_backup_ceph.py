@@ -150,8 +150,8 @@ def test_volumes_without_their_snapshots_are_named(release: Release) -> None:
     result = RESULT | {"withoutSnapshots": {"count": 7, "images": ["volume-1", "$(x)"]}}
     done, manifest = complete(release, result)
     text = (
-        "CephStorage/ceph: snapshots of 7 RBD images in its pool volumes, of which users removed some each time that"
-        " they were read: volume-1"
+        "CephStorage/ceph: snapshots of 7 RBD images in its pool volumes; users removed snapshots during each reading:"
+        " volume-1"
     )
     assert text in manifest["missing"]
     assert text in done.outcome.details["notIncluded"]

@@ -129,6 +129,31 @@ def test_a_backup_that_the_schedule_did_not_make_is_none(cluster: Cluster, annot
     assert made.outcome.details["active"] == FIRST
 
 
+@pytest.mark.security
+def test_the_schedule_does_not_take_over_a_backup_of_its_next_name(cluster: Cluster) -> None:
+    """A user made it, with the labels of the schedule's children, a moment before."""
+    cluster.at(at("02 00:50"))
+    metadata = {"name": FIRST, "creationTimestamp": "2026-01-02T00:56:00Z", "labels": {}}
+    forged: Object = {"kind": "OpenStackBackup", "metadata": metadata, "spec": {"repository": SPEC["repository"]}}
+    cluster.children["OpenStackBackup", FIRST] = forged
+    for minute in ("00", "01"):
+        made = cluster.at(at(f"02 01:{minute}"))
+        cluster.children["OpenStackBackup", FIRST] = forged
+        assert ("OpenStackBackup", FIRST) not in objects(made)
+        assert made.outcome.details["active"] is None
+        assert verdict(made).message.endswith(f"since {FIRST} exists, which a user made; delete it")
+
+
+def test_the_last_backup_stays_one_of_the_schedule_without_its_annotation(cluster: Cluster) -> None:
+    """An earlier version of the operator removes it."""
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    cluster.at(at("02 01:11"))
+    del cluster.children["OpenStackBackup", FIRST]["metadata"]["annotations"]
+    made = cluster.at(at("02 01:12"))
+    assert ("OpenStackBackup", FIRST) in objects(made)
+
+
 def test_a_backup_of_an_earlier_operator_belongs_to_the_schedule(release: Release) -> None:
     cluster = Cluster(release)
     metadata = {"name": FIRST, "creationTimestamp": "2026-01-02T01:00:00Z", "labels": {}}
@@ -165,7 +190,7 @@ def test_a_backup_with_the_name_of_one_of_the_schedule_is_none(
     forged["status"] = {"completed": created}
     cluster.children["OpenStackBackup", name] = forged
     made = cluster.at(at("02 01:00"))
-    assert made.outcome.details["active"] == FIRST
+    assert made.outcome.details["active"] == (None if name == FIRST else FIRST)
     assert made.outcome.details["lastSuccessfulTime"] is None
 
 

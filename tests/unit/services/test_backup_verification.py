@@ -13,6 +13,7 @@ from openstack_operator.kube import secret_data
 from openstack_operator.plan import Object, Plan, Release, State
 from openstack_operator.services.backup.model import BACKUP
 from openstack_operator.services.backup.service import needs_contents, plan
+from openstack_operator.services.backup.verification import STAGE
 from openstack_operator.testing import context
 from tests.planning import objects
 from tests.unit.services import test_backup as backups
@@ -67,6 +68,13 @@ def test_keystone_logs_in_with_what_was_restored(release: Release) -> None:
     done = planned(release, children=children, facts=facts("keystone"), pods=[backups.ended(job, RESULT)])
     assert done.outcome.details["verified"] == "2026-01-01T00:00:00Z"
     assert done.outcome.details["restoreDuration"] == "1m5s"
+    changed = planned(
+        release, children=children, facts=facts("keystone"), pods=[backups.ended(job, {**RESULT, "fleeting": 2})]
+    )
+    [verdict] = [step.verdict for step in changed if step.name == STAGE]
+    assert verdict
+    assert verdict.ready
+    assert verdict.message.startswith("without 2 images that users changed while the backup ran")
     children = backups.kept(done, "monday-record")
     assert not needs_contents(context(BACKUP, SPEC, release=release, owner="monday", children=children))
     later = planned(release, children=children)

@@ -164,6 +164,9 @@ def check_images(
                 " with `openstack image save`, and make another backup"
             )
         size, hashed = size + row.size, hashed + 1
+    if fleeting:
+        listed = ", ".join(sorted(fleeting)[:_MAX_LISTED])
+        say(f"{len(fleeting)} images were changed while the backup ran, and were not compared: {listed}")
     return {"images": len(rows.files), "fleeting": len(fleeting), "hashed": hashed}
 
 

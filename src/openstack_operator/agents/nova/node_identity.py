@@ -4,14 +4,17 @@ NODE_FOLDER, and the path of nova.conf in NOVA_CONF.
 
 nova-compute writes its identity into a file when a node starts for the first time. Later it refuses to start without
 this file, since a folder that is not mounted looks like a new disk
-(nova.compute.manager.ComputeManager._ensure_existing_node_identity). Where servers would lose nothing, the identity is
-written at once: the node has none, or their disks are volumes or in Ceph. Otherwise, an administrator has to decide.
+(nova.compute.manager.ComputeManager._ensure_existing_node_identity). A node without servers gets its identity at once:
+nothing can be lost. With servers, an administrator has to decide. Nova starts those that ran: without their disks if
+the folder is not mounted, and for a second time if the old machine still runs and its disks are in Ceph or volumes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,16 @@ STATE = Path(os.environ["STATE"])
 NODE_FOLDER = Path(os.environ["NODE_FOLDER"])
 IDENTITY = STATE / "compute_id"
 """Name of the file in Nova (nova.virt.node.COMPUTE_ID_FILE)."""
-CONSENT = STATE / "disks-are-lost"
-"""A file with this name says that the disks of this node's servers are lost, and that it should start all the same."""
+CONSENT = STATE / "disk-is-new"
+"""A file with this name says that no other machine runs the node's servers, and that its disk is new."""
+CONSENT_LIFE = 3600
+"""Seconds after which the file is no consent: it may lie below a disk that was mounted since."""
 SECTION = "neutron"
 """Section of nova.conf with a user that may list the servers of all projects, and the hypervisors."""
 MICROVERSION = "2.59"
-"""Of the answers that this program reads: UUIDs of hypervisors, and the flavor in each server."""
+"""Of the answers that this program reads: UUIDs of hypervisors, their pages, and filters of migrations."""
+MAX_NAMED = 3
+"""Maximum number of servers that a message names."""
 
 
 class RefusedError(Exception):
@@ -42,36 +49,44 @@ def write_identity(identity: str) -> None:
     unfinished.replace(IDENTITY)
 
 
-def has_disk_on_node(server: dict[str, Any]) -> bool:
-    """Return True if a server loses data with its node's disk: its root, ephemeral or swap disk is a file there."""
-    flavor = server["flavor"]
-    return bool(server["image"] or flavor["ephemeral"] or flavor["swap"])
+def is_consented() -> bool:
+    """Return True if an administrator has decided in the last hour."""
+    try:
+        return time.time() - CONSENT.stat().st_mtime < CONSENT_LIFE
+    except FileNotFoundError:
+        return False
 
 
-def identity_for(host: str, hypervisors: list[dict[str, Any]], servers: list[dict[str, Any]]) -> str:
-    """Return the identity that a node gets back, empty if Nova does not know the node. Raises RefusedError."""
+def identity_for(host: str, hypervisors: list[dict[str, Any]], servers: Collection[str]) -> str:
+    """Return the identity that a node gets back, empty if Nova has none for it. Raises RefusedError."""
     of_host = [each for each in hypervisors if each["service"]["host"] == host]
     if not of_host:
         return ""
+    path = NODE_FOLDER / IDENTITY.name
     if len(of_host) > 1:
-        identities = ", ".join(each["id"] for each in of_host)
+        choices = ", ".join(f"{each['id']} ({each['hypervisor_hostname']})" for each in of_host)
         raise RefusedError(
-            f"Nova has several hypervisors for this node; write one of {identities} into {NODE_FOLDER / IDENTITY.name}"
+            f"Nova has several hypervisors for {host}; write the ID of this machine into {path}: {choices}"
         )
     if of_host[0]["state"] == "up":
-        raise RefusedError(f"a nova-compute with the name of this node, {host}, reported to Nova in the last minute")
-    losing = [each["id"] for each in servers if has_disk_on_node(each)]
-    if losing and not CONSENT.exists():
-        examples = ", ".join(losing[:3]) + (", ..." if len(losing) > 3 else "")
         raise RefusedError(
-            f"the node lacks {NODE_FOLDER / IDENTITY.name} and disks of {len(losing)} servers ({examples}); mount its"
-            f" disk; if that is lost, evacuate or delete them, or `touch {NODE_FOLDER / CONSENT.name}` on the node"
+            f"the node lacks {path}, and a nova-compute named {host} reported to Nova in the last minute; wait one;"
+            " if this message stays, another machine has this name: stop its nova-compute"
+        )
+    if servers and not is_consented():
+        examples = ", ".join(sorted(servers)[:MAX_NAMED]) + (", ..." if len(servers) > MAX_NAMED else "")
+        raise RefusedError(
+            f"the node lacks {path}, and Nova has servers there: {len(servers)} ({examples}); mount the disk with"
+            f" {NODE_FOLDER}; if it is new, evacuate or delete the servers, or make sure that no other machine runs"
+            f" them, and `touch {NODE_FOLDER / CONSENT.name}` on the node"
         )
     return str(of_host[0]["id"])
 
 
-def answers(path: str, host: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return Nova's hypervisors and the servers of this node; no hypervisors where the node is new."""
+def answers(path: str, host: str) -> tuple[list[dict[str, Any]], set[str]]:
+    """Return Nova's hypervisors, and the servers of this node: those that it runs, and those that it may get back when
+    a resize is reverted. Return nothing where the node is new.
+    """
     # A node that has its identity does not wait until these are imported.
     from keystoneauth1 import loading  # noqa: PLC0415
     from oslo_config import cfg  # noqa: PLC0415
@@ -79,7 +94,6 @@ def answers(path: str, host: str) -> tuple[list[dict[str, Any]], list[dict[str, 
     conf = cfg.ConfigOpts()
     for kind in ("auth", "session", "adapter"):
         getattr(loading, f"register_{kind}_conf_options")(conf, SECTION)
-    conf.register_opt(cfg.StrOpt("images_type", default="default"), "libvirt")
     conf([f"--config-file={path}"])
     auth = loading.load_auth_from_conf_options(conf, SECTION)
     nova = loading.load_session_from_conf_options(conf, SECTION, auth=auth, timeout=10)
@@ -93,10 +107,15 @@ def answers(path: str, host: str) -> tuple[list[dict[str, Any]], list[dict[str, 
         return nova.get(f"/{resource}", endpoint_filter=endpoint, microversion=MICROVERSION).json()
 
     if not ask(f"os-services?binary=nova-compute&host={host}")["services"]:
-        return [], []
-    hypervisors = ask("os-hypervisors/detail")["hypervisors"]
-    in_ceph = conf.libvirt.images_type == "rbd"
-    return hypervisors, [] if in_ceph else ask(f"servers/detail?all_tenants=1&host={host}")["servers"]
+        return [], set()
+    page = ask("os-hypervisors/detail")
+    hypervisors = list(page["hypervisors"])
+    while page.get("hypervisors_links"):
+        page = ask(f"os-hypervisors/detail?marker={hypervisors[-1]['id']}")
+        hypervisors += page["hypervisors"]
+    servers = {each["id"] for each in ask(f"servers/detail?all_tenants=1&host={host}")["servers"]}
+    resized = {each["instance_uuid"] for each in ask(f"os-migrations?status=finished&host={host}")["migrations"]}
+    return hypervisors, servers | resized
 
 
 def take_identity() -> None:
@@ -108,8 +127,8 @@ def take_identity() -> None:
     try:
         identity = identity_for(host, *answers(os.environ["NOVA_CONF"], host))
     except (ClientException, cfg.Error, LookupError, ValueError) as error:
-        # nova-compute itself says what is wrong, and refuses to start on a disk that is new.
-        print(f"{type(error).__name__} in the request for the identity of this node", flush=True)
+        # nova-compute refuses to start on a disk that is new; an API of an earlier version forbids these requests.
+        print(f"{type(error).__name__} as Nova was asked for this node's identity: nova-compute decides", flush=True)
         return
     if identity:
         write_identity(identity)

@@ -258,8 +258,10 @@ def without_snapshots(pools: Sequence[Pool], stored: Mapping[str, Any]) -> list[
         result: Mapping[str, Any] = stored[AFTER][pool.name]
         if lacking := names(result.get("withoutSnapshots"), "images"):
             listed_images = ", ".join(lacking["images"])
-            text = f"snapshots of {lacking['count']} RBD images in its pool {pool.pool}, of which users removed some"
-            left_out.append(f"{KIND}/{pool.storage}: {text} each time that they were read: {listed_images}")
+            text = f"snapshots of {lacking['count']} RBD images in its pool {pool.pool}"
+            left_out.append(
+                f"{KIND}/{pool.storage}: {text}; users removed snapshots during each reading: {listed_images}"
+            )
     return left_out
 
 

@@ -113,8 +113,10 @@ def _begin(
         reason = f"the backup of {_text(at)} was left out, since {active.name} still ran"
     elif limit is not None and ctx.now > at + timedelta(seconds=limit):
         reason = f"the backup of {_text(at)} was left out, since the operator could not start it within {limit} s"
+    elif (BACKUP.handle, name := backup_name(ctx, at)) in ctx.children:
+        reason = f"the backup of {_text(at)} was left out, since {name} exists, which a user made; delete it"
     else:
-        return replace(past, last=at, left_out=""), [backup_name(ctx, at)]
+        return replace(past, last=at, left_out=""), [name]
     return replace(past, last=at, left_out=reason), []
 
 

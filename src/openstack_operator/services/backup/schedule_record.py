@@ -131,13 +131,16 @@ def backup_name(ctx: Context[Any], at: datetime) -> str:
 
 
 def backups(ctx: Context[Any]) -> list[Backup]:
-    """Return the backups of the schedule whose resources exist, the newest first."""
-    marked_since = _marked_since(ctx, record.stored(ctx))
+    """Return the backups of the schedule whose resources exist, the newest first. The one on record is one of them:
+    an earlier version of the operator, to which a user went back, removes the annotation.
+    """
+    stored = record.stored(ctx)
+    success, marked_since = Success.load(stored.get("success")), _marked_since(ctx, stored)
     existing = [
         Backup(name=name, at=at, live=live)
         for (kind, name), live in ctx.children.items()
         if kind == BACKUP.handle and not live["metadata"].get("deletionTimestamp") and (at := _time(ctx, name))
-        if _is_own(ctx, live, at, marked_since)
+        if _is_own(ctx, live, at, marked_since) or (success and success.name == name)
     ]
     return sorted(existing, key=lambda each: each.at, reverse=True)
 

@@ -225,7 +225,7 @@ def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, An
     if not ctx.spec.verify:
         return Plan(*before, record.step(ctx, stored), details=_details(stored))
     if stored.get("verified"):
-        steps = record.stages([verification.STAGE], READY)
+        steps = record.stages([verification.STAGE], verification.verdict(stored))
         return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
     programs = verification.images(ctx)
     if programs is None:
@@ -234,7 +234,7 @@ def _after_completion(ctx: Context[OpenStackBackupSpec], stored: Mapping[str, An
     stored, runs = with_results(ctx, stored, verification.runs(ctx, *programs), verification.FIELD)
     if not runs:
         stored = {"verified": record.stamp(ctx.now), **stored}
-        steps = record.stages([verification.STAGE], READY)
+        steps = record.stages([verification.STAGE], verification.verdict(stored))
         return Plan(*before, *steps, record.step(ctx, stored), details=_details(stored))
     storage, inputs, policies = repository(ctx), parameters(ctx, [*runs.values()]), parts.policies(ctx)
     jobs = tuple(kube.reporting(run.job(ctx)) for run in runs.values())

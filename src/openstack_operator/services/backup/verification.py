@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ... import kube
-from ...plan import Context, ReleaseEntry
+from ...plan import Context, ReleaseEntry, State, Verdict
+from . import report
 from .databases import server_image
 from .model import OpenStackBackupSpec
 from .pods import Image, Program, Run
@@ -56,6 +57,13 @@ def runs(ctx: Context[OpenStackBackupSpec], storage: Image, identity: Image | No
         deadline=_DEADLINE,
     )
     return {_NAME: run}
+
+
+def verdict(stored: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on a backup that was verified, with the number of images that were changed meanwhile."""
+    number = report.number(stored.get(FIELD, {}).get(_NAME, {}).get("fleeting"))
+    text = f"without {number} images that users changed while the backup ran: the log of its pod names them"
+    return Verdict(State.READY, text if number else "")
 
 
 def duration(stored: Mapping[str, Any]) -> str | None:
