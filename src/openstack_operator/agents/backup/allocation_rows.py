@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .image_data import listed_names
-from .schemas import schemas_with
+from .schemas import answer_lines, schemas_with
 
 _PLACEMENT_TABLE, _CELL_TABLE, _API_TABLE = "consumer_types", "instance_extra", "cell_mappings"
 _CELLS = "SELECT COUNT(*) FROM {schema}.cell_mappings"
@@ -31,7 +31,7 @@ def allocation_report(ask: Callable[[str], str]) -> dict[str, Any] | None:
     servers: dict[str, bool] = {}
     moves: set[str] = set()
     for schema in cells:
-        lines = ask(_SERVERS.format(schema=schema, states=_STATES_ON_A_NODE)).splitlines()
+        lines = answer_lines(ask(_SERVERS.format(schema=schema, states=_STATES_ON_A_NODE)))
         servers |= {uuid: uses == "1" for uuid, uses in (line.split("\t") for line in lines)}
         moves |= set(ask(_MOVES.format(schema=schema, states=_ENDED_STATES)).split())
     lacking = {uuid for uuid, uses in servers.items() if uses} - consumers

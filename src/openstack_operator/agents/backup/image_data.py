@@ -13,7 +13,7 @@ from typing import Any
 
 from .repository import MIB, Repository
 from .run import RunError, say
-from .schemas import schemas_with
+from .schemas import answer_lines, schemas_with
 
 IMAGE_FOLDER = "images"
 """Folder of the volume with a file for each image, called by its id."""
@@ -23,6 +23,8 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9][-_.A-Za-z0-9]{0,63}")
 _MAX_LISTED = 5
 _HASHED_BYTES = 4 << 30
 """Bytes of images from which on no further one is read for its hash: those of a large cloud are read over many days."""
+SAMPLE = 200
+"""Images of which a verification reads data at most: a user can have very many small ones."""
 _IMAGE_TABLE = "image_locations"
 _IMAGE_ROWS = (
     "SELECT i.id, IFNULL(i.size, -1), IFNULL(i.os_hash_algo, ''), IFNULL(i.os_hash_value, ''), l.value,"
@@ -90,7 +92,7 @@ def image_rows(ask: Callable[[str], str]) -> ImageRows | None:
     identifiers: set[str] = set()
     schemas = schemas_with(ask, _IMAGE_TABLE)
     for schema in schemas:
-        for line in ask(_IMAGE_ROWS.format(schema=schema)).splitlines():
+        for line in answer_lines(ask(_IMAGE_ROWS.format(schema=schema))):
             identifier, size, algorithm, digest, location, changed = line.split("\t")
             identifiers.add(identifier)
             if location.startswith(_FILE_SCHEME):
@@ -133,9 +135,9 @@ def check_images(
     limit: int = _HASHED_BYTES,
 ) -> dict[str, int]:
     """Return the number of `images` in files, that of `fleeting` ones, and of those whose hash was compared: a sample
-    by the seed, until `limit` bytes were read. A user changed a fleeting one while the backup ran, from the time
-    `began` on, and the backup lacks its data; all others have theirs. Raise RunError with the images whose data are
-    missing or wrong.
+    by the seed, SAMPLE at most, until `limit` bytes were read. A user changed a fleeting one while the backup ran, from
+    the time `began` on, and the backup lacks its data; all others have theirs. Raise RunError with the images whose
+    data are missing or wrong.
     """
     unchanged_rows = [row for row in rows.files if row.is_older(began)]
     if missing := without_data(unchanged_rows, stored):
@@ -149,7 +151,7 @@ def check_images(
     sample = sorted(present, key=lambda row: row.identifier)
     random.Random(seed).shuffle(sample)  # noqa: S311  (a choice, not a secret)
     size = hashed = 0
-    for row in sample:
+    for row in sample[:SAMPLE]:
         if size >= limit:
             break
         if row.algorithm not in hashlib.algorithms_available:

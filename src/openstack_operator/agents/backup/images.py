@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ def back_up_images(config: Path) -> dict[str, Any]:
         # Glance makes it at its start. The volume itself must be there.
         next(volume.iterdir(), None)
         return {"snapshot": "", "images": 0, "bytes": 0, "stored": 0, "seconds": 0}
-    names = files_in(folder)
+    before = files_in(folder)
     with open_repository(config) as repository:
         repository.create()
         repository.unlock()
@@ -39,7 +40,7 @@ def back_up_images(config: Path) -> dict[str, Any]:
         summary = repository.store(tags, run["cloud"], *words, cwd=volume, accepts_gaps=True)
         snapshot = str(summary["snapshot_id"])
         stored = stored_images(repository, [snapshot])
-    refuse_gaps(folder, names, stored)
+    refuse_gaps(folder, before, stored)
     return {
         "snapshot": snapshot,
         "images": len(stored),
@@ -49,14 +50,22 @@ def back_up_images(config: Path) -> dict[str, Any]:
     }
 
 
-def files_in(folder: Path) -> set[str]:
-    """Return the names of the files of a folder."""
-    return {path.name for path in folder.iterdir() if path.is_file()}
+def files_in(folder: Path) -> dict[str, int]:
+    """Return the number (inode) of each file of a folder by its name."""
+    numbers: dict[str, int] = {}
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                numbers[path.name] = path.stat().st_ino
+    return numbers
 
 
-def refuse_gaps(folder: Path, names: set[str], stored: Mapping[str, StoredImage]) -> None:
-    """Raise RunError if a file that was there before, and still is, was not stored."""
-    if unread := sorted(name for name in names - stored.keys() if (folder / name).exists()):
+def refuse_gaps(folder: Path, before: Mapping[str, int], stored: Mapping[str, StoredImage]) -> None:
+    """Raise RunError if a file that was there `before`, and still is, was not stored. An upload that broke off is
+    removed, and a new one of the same image makes another file.
+    """
+    after = files_in(folder)
+    if unread := sorted(name for name in before.keys() - stored.keys() if after.get(name) == before[name]):
         listed = ", ".join(unread[:_MAX_UNREAD])
         raise RunError(f"{len(unread)} images cannot be read: {listed}; see the log of the pod, and check the volume")
 

@@ -182,7 +182,9 @@ def _is_stored(stream: Stream | None, header: ImageHeader) -> bool:
     """Return True if the backup has an RBD image as it is. One whose snapshots users removed during each reading is
     not read again: that would take as long once more, and end as before.
     """
-    return stream is not None and (stream.lacks_snapshots or stream.state == header.state)
+    if stream is None:
+        return False
+    return stream.state == (replace(header, snapshots=()) if stream.lacks_snapshots else header).state
 
 
 def _is_incremental(run: Mapping[str, Any]) -> bool:
@@ -203,21 +205,22 @@ def _store(
     deleted meanwhile. Raise RunError.
     """
     for reading in range(_MAX_READINGS + 1):
-        header, ends = _look(folder, "freeze", name)
-        if header is None:
-            return None
-        is_last = reading == _MAX_READINGS
-        # Nobody else removes the snapshot of the backup itself.
-        plain = replace(header, snapshots=()) if is_last and header.tail else None
+        header, is_last = None, reading == _MAX_READINGS
         try:
+            header, ends = _look(folder, "freeze", name)
+            if header is None:
+                return None
+            plain = replace(header, snapshots=()) if is_last and header.tail else None
             return _read(repository, run, folder, streams, plain or header, ends, lacks_snapshots=bool(plain))
         except RunError as error:
-            # A user may delete the image, or snapshots of it, while they are read.
+            # A user may delete the image, or snapshots of it, while they are read. Cinder removes the snapshot of the
+            # backup itself first when it deletes a volume.
             present, _ = _look(folder, "describe", name)
             if present is None:
                 say(f"{name} was deleted meanwhile")
                 return None
-            if is_last or dict(header.snapshots).keys() <= dict(present.snapshots).keys():
+            has_all = header is not None and dict(header.snapshots).keys() <= dict(present.snapshots).keys()
+            if is_last or has_all:
                 raise
             say(f"{name} is read again, since a snapshot of it was removed: {error}")
     return None

@@ -21,7 +21,8 @@ from .run import Child, RunError, main, say, settings
 _UUID_END = "-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _UUID = f"[0-9a-f]{{8}}{_UUID_END}"
 _NAMES: Mapping[str, re.Pattern[str]] = {
-    "images": re.compile(_UUID),
+    # A user may choose the identifier of an image, with capitals, too.
+    "images": re.compile(_UUID, re.IGNORECASE),
     "volumes": re.compile(f"volume-{_UUID}"),
     "vms": re.compile(f"{_UUID}_disk[.a-z0-9]*"),
 }

@@ -8,33 +8,37 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from .schemas import schemas_with
+from .run import RunError, say
+from .schemas import answer_lines, schemas_with
 
 _CONNECTIONS = {"instance_extra": "block_device_mapping", "volume_attachment": "volume_attachment"}
 """Tables with connections, by a table that their schema has, and no other."""
 _CONNECTION_ROWS = (
     "SELECT id, HEX(connection_info) FROM {schema}.{table} WHERE deleted = 0 AND connection_info LIKE '%\"hosts\"%'"
 )
-_UPDATE = (
-    "UPDATE {schema}.{table} SET connection_info = CONVERT(X'{text}' USING utf8mb4) WHERE CAST(id AS CHAR) = '{row}'"
-)
+_UPDATE = "UPDATE {schema}.{table} SET connection_info = CONVERT(X'{text}' USING utf8mb4) WHERE id = '{row}'"
 
 
 def renew_connections(ask: Callable[[str], str], pools: Sequence[Mapping[str, Any]]) -> int:
     """Write the `monitors` of a pool into the connections of volumes in this `pool`, by a function from a statement to
-    a server's lines. Return the number of changed rows. Raise RunError, and ValueError for a row that cannot be read.
+    a server's lines. Return the number of changed rows. A row that cannot be read, or that has no room for the
+    monitors, stays: a user chooses a part of it. Raise RunError if the rows cannot be read at all.
     """
     monitors = {str(pool["pool"]): list(pool["monitors"]) for pool in pools if pool["monitors"]}
     changed = 0
     for marker, table in _CONNECTIONS.items() if monitors else ():
         for schema in schemas_with(ask, marker):
-            for line in ask(_CONNECTION_ROWS.format(schema=schema, table=table)).splitlines():
+            for line in answer_lines(ask(_CONNECTION_ROWS.format(schema=schema, table=table))):
                 row, text = line.split("\t")
-                connection = json.loads(bytes.fromhex(text))
-                if not row.replace("-", "").isalnum() or not with_monitors(connection, monitors):
+                try:
+                    connection = json.loads(bytes.fromhex(text))
+                    if not row.replace("-", "").isalnum() or not with_monitors(connection, monitors):
+                        continue
+                    renewed = json.dumps(connection).encode().hex()
+                    ask(_UPDATE.format(schema=schema, table=table, text=renewed, row=row))
+                except (RunError, ValueError, RecursionError) as error:
+                    say(f"{schema}.{table} {row!a} has the monitors of before: {error}")
                     continue
-                renewed = json.dumps(connection).encode().hex()
-                ask(_UPDATE.format(schema=schema, table=table, text=renewed, row=row))
                 changed += 1
     return changed
 

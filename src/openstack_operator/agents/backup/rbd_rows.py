@@ -10,7 +10,7 @@ from typing import Any
 from .image_data import listed_names
 from .rbd_stream import INDEX, MAX_INDEX
 from .repository import Repository
-from .schemas import schemas_with
+from .schemas import answer_lines, schemas_with
 
 _SNAPSHOTS = "snapshots"
 """Rows about snapshots of volumes, beside those of each use."""
@@ -24,7 +24,8 @@ _SERVICE_TABLES = {
 _RBD_ROWS = {
     # rbd://<cluster>/<pool>/<RBD image>/<snapshot>
     "images": (
-        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(l.value, '/', -2), '/', 1), '', i.status = 'active'"
+        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(l.value, '/', -2), '/', 1), SUBSTRING_INDEX(l.value, '/', 4),"
+        " i.status = 'active'"
         " FROM {schema}.images i JOIN {schema}.image_locations l ON l.image_id = i.id"
         " WHERE i.deleted = 0 AND l.deleted = 0 AND l.value LIKE 'rbd://%'"
     ),
@@ -52,7 +53,7 @@ class Row:
 
     name: str
     place: str
-    """Backend of a volume, node of a server, RBD image of a snapshot."""
+    """Cluster and pool of an image, backend of a volume, node of a server, RBD image of a snapshot."""
     has_data: bool
     """True if it can be used, and so must have its data."""
 
@@ -91,7 +92,7 @@ def rbd_reports(
 
 def compare(rows: Sequence[Row], stored: set[str]) -> dict[str, Any]:
     """Return what does not fit: names `withoutData` and `withoutRow`, each with its `count` and the first few. Rows of
-    a backend or a node of which the backup has nothing are left out: its data are elsewhere.
+    a pool, a backend or a node of which the backup has nothing are left out: its data are elsewhere.
     """
     places = {row.place for row in rows if row.name in stored}
     lost = sorted({row.name for row in rows if row.has_data and row.place in places} - stored)
@@ -102,6 +103,6 @@ def compare(rows: Sequence[Row], stored: set[str]) -> dict[str, Any]:
 
 
 def _rbd_rows_of(text: str) -> Iterator[Row]:
-    for line in text.splitlines():
+    for line in answer_lines(text):
         name, place, has_data = line.split("\t")
         yield Row(name, place, has_data == "1")

@@ -23,6 +23,7 @@ from .rbd_connections import renew_connections
 from .rbd_rows import Row, rbd_reports, rbd_rows
 from .repository import Repository, open_repository
 from .run import Child, RunError, main, run_child, say, settings
+from .schemas import answer_lines
 
 MARK = ".restoring"
 """File in a data directory that is not complete. It is removed last."""
@@ -209,7 +210,7 @@ def prove(pools: Sequence[Mapping[str, Any]], data: Path, work: Path) -> Proof:
         await_start(server, socket)
         if int(ask_server(socket, _ACCOUNTS)) < 1:
             raise RunError("the restored data have no accounts (mysql.global_priv); restore another backup")
-        schemas = ask_server(socket, _SCHEMAS).splitlines()
+        schemas = answer_lines(ask_server(socket, _SCHEMAS))
         proof = read_rows([name for name in schemas if name not in _OWN_SCHEMAS], partial(ask_server, socket))
         if int(ask_server(socket, _CHAIN_TABLES)):
             ask_server(socket, _LEAVE_CHAIN)
@@ -297,7 +298,8 @@ def await_start(server: Child, socket: Path, login: Sequence[str] = ()) -> None:
 def ask_server(socket: Path, statement: str, login: Sequence[str] = ()) -> str:
     """Return what a server answers, a line for each row. Raise RunError."""
     options = [*(login or ["--no-defaults"]), f"--socket={socket}", "--batch", "--skip-column-names"]
-    return run_child("mariadb", *options, f"--execute={statement}")
+    # An argument has 128 KiB at most (execve(2)).
+    return run_child("mariadb", *options, text=f"{statement.rstrip(';')};\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -87,11 +87,30 @@ def reason_of(error: Exception) -> str:
 
 
 def message(result: Mapping[str, Any]) -> str:
-    """Return a result as one line of JSON. Its list of schemas loses names until it is short enough."""
-    shortened = dict(result)
-    while len(line := json.dumps(shortened)) >= MAX_MESSAGE and shortened.get("schemas"):
-        shortened["schemas"] = shortened["schemas"][:-1]
+    """Return a result as one line of JSON. Its longest lists of names lose some until it is short enough: Kubernetes
+    would cut the line, and a result that cannot be read is one that was lost.
+    """
+    shortened: dict[str, Any] = json.loads(json.dumps(result))
+    while len(line := json.dumps(shortened)) >= MAX_MESSAGE:
+        longest = max(_lists_of_names(shortened), key=len, default=[])
+        if not longest:
+            break
+        longest.pop()
     return line
+
+
+def _lists_of_names(value: object) -> Iterator[list[str]]:
+    match value:
+        case dict():
+            for entry in value.values():
+                yield from _lists_of_names(entry)
+        case list() if value and all(isinstance(entry, str) for entry in value):
+            yield value
+        case list():
+            for entry in value:
+                yield from _lists_of_names(entry)
+        case _:
+            pass
 
 
 def say(text: str) -> None:
@@ -221,9 +240,11 @@ def plain(line: str) -> str:
     return " ".join(text.removeprefix("Fatal: ").partition(_QUESTION)[0].split())
 
 
-def run_child(*command: str) -> str:
-    """Return the output of a program, which is small. Raise RunError with its reason if it fails."""
-    with Child(*command) as child:
+def run_child(*command: str, text: str = "") -> str:
+    """Return the output of a program, which is small, to an input. Raise RunError with its reason if it fails."""
+    with Child(*command, stdin=subprocess.PIPE if text else None) as child:
+        if text:
+            child.feed([text.encode()])
         output = child.output()
         if child.wait():
             raise RunError(f"{child.name} failed: {child.reason()}")

@@ -19,7 +19,7 @@ from .replay import fill_and_replay
 from .repository import write_private
 from .restore import ask_server, fill, prove, served
 from .run import Child, RunError, main, run_child, say, settings
-from .schemas import RESTORE_TABLE, REVISION_TABLE, revision
+from .schemas import RESTORE_TABLE, REVISION_TABLE, answer_lines, revision
 from .sql import Session
 
 _TAG_LENGTH = 8
@@ -291,7 +291,7 @@ def _tables(ask: Ask, schema: str) -> list[str]:
     """Return the names of the tables of a schema. Raise RunError for one that needs quotes: services have none, and
     a forged backup may have one that is a statement.
     """
-    names = ask(_TABLES.format(schema=schema)).splitlines()
+    names = answer_lines(ask(_TABLES.format(schema=schema)))
     if strange := [name for name in names if not _PLAIN_TABLE.fullmatch(name)]:
         raise RunError(f"the schema {schema} has a table {strange[0]!a}, which no service has; rename or drop it")
     return names

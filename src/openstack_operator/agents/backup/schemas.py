@@ -21,6 +21,11 @@ def schemas_with(ask: Callable[[str], str], table: str) -> list[str]:
     return ask(_SCHEMAS_WITH.format(table=table, marker=RESTORE_TABLE)).split()
 
 
+def answer_lines(text: str) -> list[str]:
+    """Return the lines of a server's answer: a value may have other characters at which Python would split a text."""
+    return [line for line in text.split("\n") if line]
+
+
 def revision(ask: Callable[[str], str], schema: str) -> str:
     """Return the revision of a schema that has REVISION_TABLE; empty if it lost its own."""
     statement = f"SELECT version_num FROM {schema}.{REVISION_TABLE}"  # noqa: S608  (a plain name, by `schemas_with`)

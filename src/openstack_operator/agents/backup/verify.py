@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .contents import read_backup, select, unpack
-from .image_data import ImageRows, check_images, image_rows, stored_images
+from .image_data import SAMPLE, ImageRows, check_images, image_rows, stored_images
 from .rbd_stream import INDEX, MAX_INDEX, chain_of, read_image
 from .repository import MIB, Repository, open_repository
 from .restore import ask_server, gtid_of, refuse_older_server, served, unpack_stream
@@ -86,7 +86,7 @@ def use(repository: Repository, run: Mapping[str, Any], folder: Path) -> dict[st
 
 def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limit: int = _READ_BYTES) -> int:
     """Return the number of RBD images of a pool, all of which are in the repository, after a sample by the seed was
-    read whole, until `limit` bytes were. Raise RunError for one that is missing or damaged.
+    read whole: SAMPLE at most, until `limit` bytes were. Raise RunError for one that is missing or damaged.
     """
     listed: list[dict[str, Any]] = json.loads(repository.read(entry["snapshot"], INDEX, MAX_INDEX))
     stored = {each["id"] for each in repository.snapshots("kind=rbd")}
@@ -95,7 +95,7 @@ def check_pool(repository: Repository, entry: Mapping[str, Any], seed: str, limi
         raise RunError(f"{len(missing)} RBD images of pool {entry['pool']} are not in the repository: {names}")
     sample, size = sorted(listed, key=lambda each: str(each["name"])), 0
     random.Random(seed).shuffle(sample)  # noqa: S311  (a choice, not a secret)
-    for each in sample:
+    for each in sample[:SAMPLE]:
         if size >= limit:
             break
         size += check_image(repository, str(each["name"]), chain_of(each))
