@@ -16,6 +16,7 @@ import pytest
 
 from openstack_operator.agents.backup import images, images_restore
 from openstack_operator.agents.backup.image_data import (
+    SAMPLE,
     ImageRow,
     ImageRows,
     StoredImage,
@@ -109,6 +110,15 @@ def test_an_image_may_be_deleted_meanwhile_and_none_unreadable(programs: Program
         images.back_up_images(programs.config)
 
 
+def test_an_upload_that_begins_again_meanwhile_is_no_gap(programs: Programs, volume: Path) -> None:
+    put(volume, a=10, b=20)
+    listed(programs, a=10)
+    # Glance removes a partial file, and gives a new one its name.
+    renewed = f"echo new > {volume}/images/new; mv {volume}/images/new {volume}/images/b; trap 'exit 3' EXIT\n"
+    programs.answer("backup", json.dumps(SUMMARY), renewed)
+    assert images.back_up_images(programs.config)["images"] == 1
+
+
 def test_the_later_of_two_snapshots_has_the_size(programs: Programs) -> None:
     listed(programs, a=10)
     with open_repository(programs.config) as repository:
@@ -118,7 +128,11 @@ def test_the_later_of_two_snapshots_has_the_size(programs: Programs) -> None:
 def test_rows_are_those_of_images_that_users_can_use() -> None:
     asked: list[str] = []
     times = "2025-12-31T00:00:00Z"
-    lines = [f"a\t10\tsha512\t{DIGEST}\tfile:///var/lib/glance/images/a\t{times}", f"b\t-1\t\t\trbd://pool/b\t{times}"]
+    # A user may choose a part of a location, with a character at which Python splits a text.
+    lines = [
+        f"a\t10\tsha512\t{DIGEST}\tfile:///var/lib/glance/images/a\t{times}",
+        f"b\t-1\t\t\trbd://x\fy\u2028/pool/b\t{times}",
+    ]
 
     def ask(statement: str) -> str:
         asked.append(statement)
@@ -166,6 +180,7 @@ def test_images_are_compared_with_their_hashes(programs: Programs) -> None:
     # At least one is compared, however large.
     assert checked(programs, rows, limit=1) == {"images": 3, "fleeting": 0, "hashed": 1}
     assert checked(programs, [row("a", digest="")]) == {"images": 1, "fleeting": 0, "hashed": 0}
+    assert checked(programs, [row("a")] * 300)["hashed"] == SAMPLE
     (programs.home / "answers/images/b").write_bytes(DATA[::-1])
     with pytest.raises(RunError, match="the data of image b in the backup are not those of its row"):
         checked(programs, rows)

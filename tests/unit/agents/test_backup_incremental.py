@@ -254,6 +254,19 @@ def test_a_user_who_removes_snapshots_cannot_make_a_backup_fail(cloud: Cloud, mo
         assert cloud.ceph.snapshots("volumes", FIRST).keys() == snapshots
 
 
+def test_a_volume_without_snapshots_is_read_again_only_if_it_changed(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        removed_by_users(cloud, patched, 1000)
+        cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes")
+    cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes")
+    assert cloud.exports() == []
+    cloud.change("larger than before")
+    cloud.run(back_up_pool, "monday", BACKUP_IDS["monday"], use="volumes")
+    assert len(cloud.exports()) > 0
+
+
 @pytest.mark.parametrize("what", ["the earlier end", "the new end"])
 def test_a_snapshot_removed_while_it_is_read_stores_nothing(
     cloud: Cloud, what: str, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ import pytest
 
 from openstack_operator.agents.backup.pool import back_up_pool
 from openstack_operator.agents.backup.pool_restore import restore_pool
-from openstack_operator.agents.backup.rbd import serve
+from openstack_operator.agents.backup.rbd import Pool, serve
 from openstack_operator.agents.backup.rbd_door import ask_rbd
 from openstack_operator.agents.backup.rbd_stream import INDEX, ImageHeader, read_image
 from openstack_operator.agents.backup.repository import open_repository
@@ -171,6 +171,21 @@ def test_an_image_deleted_while_it_is_read_is_left_out(pod: Pod) -> None:
     assert not (pod.programs.home / "answers" / f"{FIRST}.rbd").exists()
 
 
+def test_a_volume_may_lose_the_snapshot_of_the_backup(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cinder removes it first when a user deletes the volume."""
+    pod.ceph.put("volumes", FIRST, "now")
+    freeze, losses = Pool.freeze, iter([True])
+
+    def losing(pool: Pool, name: str) -> Any:
+        if next(losses, False):
+            raise RunError(f"{name} has lost its snapshot")
+        return freeze(pool, name)
+
+    monkeypatch.setattr(Pool, "freeze", losing)
+    assert pod.run(back_up_pool)["images"] == 1
+    assert pod.stored == [FIRST]
+
+
 def test_half_an_image_is_no_snapshot(pod: Pod) -> None:
     pod.ceph.put("volumes", FIRST, "now")
     (pod.ceph.root / "fault").write_text("fails")
@@ -195,8 +210,10 @@ def test_snapshots_of_dead_backups_are_removed(pod: Pod) -> None:
 def test_images_are_stored_once_glance_has_them(pod: Pod) -> None:
     pod.ceph.put("images", UUIDS[0], "whole", snap="whole")
     pod.ceph.put("images", UUIDS[1], "uploading")
-    assert pod.run(back_up_pool, use="images")["images"] == 1
-    assert pod.stored == [UUIDS[0]]
+    # Users may choose identifiers.
+    pod.ceph.put("images", UUIDS[2].upper(), "whole", snap="whole")
+    assert pod.run(back_up_pool, use="images")["images"] == 2
+    assert pod.stored == sorted([UUIDS[0], UUIDS[2].upper()])
     calls = (pod.ceph.root / "calls").read_text()
     assert "snap create" not in calls
 

@@ -99,6 +99,16 @@ def test_a_result_with_many_schemas_fits_into_a_message() -> None:
     assert len(json.loads(line)["schemas"]) > 30
 
 
+def test_lists_of_names_fit_into_a_message() -> None:
+    names = [f"volume-{number:036}" for number in range(5)]
+    lists = {kind: {"count": 9, "images": names} for kind in ("withoutData", "withoutRow", "snapshotsWithoutData")}
+    line = message({"pools": {f"{number}-volumes": lists for number in range(10)}, "gtid": "0-1-3"})
+    assert len(line) < MAX_MESSAGE
+    pools = json.loads(line)["pools"]
+    assert {each["count"] for pool in pools.values() for each in pool.values()} == {9}
+    assert {len(each["images"]) for pool in pools.values() for each in pool.values()} <= {1, 2}
+
+
 def test_errors_of_restic_are_read_as_plain_text() -> None:
     assert plain('{"message_type":"exit_error","code":12,"message":"Fatal: wrong password"}') == "wrong password"
     assert plain('{"message_type":"error","error":{"message":"no space"}}') == "no space"

@@ -49,6 +49,18 @@ def test_rows_of_other_backends_are_left_out() -> None:
     assert compare(rows, {"a"})["withoutData"]["count"] == 0
 
 
+def test_images_of_another_ceph_or_pool_are_left_out() -> None:
+    statements: list[str] = []
+
+    def ask(statement: str) -> str:
+        statements.append(statement)
+        return "glance\n" if "'image_locations'" in statement else ""
+
+    rbd_rows(ask)
+    [statement] = [each for each in statements if "glance.images" in each]
+    assert "SUBSTRING_INDEX(l.value, '/', 4)" in statement
+
+
 def test_an_rbd_image_without_a_row_is_named() -> None:
     rows = [Row("1_disk", "node", has_data=True), Row("deleting", "node", has_data=False)]
     report = compare(rows, {"1_disk", "1_disk.config", "deleting", "2_disk", "2_disk.swap"})
@@ -124,6 +136,24 @@ def test_connections_have_the_monitors_of_the_new_ceph() -> None:
     new = connection("volumes/volume-a", hosts=hosts, ports=["3300", "3300"])
     assert texts == [{"driver_volume_type": "rbd", "data": new}, new]
     assert [update.rpartition(" = ")[2] for update in updates] == ["'7'", "'aaaa-bbbb'"]
+
+
+def test_a_connection_that_cannot_be_renewed_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """A user chooses a part of it, which can fill the column, or be no JSON."""
+    texts = {"1": b"[" * 5000, "2": b"{", "3": json.dumps(connection("volumes/volume-a")).encode()}
+
+    def ask(statement: str) -> str:
+        if statement.startswith("UPDATE"):
+            if "'3'" in statement:
+                raise RunError("Data too long for column 'connection_info'")
+            raise AssertionError(statement)
+        if "information_schema" in statement:
+            return "cinder\n" if "'volume_attachment'" in statement else ""
+        return "".join(f"{row}\t{text.hex()}\n" for row, text in texts.items())
+
+    assert renew_connections(ask, [{"pool": "volumes", "monitors": ["ceph-mon-a"]}]) == 0
+    errors = capsys.readouterr().err
+    assert all(f"cinder.volume_attachment '{row}' has the monitors of before" in errors for row in texts)
 
 
 def test_connections_to_a_ceph_of_others_stay() -> None:
