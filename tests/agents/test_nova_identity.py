@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from openstack_operator.cli.inspection.advice import advice
 from openstack_operator.plan import Release
 from tests.agents.nova_plan import planned_nova
 
@@ -144,6 +145,8 @@ def test_a_node_with_servers_waits(nova: Nova, machine: Machine, folder: Path, s
         " with /srv/nova; if it is new, evacuate or delete the servers, or make sure that no other machine runs them,"
         " and `touch /srv/nova/disk-is-new` on the node"
     )
+    # What `openstack-operator why` says about it.
+    assert advice("CrashLoop", [output]).endswith("say it is new: docs/how-to/when-a-node-is-lost.md")
     assert not machine.has_become("tini")
     assert list(folder.iterdir()) == []
 

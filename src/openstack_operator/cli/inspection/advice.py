@@ -70,6 +70,9 @@ OF_LINES: Mapping[str, str] = {
         "remove the old guests from the node: docs/how-to/remove-a-cloud.md; if the database is"
         " wrong, restore the right one"
     ),
+    # agents/nova/node_identity.py, and nova.compute.manager where Nova's API does not answer that program.
+    "and Nova has servers there": "mount the disk of the node, or say it is new: docs/how-to/when-a-node-is-lost.md",
+    "No local node identity found": "mount the disk of the node; if it is new, read docs/how-to/when-a-node-is-lost.md",
     "No space left on device": "enlarge the volume, or free the node's disk: docs/how-to/when-something-fails.md",
 }
 """The first thing to do about a program that ended with such a line in its log: it says more than the reason does."""
