@@ -25,6 +25,18 @@ def test_every_image_comes_after_its_parent() -> None:
     assert all(order.index(catalog.parent(name)) < order.index(name) for name in catalog.names())
 
 
+@pytest.mark.parametrize("name", catalog.names())
+def test_an_image_has_each_file_that_it_copies(name: str) -> None:
+    """Images of other versions have files of the first version as links, and a build of them is rare."""
+    context = catalog.files(name)
+    lines = context["Containerfile"].content.decode().replace("\\\n", " ").splitlines()
+    copies = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from=" not in line]
+    sources = {word.rstrip("/") for words in copies for word in words if not word.startswith("--")}
+    # What the build puts there besides: wheels of a lock.
+    present = {*context, *(str(parent) for path in context for parent in Path(path).parents), "wheels"}
+    assert sources <= present
+
+
 def test_only_what_is_missing_is_built() -> None:
     references = {name: catalog.reference(name) for name in (catalog.DEBIAN, *catalog.names())}
     assert missing(["keystone"], set(references.values())) == []
