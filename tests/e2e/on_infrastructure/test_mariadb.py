@@ -154,7 +154,8 @@ def test_a_cluster_does_not_go_back(three: Kubernetes) -> None:
 
     def is_refused() -> bool:
         condition = conditions(live(three, THREE)).get("Ready", {})
-        return condition.get("reason") == "InvalidSpec" and f"whose data {OLD} cannot read" in condition["message"]
+        text = f"{OLD} cannot read the data of the running"
+        return condition.get("reason") == "InvalidSpec" and text in condition["message"]
 
     until("the old version to be refused", is_refused, 60, stages=())
     patched(three, THREE, NEW)
