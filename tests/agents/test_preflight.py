@@ -97,7 +97,9 @@ class Check:
         database.close()
         return path
 
-    def run(self, service: str = "", config: str = "", tables: str = "") -> tuple[int, list[str], str]:
+    def run(
+        self, service: str = "", config: str = "", tables: str = "", passed_over: str = ""
+    ) -> tuple[int, list[str], str]:
         """Return the exit status, the lines and the message of its end."""
         container = {
             "command": ["python3", "-c", agents.text("schema/preflight.py"), *CHECK],
@@ -105,6 +107,7 @@ class Check:
                 {"name": "FACTS", "value": agents.text("schema/facts.py") if service else ""},
                 {"name": "RECORDS_OF", "value": service if service in ("nova", "cinder") else ""},
                 {"name": "TABLES", "value": tables},
+                {"name": "PASSED_OVER", "value": passed_over},
                 {"name": "CONFIG_FILE", "value": str(self.machine.write("service.conf", config))},
                 {"name": "TERMINATION_LOG", "value": str(self.message)},
             ],
@@ -136,6 +139,20 @@ def test_warnings_do_not_fail_a_check_and_are_its_message(check: Check) -> None:
     check.says({"Cells v2": ("Success", "None"), "hw_machine_type unset": ("Warning", TYPES)})
     status, _, message = check.run()
     assert (status, message) == (0, f"hw_machine_type unset: {TYPES}")
+
+
+@pytest.mark.security
+def test_a_text_of_a_user_decides_on_no_result(check: Check) -> None:
+    """Neutron names projects in its details, which users write."""
+    forged = "of project x Result: Failure Details: call 555-0100"
+    check.says({"RBAC": ("Warning", forged), "Networks": ("Success", forged)})
+    assert check.run()[::2] == (0, f"RBAC: {forged}")
+
+
+def test_results_that_are_passed_over_block_nothing(check: Check) -> None:
+    check.says({"Service UUIDs": ("Failure", "Run Queens online data migrations."), "Drivers": ("Warning", "One.")})
+    assert check.run(passed_over="Other,Service UUIDs")[::2] == (0, "Drivers: One.")
+    assert check.run()[0] == 2
 
 
 def test_the_last_lines_name_all_that_fails(check: Check) -> None:

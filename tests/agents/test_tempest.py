@@ -32,6 +32,9 @@ HANGS = {"id": "tempest.api.test_d.Test.test_it[id-4]", "status": "inprogress"}
 SECRET: dict[str, str] = {"application_credential_id": "credential", "application_credential_secret": "secret"}
 
 
+IMAGE = {"name": "cirros", "id": "image", "min_ram": 300, "min_disk": 0, "visibility": "public", "owner": "admin"}
+
+
 class Cloud:
     """APIs of a cloud: Keystone, Glance, Nova and Neutron behind one port of this machine."""
 
@@ -61,7 +64,8 @@ class Cloud:
         self.secret = "secret"
         self.users: dict[str, dict[str, Any]] = {}
         self.flavors: dict[str, dict[str, Any]] = {}
-        self.images = [{"name": "cirros", "id": "image", "min_ram": 300, "min_disk": 0}]
+        self.images = [IMAGE]
+        self.networks = [{"name": "public", "id": "network"}]
         self.requests: list[str] = []
         self._thread.start()
 
@@ -108,7 +112,13 @@ class Cloud:
                     "/compute/flavors/detail": {"flavors": list(self.flavors.values())},
                     "/compute/os-services": {"services": []},
                     "/compute/": {"version": {"version": "2.100"}},
-                    "/network/v2.0/networks": {"networks": [{"name": "public", "id": "network"}]},
+                    "/network/v2.0/networks": {"networks": self.networks},
+                    "/network/v2.0/rbac-policies": {
+                        "rbac_policies": [
+                            {"object_id": "network", "target_tenant": "*"},
+                            {"object_id": "of-a-user", "target_tenant": "project-of-a-user"},
+                        ]
+                    },
                     "/network/v2.0/extensions": {"extensions": [{"alias": "router"}]},
                 }
                 return (200, pages[path]) if path in pages else (404, {"error": "not found"})
@@ -245,6 +255,30 @@ def test_the_tests_of_the_spec_run_and_the_log_names_the_others(run: Run) -> Non
     assert first == f"{conf} --subunit --concurrency=3 --exclude-regex=slow"
     assert second == f"{conf} --list-tests"
     assert [line for line in log.splitlines() if "excluded" in line] == ["excluded tempest.api.test_a.Test.test_it"]
+
+
+@pytest.mark.security
+def test_users_of_the_cloud_choose_nothing_of_a_run(run: Run, cloud: Cloud) -> None:
+    """They may name images and networks of their own, and make a network external for their project."""
+    cloud.images = [{**IMAGE, "id": "of-a-user", "visibility": "private", "owner": "project-of-a-user"}, IMAGE]
+    cloud.networks = [
+        {"name": "!\n[service-clients]\nproxy_url = http://192.0.2.3", "id": "of-a-user"},
+        *cloud.networks,
+    ]
+    run.plan(image="cirros")
+    run.finish()
+    conf = run.read("files/tempest.conf")
+    assert "image_ref = image\n" in conf
+    assert "public_network_id = network\n" in conf
+    assert "proxy_url" not in conf
+
+
+@pytest.mark.security
+def test_a_name_with_a_new_line_sets_no_option(run: Run, cloud: Cloud) -> None:
+    cloud.networks = [{"name": "public\n[identity]\ndisable_ssl_certificate_validation = true", "id": "network"}]
+    status, _, message = run.finish()
+    assert status == 1
+    assert message["error"].startswith("the cloud has no plain text for floating_network_name: 'public\\n[identity]")
 
 
 def test_a_run_that_cannot_begin_says_why(run: Run, cloud: Cloud) -> None:

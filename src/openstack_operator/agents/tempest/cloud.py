@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import ssl
 import urllib.error
@@ -26,6 +27,7 @@ SERVICES = {
 }
 """Services that can be tested: Tempest's name of each, empty if it always exists, and its types in the catalog."""
 
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _LOGIN = ("admin_username", "admin_password", "admin_project_name", "admin_domain_name")
 """Options of [auth] that are the login of an administrator."""
 _SIZES = {"tempest": 256, "tempest-alt": 384}
@@ -189,9 +191,16 @@ def _select(name: str | None, entries: list[dict[str, Any]], field: str) -> list
 
 
 def _image(cloud: Cloud, name: str | None) -> dict[str, Any]:
-    query = {"status": "active", "sort": "size:asc", **({"name": name} if name else {"visibility": "public"})}
-    images = cloud.ask("GET", f"{cloud.endpoint('image')}/v2/images", **query)["images"]
-    return next(iter(_select(name, images, "image")), {})
+    """Return the smallest image of that name, or the one of that id, among those that no user of the cloud uploaded for
+    themselves: each user may give an image any name.
+    """
+    query = {"visibility": "public"}
+    if name:
+        query = {"id": f"in:{name}"} if _UUID.fullmatch(name) else {"name": name}
+    url = f"{cloud.endpoint('image')}/v2/images"
+    images = cloud.ask("GET", url, status="active", sort="size:asc", **query)["images"]
+    trusted = [each for each in images if each["visibility"] == "public" or each["owner"] == cloud.project["id"]]
+    return next(iter(_select(name, trusted, "image")), {})
 
 
 def _formats(cloud: Cloud) -> dict[str, Any]:
@@ -250,9 +259,16 @@ def _hypervisors(cloud: Cloud) -> dict[str, Any]:
 
 
 def _network(cloud: Cloud, name: str | None) -> dict[str, Any]:
-    url = f"{cloud.endpoint('network')}/v2.0/networks"
-    networks = cloud.ask("GET", url, **{"router:external": "true", "sort_key": "name", "sort_dir": "asc"})["networks"]
-    network = next(iter(_select(name, networks, "network")), None)
+    """Return the external network of that name or id, or the first one, of those that are external for each project: a
+    user may make one of their own external for a project.
+    """
+    url = f"{cloud.endpoint('network')}/v2.0"
+    sorting = {"sort_key": "name", "sort_dir": "asc"}
+    networks = cloud.ask("GET", f"{url}/networks", **{"router:external": "true", **sorting})["networks"]
+    query = {"object_type": "network", "action": "access_as_external", "target_tenant": "*"}
+    policies = cloud.ask("GET", f"{url}/rbac-policies", **query)["rbac_policies"]
+    for_all = {each["object_id"] for each in policies if each.get("target_tenant") == "*"}
+    network = next(iter(_select(name, [each for each in networks if each["id"] in for_all], "network")), None)
     return {"public_network_id": network["id"], "floating_network_name": network["name"]} if network else {}
 
 

@@ -89,7 +89,11 @@ def without_passwords(options: Mapping[str, Mapping[str, Any]]) -> dict[str, dic
 
 def _lines(values: Mapping[str, Any]) -> Iterator[str]:
     for option, value in values.items():
-        yield f"{option} = {value}"
+        text = str(value)
+        if not text.isprintable():
+            # A user of the cloud chooses names: with a new line, one would set other options.
+            raise CloudError(f"the cloud has no plain text for {option}: {text!a}; rename it")
+        yield f"{option} = {text.replace('$', '$$')}"
 
 
 def command(settings: Mapping[str, Any]) -> list[str]:

@@ -34,14 +34,16 @@ def preflight(
     config: Config,
     *options: str,
     with_records: bool = False,
+    passed_over: Sequence[str] = (),
     mounts: Callable[[str], Sequence[kube.Mount]] = lambda _: (),
     program: ProgramSettings = _PLAIN,
 ) -> Step | None:
     """Return the step of an upgrade that runs the service's own check, `<kind>-status`, with its configuration and its
     schema, and looks at facts that this does not tell; None without an upgrade. What fails blocks the upgrade, warnings
-    are the message of a success. `with_records` also looks at the records of the service's programs, of which its check
-    knows too little (`agents/schema/facts.py`). Programs that run keep their configuration, so that the check has a
-    Secret `<owner>-preflight` of its own, of which `mounts` returns further mounts by its name.
+    are the message of a success, and results of the names in `passed_over` count for nothing. `with_records` also looks
+    at the records of the service's programs, of which its check knows too little (`agents/schema/facts.py`). Programs
+    that run keep their configuration, so that the check has a Secret `<owner>-preflight` of its own, of which `mounts`
+    returns further mounts by its name.
     """
     if not ctx.upgrades_from:
         return None
@@ -52,6 +54,7 @@ def preflight(
     env = {
         "CONFIG_DIGEST": config.digest,
         "TERMINATION_LOG": "/dev/termination-log",
+        **({"PASSED_OVER": ",".join(passed_over)} if passed_over else {}),
         **_facts(ctx, config, with_records=with_records),
     }
     program = replace(program, mounts=(*program.mounts, *mounts(name)), env={**program.env, **env}, retries=2)
