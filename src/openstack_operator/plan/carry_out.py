@@ -104,9 +104,17 @@ def conditions(plan: Plan, verdicts: Mapping[Step, Verdict]) -> dict[str, Verdic
     grouped: dict[str, list[Verdict]] = {}
     for step, name in plan.condition.items():
         grouped.setdefault(name, []).append(verdicts[step])
-    summary = {name: worst(group) for name, group in grouped.items()}
+    summary = {name: _summary(group) for name, group in grouped.items()}
     by_type = {condition_type(name): verdict for name, verdict in summary.items()}
     return {**by_type, **plan.outcome.extra_conditions, "Ready": _ready(grouped)}
+
+
+def _summary(group: Sequence[Verdict]) -> Verdict:
+    """Return the worst verdict of a condition's steps. A step that only waits for another one hides no cause: that of
+    pods that end again and again counts as a failure only after minutes.
+    """
+    telling = [each for each in group if each.state is not State.WAITING or each.reason]
+    return worst(group if all(each.ready for each in telling) else telling)
 
 
 def progress_count(plan: Plan, verdicts: Mapping[Step, Verdict]) -> str:
@@ -120,7 +128,7 @@ def _ready(grouped: Mapping[str, Sequence[Verdict]]) -> Verdict:
     """Return the sum of all conditions, with the number of those that only wait for their turn."""
     turns = [verdict.turn_after for group in grouped.values() for verdict in group if verdict.turn_after]
     at_work = {name: [v for v in group if not v.turn_after] for name, group in grouped.items()}
-    verdict = ready({name: worst(group) for name, group in at_work.items()})
+    verdict = ready({name: _summary(group) for name, group in at_work.items()})
     if not turns:
         return verdict
     waits = "; ".join(

@@ -228,6 +228,18 @@ def test_a_part_that_waits_for_its_turn_does_not_hide_another() -> None:
     assert found == failed("Cells: no image; 1 workload waits for Deployment/api", "ImagePullFailed")
 
 
+def test_a_step_that_waits_hides_no_cause_of_its_condition() -> None:
+    """A job that discovers nodes waits for nova-compute, of which a container ends again and again."""
+    nodes, discovery = step("Nodes"), step("Discovery")
+    plan = Plan(Group("Compute", [nodes, discovery]))
+    cause = Verdict(State.PROGRESSING, "nodes: container main ends", "CrashLoop")
+    found = conditions(plan, {nodes: cause, discovery: waiting("waiting for Nodes")})
+    assert found["ComputeReady"] == cause
+    assert (found["Ready"].message, found["Ready"].reason) == ("Compute: nodes: container main ends", "CrashLoop")
+    alone = conditions(plan, {nodes: READY, discovery: waiting("waiting for Nodes")})
+    assert alone["ComputeReady"] == waiting("waiting for Nodes")
+
+
 def test_published_facts_are_copied() -> None:
     facts = {"host": "a"}
     plan = Plan(published=facts, endpoint="http://a", wake=datetime(2026, 1, 1, tzinfo=UTC))
