@@ -55,10 +55,10 @@ CephStorage is ready.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not
   APIReady: Progressing, cinder-api: 0/1 pods ready
   SchedulerReady: Progressing, cinder-scheduler: 0/1 pods ready
-  BackendsReady: Waiting, waiting for API, Scheduler, Backend ceph
+  BackendsReady: Progressing, cinder-volume-ceph: 0/1 pods ready
   EndpointReady: Waiting, waiting for API
   VolumeTypesReady: Waiting, waiting for API
-  Ready: Progressing, cinder-api: 0/1 pods ready; cinder-scheduler: 0/1 pods ready
+  Ready: Progressing, cinder-api: 0/1 pods ready; cinder-scheduler: 0/1 pods ready; Backends: cinder-volume-ceph: 0/1 pods ready
 
 … until everything stands.
   NetworkPoliciesReady: True, Ready, the objects are applied; the network plug-in of the cluster enforces them, or does not

@@ -12,7 +12,7 @@ import pytest
 from openstack_operator.agents.tempest.cloud import Cloud, CloudError, NotOfferedError, discover
 from openstack_operator.agents.tempest.runner import without_passwords
 
-IMAGES = {"images": [{"name": "demo", "id": "i1", "min_ram": 0, "min_disk": 0}]}
+IMAGES = {"images": [{"name": "demo", "id": "i1", "min_ram": 0, "min_disk": 0, "visibility": "public"}]}
 FLAVORS = {"flavors": [{"name": "m1.nano", "id": "f1", "ram": 128, "disk": 1}]}
 NETWORKS = {"networks": [{"name": "public", "id": "n1"}]}
 FORMATS = {
@@ -34,6 +34,7 @@ SERVED: Mapping[str, Any] = {
     },
     "compute/": {"version": {"version": "2.100", "min_version": "2.1"}},
     "network/v2.0/networks": NETWORKS,
+    "network/v2.0/rbac-policies": {"rbac_policies": [{"object_id": "n1", "target_tenant": "*"}]},
     "network/v2.0/extensions": {"extensions": [{"alias": "router"}, {"alias": "port-security"}]},
 }
 

@@ -93,7 +93,8 @@ def _lines(values: Mapping[str, Any]) -> Iterator[str]:
         if not text.isprintable():
             # A user of the cloud chooses names: with a new line, one would set other options.
             raise CloudError(f"the cloud has no plain text for {option}: {text!a}; rename it")
-        yield f"{option} = {text.replace('$', '$$')}"
+        # For oslo.config a single one begins the name of an option.
+        yield f"{option} = {text.replace('$', 2 * '$')}"
 
 
 def command(settings: Mapping[str, Any]) -> list[str]:
