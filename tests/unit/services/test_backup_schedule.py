@@ -154,6 +154,17 @@ def test_the_last_backup_stays_one_of_the_schedule_without_its_annotation(cluste
     assert ("OpenStackBackup", FIRST) in objects(made)
 
 
+@pytest.mark.security
+def test_a_later_backup_with_the_name_of_the_last_one_is_foreign(cluster: Cluster) -> None:
+    """A user deletes the resource, and makes another one."""
+    cluster.at(at("02 01:00"))
+    cluster.report(FIRST, completed="2026-01-02T01:10:00Z")
+    cluster.at(at("02 01:11"))
+    metadata = {"name": FIRST, "creationTimestamp": "2026-01-02T01:20:00Z", "labels": {}}
+    cluster.children["OpenStackBackup", FIRST] |= {"metadata": metadata}
+    assert ("OpenStackBackup", FIRST) not in objects(cluster.at(at("02 01:21")))
+
+
 def test_a_backup_of_an_earlier_operator_belongs_to_the_schedule(release: Release) -> None:
     cluster = Cluster(release)
     metadata = {"name": FIRST, "creationTimestamp": "2026-01-02T01:00:00Z", "labels": {}}

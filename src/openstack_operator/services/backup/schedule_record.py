@@ -140,7 +140,7 @@ def backups(ctx: Context[Any]) -> list[Backup]:
         Backup(name=name, at=at, live=live)
         for (kind, name), live in ctx.children.items()
         if kind == BACKUP.handle and not live["metadata"].get("deletionTimestamp") and (at := _time(ctx, name))
-        if _is_own(ctx, live, at, marked_since) or (success and success.name == name)
+        if _is_own(ctx, live, at, marked_since) or (success and _is_on_record(live, name, success))
     ]
     return sorted(existing, key=lambda each: each.at, reverse=True)
 
@@ -164,6 +164,12 @@ def _is_own(ctx: Context[Any], live: Object, at: datetime, marked_since: datetim
         return Repository.from_spec((live.get("spec") or {}).get("repository") or {}) == ctx.spec.repository
     except ValueError:
         return False
+
+
+def _is_on_record(live: Object, name: str, success: Success) -> bool:
+    """Return True if this is the newest complete backup, and not one that a user made later with the same name."""
+    created = valid_time(live["metadata"].get("creationTimestamp"))
+    return success.name == name and created is not None and created <= success.completed
 
 
 def _time(ctx: Context[Any], name: str) -> datetime | None:
